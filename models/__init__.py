@@ -1,0 +1,1 @@
+"""Learners and their kernels: numpy and numba only, nothing that knows Kafka."""

@@ -1,0 +1,135 @@
+"""What every learner is: a fold over predictions and labels, held in arrays.
+
+A learner sees instances as rows of a `slab`, a (capacity, d) float64 array that the caller owns: numeric
+features are values, nominal ones are codes 0, 1, 2, … as floats, NaN is a missing value. A `Program` says which
+row to predict and which to learn, in order; `run` executes it in one kernel call and writes each prediction
+beside its row, into `out`. Invariants that the contract tests hold every learner to:
+
+- `run` of one program equals `run` of any split of it, bit for bit; so do `predict_many` and `learn_many`.
+- PREDICT changes no state. Inputs are never changed.
+- Same schema, parameters, seed and programs give the same bits.
+- `restore(state())` into a new learner of the same schema continues as if nothing had happened.
+- `resize` to a larger schema changes no prediction for what was known; new classes have probability 0.
+- Memory is bounded, and the docstring of the learner says what happens at the bound.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+PREDICT = 0
+LEARN = 1
+
+Floats = NDArray[np.float64]
+
+
+class Schema(NamedTuple):
+    """The shape of a learner's world.
+
+    n_values : tuple of d int. 0 marks a numeric feature; k > 0 a nominal one whose codes stay below k (a
+        capacity: it is raised by `resize` as values are learned).
+    n_outputs : int. Capacity of class codes (classification, at least 2), or 1 (regression).
+    task : "classification" or "regression".
+    """
+
+    n_values: tuple[int, ...]
+    n_outputs: int
+    task: str
+
+    @property
+    def n_features(self) -> int:
+        return len(self.n_values)
+
+
+class Program(NamedTuple):
+    """Operations in order; arrays of one length n.
+
+    op : (n,) int8, PREDICT or LEARN. row : (n,) int32, a row of the slab. No row is predicted twice in a program.
+    y : (n,) float64, class code or target of a LEARN, NaN for a PREDICT. w : (n,) float64, instance weight >= 0.
+    """
+
+    op: NDArray[np.int8]
+    row: NDArray[np.int32]
+    y: Floats
+    w: Floats
+
+
+class Learner(ABC):
+    """Base class of all learners. Subclasses implement the abstract methods and take their parameters, all
+    keyword-only with defaults, in `__init__(self, schema, *, seed=0, ...)`."""
+
+    name: ClassVar[str]  # the stream file's name, e.g. "hoeffding-tree"
+
+    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
+        self.schema = schema
+        self.seed = seed
+
+    @abstractmethod
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        """Execute `program`. slab : (capacity, d). out : (capacity, schema.n_outputs); PREDICT r writes out[r, :]:
+        class probabilities that sum to 1 (all 0 when nothing is known yet), or the predicted value in column 0."""
+
+    @abstractmethod
+    def resize(self, schema: Schema) -> None:
+        """Raise capacities (`n_outputs`, entries of `n_values`); the number of features stays."""
+
+    @abstractmethod
+    def state(self) -> Any:
+        """A NamedTuple of arrays: everything the learner knows. The arrays are live: copy before the next `run`."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over copies of the arrays of an earlier `state()._asdict()` of the same schema and parameters."""
+
+    @abstractmethod
+    def describe(self) -> list[dict[str, Any]]:
+        """Nodes (or parts) of the model for people, root first; JSON-serialisable. Feature indices are under
+        "feature", class or value vectors under "value"; each has "id", "depth", "weight", and "parent" (or None)."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """Bytes of the arrays of `state()`."""
+
+    def size(self) -> dict[str, int]:
+        """Figures for metrics: at least n_nodes, n_leaves, depth (0 where they have no meaning)."""
+        return {"n_nodes": 0, "n_leaves": 0, "depth": 0}
+
+    def predict_many(self, x: Floats) -> Floats:
+        """x : (n, d) -> (n, n_outputs). Changes nothing."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        n = len(x)
+        out = np.zeros((n, self.schema.n_outputs))
+        program = Program(
+            np.full(n, PREDICT, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n)
+        )
+        self.run(program, x, out)
+        return out
+
+    def learn_many(self, x: Floats, y: Floats, w: Floats | None = None) -> None:
+        """x : (n, d), y : (n,), w : (n,) or None (all 1): learn in order, as if one at a time."""
+        x = np.ascontiguousarray(x, dtype=np.float64)
+        n = len(x)
+        weights = np.ones(n) if w is None else np.ascontiguousarray(w, dtype=np.float64)
+        program = Program(
+            np.full(n, LEARN, np.int8),
+            np.arange(n, dtype=np.int32),
+            np.ascontiguousarray(y, dtype=np.float64),
+            weights,
+        )
+        self.run(program, x, np.zeros((n, self.schema.n_outputs)))
+
+    def warm_up(self) -> None:
+        """Compile (or load from the cache) the kernels with one tiny program, on a learner of the same schema, so
+        that the first record does not wait. Leaves no trace in this learner."""
+        twin = type(self)(self.schema, seed=self.seed, **self.parameters())
+        x = np.zeros((1, self.schema.n_features))
+        twin.predict_many(x)
+        twin.learn_many(x, np.zeros(1))
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as given or defaulted, without the seed."""

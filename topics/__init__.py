@@ -1,0 +1,1 @@
+"""Topic names, record types and codecs: the record library only, nothing that knows Kafka clients or learners."""
