@@ -1,0 +1,109 @@
+"""Last label: predicts again what was learned last (the persistent or no-change classifier).
+
+Where labels are autocorrelated it is hard to beat: 85.3 % on elec. Under a label delay it repeats the last
+label that had *arrived*, and so shows what repetition is really worth to a user.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.kernel import kernel
+
+
+class LastLabelState(NamedTuple):
+    """last : (2,) float64, the last label (class code or target, NaN before the first), the weight so far."""
+
+    last: Floats
+
+
+class LastLabel(Learner):
+    """The last label learned: probability 1 for its class, or its value.
+
+    Memory is two numbers. An instance of weight 0 changes nothing. Before the first label a classifier's
+    probabilities are all 0, and a regressor predicts 0.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "classification" or "regression".
+    seed : int
+        Not used: nothing is random.
+
+    References
+    ----------
+    I. Žliobaitė, A. Bifet, J. Read, B. Pfahringer, G. Holmes: Evaluation methods and decision theory for
+    classification of streaming data with temporal dependence. Machine Learning 98, 2015.
+
+    Examples
+    --------
+    >>> learner = LastLabel(Schema((0,), 2, "classification"))
+    >>> learner.learn_many([[0.0], [0.0]], [0, 1])
+    >>> learner.predict_many([[0.0]]).tolist()
+    [[0.0, 1.0]]
+    """
+
+    name = "last-label"
+
+    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
+        super().__init__(schema, seed=seed)
+        self._last = np.array([np.nan, 0.0])
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        _run(
+            program.op,
+            program.row,
+            program.y,
+            program.w,
+            out,
+            self._last,
+            self.schema.task == "classification",
+        )
+
+    def resize(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def state(self) -> LastLabelState:
+        return LastLabelState(self._last)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._last = np.array(state["last"], dtype=np.float64)
+
+    def describe(self) -> list[dict[str, Any]]:
+        last = float(self._last[0])
+        if np.isnan(last):
+            value = [0.0] * self.schema.n_outputs
+        elif self.schema.task == "classification":
+            value = [float(k == int(last)) for k in range(self.schema.n_outputs)]
+        else:
+            value = [last]
+        return [{"id": 0, "parent": None, "depth": 0, "weight": float(self._last[1]), "value": value}]
+
+    @property
+    def n_bytes(self) -> int:
+        return self._last.nbytes
+
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+
+@kernel
+def _run(op, row, y, w, out, last, classify):
+    """Mutates `out` and `last`. O(n_outputs) a prediction, O(1) a label."""
+    for i in range(len(op)):
+        r = row[i]
+        if op[i] != PREDICT:
+            if w[i] > 0.0:
+                last[0] = y[i]
+                last[1] += w[i]
+            continue
+        for k in range(out.shape[1]):
+            out[r, k] = 0.0
+        if not np.isnan(last[0]):
+            if classify:
+                out[r, int(last[0])] = 1.0
+            else:
+                out[r, 0] = last[0]

@@ -1,0 +1,99 @@
+"""Majority class: predicts how frequent each class has been, whatever the features say.
+
+The floor of every classifier: one that does not beat it has learned nothing from the features.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.kernel import kernel
+
+
+class MajorityClassState(NamedTuple):
+    """weights : (n_outputs,) float64, the weight learned of each class."""
+
+    weights: Floats
+
+
+class MajorityClass(Learner):
+    """Class frequencies as probabilities.
+
+    Memory is one number a class; there is no bound to reach. An instance of weight 0 changes nothing.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "classification".
+    seed : int
+        Not used: nothing is random.
+
+    References
+    ----------
+    I. Žliobaitė, A. Bifet, J. Read, B. Pfahringer, G. Holmes: Evaluation methods and decision theory for
+    classification of streaming data with temporal dependence. Machine Learning 98, 2015.
+
+    Examples
+    --------
+    >>> learner = MajorityClass(Schema((0,), 2, "classification"))
+    >>> learner.learn_many([[0.0], [0.0], [0.0], [0.0]], [1, 1, 0, 1])
+    >>> learner.predict_many([[0.0]]).tolist()
+    [[0.25, 0.75]]
+    """
+
+    name = "majority-class"
+
+    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
+        super().__init__(schema, seed=seed)
+        self._weights = np.zeros(schema.n_outputs)
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        _run(program.op, program.row, program.y, program.w, out, self._weights)
+
+    def resize(self, schema: Schema) -> None:
+        grown = np.zeros(schema.n_outputs)
+        grown[: len(self._weights)] = self._weights
+        self._weights = grown
+        self.schema = schema
+
+    def state(self) -> MajorityClassState:
+        return MajorityClassState(self._weights)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._weights = np.array(state["weights"], dtype=np.float64)
+
+    def describe(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": 0,
+                "parent": None,
+                "depth": 0,
+                "weight": float(self._weights.sum()),
+                "value": self._weights.tolist(),
+            }
+        ]
+
+    @property
+    def n_bytes(self) -> int:
+        return self._weights.nbytes
+
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+
+@kernel
+def _run(op, row, y, w, out, weights):
+    """Mutates `out` and `weights`. O(n_outputs) a prediction, O(1) a label."""
+    for i in range(len(op)):
+        r = row[i]
+        if op[i] != PREDICT:
+            weights[int(y[i])] += w[i]
+            continue
+        total = 0.0
+        for k in range(len(weights)):
+            total += weights[k]
+        for k in range(len(weights)):
+            out[r, k] = weights[k] / total if total > 0.0 else 0.0

@@ -1,0 +1,237 @@
+"""Every learner by the name that a stream file uses, with its tasks, parameters, ranges and paper.
+
+The entries are plain data and the classes are imported when a learner is created, so that `riparian models`,
+`riparian check` and the validation of a stream file do not wait for numba. A test compares what an entry says
+about parameters with the signature of the class: the two cannot drift apart.
+"""
+
+import difflib
+import importlib
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from models.contract import Learner, Schema
+
+CLASSIFICATION = "classification"
+REGRESSION = "regression"
+TASKS = (CLASSIFICATION, REGRESSION)
+
+WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+class Parameter(NamedTuple):
+    """One parameter of a learner.
+
+    type : int, float, bool or str. default : of that type, or None for "no limit" (then valid).
+    low, high : inclusive bounds of a number, or None. choices : the values of a str, or ().
+    """
+
+    name: str
+    type: type
+    default: Any
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def range(self) -> str:
+        """The valid values, for people: "1 .. 1000", ">= 0", "gini | information-gain"."""
+        if self.type is bool:
+            return "true | false"
+        if self.choices:
+            return " | ".join(self.choices)
+        if self.low is not None and self.high is not None:
+            return f"{self.low:g} .. {self.high:g}"
+        if self.low is not None:
+            return f">= {self.low:g}"
+        if self.high is not None:
+            return f"<= {self.high:g}"
+        return "any"
+
+
+class Entry(NamedTuple):
+    """A learner. cls : where it is, as "module:Class"."""
+
+    name: str
+    cls: str
+    tasks: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    paper: str
+    text: str
+
+    def load(self) -> "type[Learner]":
+        """Import the class (and numba)."""
+        module, _, attribute = self.cls.partition(":")
+        loaded: type[Learner] = getattr(importlib.import_module(module), attribute)
+        return loaded
+
+    def defaults(self) -> dict[str, Any]:
+        return {parameter.name: parameter.default for parameter in self.parameters}
+
+
+PERSISTENCE = (
+    "I. Žliobaitė et al.: Evaluation methods and decision theory for classification of streaming data with "
+    "temporal dependence. Machine Learning 98, 2015."
+)
+
+_ENTRIES = (
+    Entry(
+        name="hoeffding-tree",
+        cls="models.hoeffding.tree:HoeffdingTree",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter(
+                "grace_period", int, 200, 1, 1_000_000, text="weight a leaf sees between split attempts"
+            ),
+            Parameter("delta", float, 1e-7, 1e-300, 1.0, text="error probability of a split decision"),
+            Parameter(
+                "tie_threshold", float, 0.05, 0.0, 1.0, text="Hoeffding bound below which a tie is split"
+            ),
+        ),
+        paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
+        text="One pass, one tree; leaves split when the Hoeffding bound separates the two best attributes.",
+    ),
+    Entry(
+        name="naive-bayes",
+        cls="models.baseline.naive_bayes:NaiveBayes",
+        tasks=(CLASSIFICATION,),
+        parameters=(),
+        paper="P. Langley, W. Iba and K. Thompson: An analysis of Bayesian classifiers. AAAI 1992.",
+        text="Gaussian likelihoods for numeric features, counts for nominal ones, all independent.",
+    ),
+    Entry(
+        name="majority-class",
+        cls="models.baseline.majority_class:MajorityClass",
+        tasks=(CLASSIFICATION,),
+        parameters=(),
+        paper=PERSISTENCE,
+        text="Predicts the class frequencies so far: what a learner must beat to have learned anything.",
+    ),
+    Entry(
+        name="last-label",
+        cls="models.baseline.last_label:LastLabel",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=(),
+        paper=PERSISTENCE,
+        text="Repeats the last label learned: hard to beat where labels are autocorrelated (elec: 85.3 %).",
+    ),
+)
+
+REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def find(name: str) -> Entry:
+    """The entry called `name`. ValueError with the closest name otherwise."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    raise ValueError(f"unknown model {name!r}: {_suggest(str(name), REGISTRY)}")
+
+
+def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the parameters of a learner and fill in the defaults.
+
+    Numbers may come as text ("200", "1e-7"), as YAML and the command line have them.
+
+    Parameters
+    ----------
+    name : str
+        A name of the registry.
+    task : str
+        "classification" or "regression".
+    parameters : mapping of str to value
+        As the stream file or `--set` gives them.
+
+    Returns
+    -------
+    dict
+        Every parameter of the learner, of its declared type.
+
+    Raises
+    ------
+    ValueError
+        One sentence that names the model or parameter, what was found, and what would do.
+    """
+    entry = find(name)
+    if task not in entry.tasks:
+        able = ", ".join(other.name for other in REGISTRY.values() if task in other.tasks)
+        if not able:
+            raise ValueError(f"unknown task {task!r}: use {' or '.join(TASKS)}")
+        raise ValueError(f"model {name!r} does not do {task}: use one of {able}")
+    known = {parameter.name: parameter for parameter in entry.parameters}
+    result = entry.defaults()
+    for key, value in parameters.items():
+        if key not in known:
+            if not known:
+                raise ValueError(f"model {name!r} has no parameter {key!r}: it takes none, remove it")
+            raise ValueError(f"model {name!r} has no parameter {key!r}: {_suggest(str(key), known)}")
+        result[key] = _convert(name, known[key], value)
+    return result
+
+
+def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":
+    """A new learner. Raises ValueError as `validate` does."""
+    valid = validate(name, schema.task, parameters)
+    return REGISTRY[name].load()(schema, seed=seed, **valid)
+
+
+def _suggest(wrong: str, known: Mapping[str, Any]) -> str:
+    dashed = wrong.lower().replace("_", "-") if "-" in "".join(known) else wrong.lower().replace("-", "_")
+    close = difflib.get_close_matches(dashed, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"use one of {', '.join(sorted(known))}"
+
+
+def _convert(model: str, parameter: Parameter, value: Any) -> Any:
+    """`value` as the parameter's type and within its range, or ValueError."""
+    where = f"parameter {parameter.name!r} of model {model!r}"
+    if value is None:
+        if parameter.default is None:
+            return None
+        raise ValueError(
+            f"{where} is empty: give {_kind(parameter)}, or leave it out for {parameter.default}"
+        )
+    converted = _parse(parameter.type, value)
+    if converted is None and parameter.default is None and str(value).strip().lower() in ("none", "null"):
+        return None
+    if converted is None:
+        raise ValueError(f"{where} is {value!r}: give {_kind(parameter)}")
+    if parameter.choices and converted not in parameter.choices:
+        close = difflib.get_close_matches(str(converted).lower(), parameter.choices, n=1, cutoff=0.6)
+        cure = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(parameter.choices)}"
+        raise ValueError(f"{where} is {value!r}: {cure}")
+    if (parameter.low is not None and converted < parameter.low) or (
+        parameter.high is not None and converted > parameter.high
+    ):
+        raise ValueError(f"{where} is {value!r}: give {_kind(parameter)}")
+    return converted
+
+
+def _kind(parameter: Parameter) -> str:
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    bounded = parameter.low is not None or parameter.high is not None
+    return kinds[parameter.type] + (f" in {parameter.range}" if bounded else "")
+
+
+def _parse(kind: type, value: Any) -> Any:
+    """`value` as `kind`, or None where that loses something."""
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        return WORDS.get(value.strip().lower()) if isinstance(value, str) else None
+    if kind is str:
+        return value if isinstance(value, str) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    if kind is float:
+        return number
+    return int(number) if number == int(number) else None
