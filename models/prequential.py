@@ -1,0 +1,374 @@
+"""Prequential evaluation: every label scores the prediction that was really made before it was learned.
+
+Gama, Sebastião, Rodrigues: On evaluating stream learning algorithms. Machine Learning 90, 2013; kappa temporal after
+Žliobaitė et al.: Evaluation methods and decision theory for classification of streaming data with temporal
+dependence. Machine Learning 98, 2015.
+
+A `Prequential` is a fold over the scored labels in their order, held in arrays like a learner: constant time a label,
+the same bits however the labels were cut into programs. The recent past is either a sliding window or fades:
+
+- The window is a ring of what each label contributed. Its sums are taken when they are read, from the oldest label to
+  the newest, so that nothing is ever subtracted and no rounding error can build up.
+- Fading multiplies the past by a factor at every label. Instead of touching K x K counts, the *unit* of a new label
+  grows by the inverse factor, and everything is scaled back before the unit overflows (amortised constant time).
+
+Conventions
+-----------
+- A prediction of all zeros (nothing was known yet) is wrong. Its log loss is that of the uniform distribution over the
+  classes known then, that is, the labels seen so far and the one that has just come.
+- Ties go to the lowest class. Log loss clips probabilities at 1e-15 and is in nats.
+- Kappa temporal compares with repeating the previous label, the one scored just before, as in the paper: with late
+  labels that baseline knows more than the model did. (The learner `last-label` repeats what had arrived.)
+- Macro F1 is the mean over the classes that occur, as label or as prediction.
+- A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
+  predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
+- A label of weight 0 is not scored.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Program
+from models.kernel import kernel
+
+# columns of a row of sums: classification, then regression
+WEIGHT = 0
+HITS, LOSS = 1, 2  # of the repeated previous label; log loss
+ABSOLUTE, SQUARED, MEAN, SPREAD = 1, 2, 3, 4  # errors; mean and summed squared deviation of the labels
+N_SUMS = 5
+
+# columns of the ring
+R_LABEL, R_PREDICTION, R_WEIGHT, R_HIT, R_LOSS = 0, 1, 2, 3, 4
+N_RING = 5
+
+UNIT_LIMIT = 1e100
+SMALLEST = 1e-15
+
+
+class PrequentialState(NamedTuple):
+    """Everything a `Prequential` knows; K = n_outputs.
+
+    n : (1,) int64, labels scored. previous : (1,) float64, the last of them (NaN before the first).
+    seen : (K,) uint8, 1 for classes that occurred as a label.
+    sums : (5,) float64 and confusion : (K, K + 1) float64 over the whole stream: weight by label and by prediction,
+    where column 0 is "no prediction" and column 1 + k is class k. For a regression, confusion is (0, 1).
+    recent_sums, recent_confusion : the same, faded, in units of `unit` : (1,) float64 (zero without fading).
+    ring : (window, 5) float64, the last labels: label n in row n % window (no rows with fading).
+    """
+
+    n: NDArray[np.int64]
+    previous: Floats
+    seen: NDArray[np.uint8]
+    sums: Floats
+    confusion: Floats
+    recent_sums: Floats
+    recent_confusion: Floats
+    unit: Floats
+    ring: Floats
+
+
+class Prequential:
+    """Metrics of one model over a stream.
+
+    Parameters
+    ----------
+    task : str
+        "classification" or "regression".
+    n_outputs : int
+        Capacity of class codes; 1 for a regression.
+    window : int
+        Labels in the sliding window. Memory is 40 bytes a label.
+    fading : float, optional
+        Factor in (0, 1) by which the past fades at each label (0.999: half after 693 labels). Replaces the window.
+
+    Examples
+    --------
+    >>> evaluation = Prequential("classification", 2)
+    >>> program = Program(np.ones(4, np.int8), np.arange(4, dtype=np.int32), np.array([0.0, 1, 1, 0]), np.ones(4))
+    >>> evaluation.score(program, np.array([[0.0, 0.0], [0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]))
+    >>> evaluation.metrics()["accuracy"]
+    0.5
+    """
+
+    def __init__(self, task: str, n_outputs: int, *, window: int = 1000, fading: float | None = None) -> None:
+        if window < 1:
+            raise ValueError(f"window is {window}: give at least 1 label")
+        if fading is not None and not 0.0 < fading < 1.0:
+            raise ValueError(f"fading is {fading}: give a factor between 0 and 1, such as 0.999")
+        self.task = task
+        self.n_outputs = n_outputs
+        self.window = window
+        self.fading = fading
+        n_classes = n_outputs if task == "classification" else 0
+        self._state = PrequentialState(
+            n=np.zeros(1, np.int64),
+            previous=np.full(1, np.nan),
+            seen=np.zeros(n_classes, np.uint8),
+            sums=np.zeros(N_SUMS),
+            confusion=np.zeros((n_classes, n_classes + 1)),
+            recent_sums=np.zeros(N_SUMS),
+            recent_confusion=np.zeros((n_classes, n_classes + 1)),
+            unit=np.ones(1),
+            ring=np.zeros((window if fading is None else 0, N_RING)),
+        )
+
+    def score(self, program: Program, out: Floats) -> None:
+        """Score every LEARN of `program`, in order, against what PREDICT wrote into `out` for its row.
+
+        Parameters
+        ----------
+        program : Program
+            As the model ran it. Label codes must stay below `n_outputs`.
+        out : (capacity, n_outputs) float64
+            The model's predictions.
+
+        Raises
+        ------
+        ValueError
+            Where `out` or a label does not fit `n_outputs`; nothing has been scored then.
+        """
+        if out.shape[1] != self.n_outputs:
+            raise ValueError(f"predictions have {out.shape[1]} columns, not {self.n_outputs}: call resize first")
+        decay = 0.0 if self.fading is None else self.fading
+        arguments = (program.op, program.row, program.y, program.w, out, decay, *self._state)
+        if self.task != "classification":
+            _score_values(*arguments)
+        elif _score_classes(*arguments) < 0:
+            raise ValueError(f"a label code is not below {self.n_outputs}: call resize first")
+
+    def metrics(self) -> dict[str, float]:
+        """Metrics over the whole stream: n, and what the task has of accuracy, kappa, kappa_temporal, log_loss,
+        f1_macro, mae, rmse, r2."""
+        return self._summarise(int(self._state.n[0]), self._state.sums, self._state.confusion)
+
+    def windowed(self) -> dict[str, float]:
+        """The same over the sliding window, or faded; `n` is the number of labels in the window (faded: of all)."""
+        n = int(self._state.n[0])
+        if self.fading is not None:
+            return self._summarise(n, self._state.recent_sums, self._state.recent_confusion)
+        sums, confusion = np.zeros_like(self._state.sums), np.zeros_like(self._state.confusion)
+        if self.task == "classification":
+            _sum_class_ring(n, self._state.ring, sums, confusion)
+        else:
+            _sum_value_ring(n, self._state.ring, sums)
+        return self._summarise(int(np.count_nonzero(self._state.ring[:, R_WEIGHT])), sums, confusion)
+
+    def confusion(self) -> Floats:
+        """(K, K) float64: weight by label (row) and prediction (column) over the whole stream."""
+        return self._state.confusion[:, 1:].copy()
+
+    def resize(self, n_outputs: int) -> None:
+        """Raise the capacity of class codes; nothing scored so far changes."""
+        if self.task != "classification" or n_outputs == self.n_outputs:
+            return
+        state = self._state
+        self._state = state._replace(
+            seen=_grow(state.seen, (n_outputs,)),
+            confusion=_grow(state.confusion, (n_outputs, n_outputs + 1)),
+            recent_confusion=_grow(state.recent_confusion, (n_outputs, n_outputs + 1)),
+        )
+        self.n_outputs = n_outputs
+
+    def state(self) -> PrequentialState:
+        """The live arrays: copy before the next `score`."""
+        return self._state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over copies of the arrays of an earlier `state()._asdict()`.
+
+        A window of another length than it had keeps the labels that fit in; a window where there was fading, or
+        fading where there was a window, starts empty.
+        """
+        fresh = self._state
+        arrays = {name: np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
+        if arrays["ring"].shape != fresh.ring.shape:
+            arrays["ring"] = _rewind(int(arrays["n"][0]), arrays["ring"], fresh.ring)
+        if self.fading is None:
+            arrays["recent_sums"][:], arrays["recent_confusion"][:], arrays["unit"][:] = 0.0, 0.0, 1.0
+        self._state = PrequentialState(**arrays)
+        if self.task == "classification":
+            self.n_outputs = len(self._state.seen)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self._state)
+
+    def _summarise(self, n: int, sums: Floats, confusion: Floats) -> dict[str, float]:
+        result: dict[str, float] = {"n": n}
+        if sums[WEIGHT] > 0.0:
+            result |= _class_metrics(sums, confusion) if self.task == "classification" else _value_metrics(sums)
+        return result
+
+
+def _class_metrics(sums: Floats, confusion: Floats) -> dict[str, float]:
+    weight = float(sums[WEIGHT])
+    labels, hits = confusion.sum(axis=1), np.diagonal(confusion, 1)
+    predictions = confusion[:, 1:].sum(axis=0)
+    accuracy = float(hits.sum()) / weight
+    chance = float((labels * predictions).sum()) / (weight * weight)
+    repetition = float(sums[HITS]) / weight
+    result = {"accuracy": accuracy}
+    if chance < 1.0:
+        result["kappa"] = (accuracy - chance) / (1.0 - chance)
+    if repetition < 1.0:
+        result["kappa_temporal"] = (accuracy - repetition) / (1.0 - repetition)
+    result["log_loss"] = float(sums[LOSS]) / weight
+    occurring = labels + predictions > 0.0
+    result["f1_macro"] = float(np.mean(2.0 * hits[occurring] / (labels[occurring] + predictions[occurring])))
+    return result
+
+
+def _value_metrics(sums: Floats) -> dict[str, float]:
+    weight = float(sums[WEIGHT])
+    result = {"mae": float(sums[ABSOLUTE]) / weight, "rmse": float(np.sqrt(sums[SQUARED] / weight))}
+    if sums[SPREAD] > 0.0:
+        result["r2"] = 1.0 - float(sums[SQUARED] / sums[SPREAD])
+    return result
+
+
+def _grow(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    grown = np.zeros(shape, array.dtype)
+    grown[tuple(slice(size) for size in array.shape)] = array
+    return grown
+
+
+def _rewind(n: int, old: Floats, new: Floats) -> Floats:
+    """The last labels of the ring `old`, laid out for the length of the ring `new`."""
+    ring = np.zeros_like(new)
+    for i in range(max(0, n - min(len(old), len(new))), n):
+        ring[i % len(new)] = old[i % len(old)]
+    return ring
+
+
+@kernel
+def _add_class(sums, confusion, label, prediction, weight, hit, loss):
+    """One label into `sums` and `confusion` (mutated). O(1)."""
+    sums[WEIGHT] += weight
+    sums[HITS] += weight * hit
+    sums[LOSS] += weight * loss
+    confusion[label, prediction + 1] += weight
+
+
+@kernel
+def _add_value(sums, label, prediction, weight):
+    """One label into `sums` (mutated); mean and spread after West (1979), which does not cancel. O(1)."""
+    error = label - prediction
+    sums[WEIGHT] += weight
+    sums[ABSOLUTE] += weight * abs(error)
+    sums[SQUARED] += weight * error * error
+    deviation = label - sums[MEAN]
+    sums[MEAN] += deviation * (weight / sums[WEIGHT])
+    sums[SPREAD] += weight * deviation * (label - sums[MEAN])
+
+
+@kernel
+def _fade(decay, sums, confusion, unit, unscaled):
+    """Make the past fade by `decay`: the unit grows, and all is scaled back before it overflows. Mutates `sums`
+    (apart from column `unscaled`, a mean), `confusion` and `unit`. Amortised O(1)."""
+    unit[0] /= decay
+    if unit[0] > UNIT_LIMIT:
+        for j in range(len(sums)):
+            if j != unscaled:
+                sums[j] /= unit[0]
+        for a in range(confusion.shape[0]):
+            for b in range(confusion.shape[1]):
+                confusion[a, b] /= unit[0]
+        unit[0] = 1.0
+
+
+@kernel
+def _score_classes(
+    op, row, y, w, out, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
+):
+    """Score the labels of a program; mutates the state arrays. Status 0, or -1 (nothing changed) where a label code is
+    not below the capacity. O(n_outputs) a label."""
+    for i in range(len(op)):
+        if op[i] != PREDICT and not 0.0 <= y[i] < len(seen):
+            return -1
+    n_seen = 0
+    for k in range(len(seen)):
+        n_seen += seen[k]
+    for i in range(len(op)):
+        if op[i] == PREDICT or w[i] <= 0.0:
+            continue
+        r, label, weight = row[i], int(y[i]), w[i]
+        if seen[label] == 0:
+            seen[label] = 1
+            n_seen += 1
+        prediction, highest = -1, 0.0
+        for k in range(out.shape[1]):
+            if out[r, k] > highest:
+                prediction, highest = k, out[r, k]
+        if prediction < 0:
+            loss = np.log(float(n_seen))
+        else:
+            loss = -np.log(max(out[r, label], SMALLEST))
+        hit = 1.0 if previous[0] == y[i] else 0.0
+        previous[0] = y[i]
+        _add_class(sums, confusion, label, prediction, weight, hit, loss)
+        if decay > 0.0:
+            _fade(decay, recent_sums, recent_confusion, unit, -1)
+            _add_class(recent_sums, recent_confusion, label, prediction, weight * unit[0], hit, loss)
+        else:
+            slot = n[0] % len(ring)
+            ring[slot, R_LABEL] = label
+            ring[slot, R_PREDICTION] = prediction
+            ring[slot, R_WEIGHT] = weight
+            ring[slot, R_HIT] = hit
+            ring[slot, R_LOSS] = loss
+        n[0] += 1
+    return 0
+
+
+@kernel
+def _score_values(
+    op, row, y, w, out, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
+):
+    """As `_score_classes`, for a regression. O(1) a label."""
+    for i in range(len(op)):
+        if op[i] == PREDICT or w[i] <= 0.0:
+            continue
+        prediction, weight = out[row[i], 0], w[i]
+        previous[0] = y[i]
+        _add_value(sums, y[i], prediction, weight)
+        if decay > 0.0:
+            _fade(decay, recent_sums, recent_confusion, unit, MEAN)
+            _add_value(recent_sums, y[i], prediction, weight * unit[0])
+        else:
+            slot = n[0] % len(ring)
+            ring[slot, R_LABEL] = y[i]
+            ring[slot, R_PREDICTION] = prediction
+            ring[slot, R_WEIGHT] = weight
+        n[0] += 1
+
+
+@kernel
+def _sum_class_ring(n, ring, sums, confusion):
+    """Add the ring's labels, oldest first, to `sums` and `confusion` (mutated). O(window). Rows of weight 0 are empty
+    (see `restore`)."""
+    for i in range(max(0, n - len(ring)), n):
+        slot = i % len(ring)
+        if ring[slot, R_WEIGHT] == 0.0:
+            continue
+        _add_class(
+            sums,
+            confusion,
+            int(ring[slot, R_LABEL]),
+            int(ring[slot, R_PREDICTION]),
+            ring[slot, R_WEIGHT],
+            ring[slot, R_HIT],
+            ring[slot, R_LOSS],
+        )
+
+
+@kernel
+def _sum_value_ring(n, ring, sums):
+    """As `_sum_class_ring`, for a regression."""
+    for i in range(max(0, n - len(ring)), n):
+        slot = i % len(ring)
+        if ring[slot, R_WEIGHT] == 0.0:
+            continue
+        _add_value(sums, ring[slot, R_LABEL], ring[slot, R_PREDICTION], ring[slot, R_WEIGHT])
