@@ -1,0 +1,92 @@
+"""The naive twin of models/prequential.py: every scored label in a list, each metric from its definition."""
+
+import math
+
+
+class NaivePrequential:
+    """Metrics over the list of all labels; `window` and `fading` pick and weigh them when asked."""
+
+    def __init__(self, task, window=1000, fading=None):
+        self.task, self.window, self.fading = task, window, fading
+        self.labels = []  # dicts
+
+    def score(self, label, prediction, weight=1.0):
+        """prediction : list of probabilities, or [value]."""
+        if weight == 0:
+            return
+        seen = {int(item["label"]) for item in self.labels} | {int(label)}
+        item = {"label": label, "weight": weight, "previous": self.labels[-1]["label"] if self.labels else None}
+        if self.task == "classification":
+            if sum(prediction) == 0:
+                item |= {"prediction": None, "loss": math.log(len(seen))}
+            else:
+                best = max(prediction)
+                item["prediction"] = prediction.index(best)
+                item["loss"] = -math.log(max(prediction[int(label)], 1e-15))
+        else:
+            item["prediction"] = prediction[0]
+        self.labels.append(item)
+
+    def metrics(self):
+        return self._summary(self.labels, [item["weight"] for item in self.labels], len(self.labels))
+
+    def windowed(self):
+        if self.fading is None:
+            items = self.labels[-self.window :]
+            return self._summary(items, [item["weight"] for item in items], len(items))
+        n = len(self.labels)
+        weights = [item["weight"] * self.fading ** (n - 1 - i) for i, item in enumerate(self.labels)]
+        return self._summary(self.labels, weights, n)
+
+    def _summary(self, items, weights, n):
+        total = sum(weights)
+        if not items or total == 0:
+            return {"n": n}
+        pairs = list(zip(items, weights, strict=True))
+
+        def mean(value):
+            return sum(weight * value(item) for item, weight in pairs) / total
+
+        if self.task == "regression":
+            average = mean(lambda item: item["label"])
+            error = mean(lambda item: (item["label"] - item["prediction"]) ** 2)
+            spread = mean(lambda item: (item["label"] - average) ** 2)
+            result = {
+                "n": n,
+                "mae": mean(lambda item: abs(item["label"] - item["prediction"])),
+                "rmse": math.sqrt(error),
+            }
+            if len({item["label"] for item in items}) > 1:
+                result["r2"] = 1 - error / spread
+            return result
+
+        accuracy = mean(lambda item: item["label"] == item["prediction"])
+        repetition = mean(lambda item: item["label"] == item["previous"])
+        classes = {int(item["label"]) for item in items} | {
+            item["prediction"] for item in items if item["prediction"] is not None
+        }
+        chance = sum(
+            mean(lambda item, k=k: item["label"] == k) * mean(lambda item, k=k: item["prediction"] == k)
+            for k in classes
+        )
+        scores = []
+        for k in classes:
+            hits = mean(lambda item, k=k: item["label"] == k and item["prediction"] == k)
+            precision_base = mean(lambda item, k=k: item["prediction"] == k)
+            recall_base = mean(lambda item, k=k: item["label"] == k)
+            if hits == 0:
+                scores.append(0.0)
+            else:
+                precision, recall = hits / precision_base, hits / recall_base
+                scores.append(2 * precision * recall / (precision + recall))
+        result = {
+            "n": n,
+            "accuracy": accuracy,
+            "log_loss": mean(lambda item: item["loss"]),
+            "f1_macro": sum(scores) / len(scores),
+        }
+        if len(classes) > 1 or any(item["prediction"] is None for item in items):
+            result["kappa"] = (accuracy - chance) / (1 - chance)
+        if any(item["label"] != item["previous"] for item in items):
+            result["kappa_temporal"] = (accuracy - repetition) / (1 - repetition)
+        return result

@@ -1,0 +1,218 @@
+"""Prequential metrics against a naive twin, and the properties the engine relies on."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.contract import LEARN, PREDICT, Program
+from models.prequential import UNIT_LIMIT, Prequential
+from tests.models.naive_prequential import NaivePrequential
+
+K = 3
+
+
+def program(rows, y, w=None):
+    n = len(rows)
+    return Program(
+        np.full(n, LEARN, np.int8),
+        np.array(rows, np.int32),
+        np.array(y, np.float64),
+        np.ones(n) if w is None else np.array(w, np.float64),
+    )
+
+
+def score_all(evaluation, y, out, w=None, cuts=()):
+    """Score label i against row i, cut into several programs."""
+    w = np.ones(len(y)) if w is None else np.asarray(w)
+    for a, b in zip([0, *cuts], [*cuts, len(y)], strict=True):
+        evaluation.score(program(range(a, b), y[a:b], w[a:b]), out)
+
+
+def same_bits(a, b):
+    return all(x.tobytes() == y.tobytes() for x, y in zip(a.state(), b.state(), strict=True))
+
+
+probabilities = st.one_of(
+    st.just([0.0] * K),
+    st.just([1.0 / 4, 1.0 / 2, 1.0 / 4]),
+    st.just([0.5, 0.5, 0.0]),
+    st.lists(st.integers(0, 4), min_size=K, max_size=K).map(lambda v: [x / sum(v) if sum(v) else 0.0 for x in v]),
+)
+classified = st.lists(
+    st.tuples(st.integers(0, K - 1), probabilities, st.sampled_from([0.0, 0.25, 1.0, 1.0, 3.0])), max_size=40
+)
+valued = st.lists(
+    st.tuples(st.integers(-5, 5), st.integers(-50, 50).map(lambda v: [v / 8]), st.sampled_from([0.0, 0.5, 1.0])),
+    max_size=40,
+)
+settings_of_window = st.sampled_from([{"window": 1}, {"window": 7}, {"window": 1000}, {"fading": 0.9}, {"fading": 0.5}])
+
+
+def check_against_twin(task, n_outputs, items, options, cut):
+    evaluation, twin = Prequential(task, n_outputs, **options), NaivePrequential(task, **options)
+    out = np.array([p for _, p, _ in items]).reshape(len(items), n_outputs)
+    y = np.array([float(v) for v, _, _ in items])
+    w = np.array([weight for _, _, weight in items])
+    cut = min(cut, len(items))
+    score_all(evaluation, y, out, w, cuts=[cut])
+    for label, prediction, weight in items:
+        twin.score(label, prediction, weight)
+    for found, expected in ((evaluation.metrics(), twin.metrics()), (evaluation.windowed(), twin.windowed())):
+        assert set(found) == set(expected)
+        for key, value in expected.items():
+            assert found[key] == pytest.approx(value, rel=1e-9, abs=1e-9), key
+    whole = Prequential(task, n_outputs, **options)
+    score_all(whole, y, out, w)
+    assert same_bits(whole, evaluation)
+
+
+@given(classified, settings_of_window, st.integers(0, 40))
+@settings(max_examples=150, deadline=None)
+def test_classification_equals_the_twin(items, options, cut):
+    check_against_twin("classification", K, items, options, cut)
+
+
+@given(valued, settings_of_window, st.integers(0, 40))
+@settings(max_examples=100, deadline=None)
+def test_regression_equals_the_twin(items, options, cut):
+    check_against_twin("regression", 1, items, options, cut)
+
+
+def random_labels(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, K, n).astype(float), rng.dirichlet(np.ones(K), n)
+
+
+@pytest.mark.parametrize("options", [{"window": 50}, {"fading": 0.9}])
+def test_batch_cuts_do_not_matter_bit_for_bit(options):
+    y, out = random_labels(400)
+    one, many = Prequential("classification", K, **options), Prequential("classification", K, **options)
+    score_all(one, y, out)
+    score_all(many, y, out, cuts=range(1, 400))
+    assert same_bits(one, many)
+    assert one.windowed() == many.windowed()
+
+
+@pytest.mark.parametrize("options", [{"window": 50}, {"fading": 0.9}])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_restore_continues(task, options):
+    y, out = random_labels(300)
+    n_outputs = K if task == "classification" else 1
+    out = np.ascontiguousarray(out[:, :n_outputs])
+    whole, first, second = (Prequential(task, n_outputs, **options) for _ in range(3))
+    score_all(whole, y, out)
+    score_all(first, y[:170], out)
+    second.restore(first.state()._asdict())
+    score_all(first, y[:3], out)  # what was taken over are copies
+    second.score(program(range(170, 300), y[170:]), out)
+    assert same_bits(whole, second)
+
+
+def test_restore_into_another_window_keeps_what_fits():
+    y, out = random_labels(300)
+    wide, narrow, back = (Prequential("classification", K, window=w) for w in (100, 30, 100))
+    score_all(wide, y, out)
+    narrow.restore(wide.state()._asdict())
+    fresh = Prequential("classification", K, window=30)
+    score_all(fresh, y, out)
+    assert narrow.windowed() == fresh.windowed()
+    assert narrow.metrics() == wide.metrics()
+    back.restore(narrow.state()._asdict())
+    assert back.windowed() == narrow.windowed()
+    faded = Prequential("classification", K, fading=0.99)
+    faded.restore(wide.state()._asdict())
+    assert faded.metrics() == wide.metrics()
+    assert set(faded.windowed()) == {"n"}  # starts empty
+
+
+def test_resize_changes_nothing_scored():
+    y, out = random_labels(60)
+    evaluation, wide = Prequential("classification", K), Prequential("classification", K + 2)
+    score_all(evaluation, y, out)
+    padded = np.hstack([out, np.zeros((60, 2))])
+    score_all(wide, y, padded)
+    before = evaluation.metrics()
+    evaluation.resize(K + 2)
+    assert evaluation.metrics() == before
+    assert same_bits(evaluation, wide)
+    evaluation.score(program([0], [4.0]), padded)
+    assert evaluation.confusion()[4].sum() == 1.0
+
+
+def test_empty_prediction_is_wrong_and_uniform_over_the_known_classes():
+    evaluation = Prequential("classification", K)
+    evaluation.score(program([0, 0], [0.0, 2.0]), np.zeros((1, K)))
+    assert evaluation.metrics()["accuracy"] == 0.0
+    assert evaluation.metrics()["log_loss"] == pytest.approx((np.log(1) + np.log(2)) / 2)
+    assert evaluation.confusion().sum() == 0.0
+
+
+def test_ties_go_to_the_lowest_class():
+    evaluation = Prequential("classification", K)
+    evaluation.score(program([0], [1.0]), np.array([[0.2, 0.4, 0.4]]))
+    assert evaluation.confusion()[1, 1] == 1.0
+
+
+def test_log_loss_is_clipped():
+    evaluation = Prequential("classification", K)
+    evaluation.score(program([0], [1.0]), np.array([[1.0, 0.0, 0.0]]))
+    assert evaluation.metrics()["log_loss"] == pytest.approx(-np.log(1e-15))
+
+
+def test_predictions_in_a_program_are_skipped():
+    evaluation = Prequential("classification", K)
+    operations = Program(
+        np.array([PREDICT, LEARN], np.int8), np.array([0, 0], np.int32), np.array([np.nan, 1.0]), np.ones(2)
+    )
+    evaluation.score(operations, np.array([[0.0, 1.0, 0.0]]))
+    assert evaluation.metrics()["n"] == 1
+
+
+def test_what_does_not_fit_scores_nothing():
+    evaluation = Prequential("classification", K)
+    with pytest.raises(ValueError, match="not below 3"):
+        evaluation.score(program([0, 0], [1.0, 3.0]), np.eye(K))
+    with pytest.raises(ValueError, match="not below 3"):
+        evaluation.score(program([0], [np.nan]), np.eye(K))
+    with pytest.raises(ValueError, match="4 columns, not 3"):
+        evaluation.score(program([0], [1.0]), np.zeros((1, 4)))
+    assert evaluation.metrics() == {"n": 0}
+    assert same_bits(evaluation, Prequential("classification", K))
+
+
+@pytest.mark.parametrize(("options", "word"), [({"window": 0}, "window"), ({"fading": 1.0}, "fading")])
+def test_options_are_checked(options, word):
+    with pytest.raises(ValueError, match=word):
+        Prequential("classification", 2, **options)
+
+
+def test_fading_is_rescaled_before_it_overflows():
+    y, out = random_labels(2000)
+    evaluation = Prequential("classification", K, fading=0.5)  # 2^2000 would overflow
+    score_all(evaluation, y, out)
+    assert evaluation.state().unit[0] <= UNIT_LIMIT
+    hits = np.argmax(out, axis=1) == y
+    weights = 0.5 ** np.arange(1999, -1, -1.0)
+    assert evaluation.windowed()["accuracy"] == pytest.approx((hits * weights).sum() / weights.sum())
+
+
+def test_windows_do_not_drift():
+    """After a million labels the window equals, to the last bit, one that saw only its own labels."""
+    n = 1_000_000
+    rng = np.random.default_rng(3)
+    y = rng.normal(1e6, 1.0, n)
+    out = (y + rng.normal(size=n))[:, None].copy()
+    long, short = Prequential("regression", 1, window=100), Prequential("regression", 1, window=100)
+    score_all(long, y, out)
+    short.score(program(range(n - 100, n), y[-100:]), out)
+    assert long.windowed() == short.windowed()
+    assert long.metrics()["r2"] == pytest.approx(1 - np.mean((y - out[:, 0]) ** 2) / np.var(y), abs=1e-9)
+
+
+def test_memory_is_bounded():
+    y, out = random_labels(5000)
+    evaluation = Prequential("classification", K, window=100)
+    before = evaluation.n_bytes
+    score_all(evaluation, y, out)
+    assert evaluation.n_bytes == before == sum(array.nbytes for array in evaluation.state())
