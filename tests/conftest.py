@@ -1,0 +1,79 @@
+"""What all tests share: the data sets, one real Kafka a run, topic names, the check that no process is left over."""
+
+import os
+import re
+import signal
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Every process that a test starts inherits this, so that one that was left over is found at the end, whoever its parent
+# is by then.
+MARK = f"RIPARIAN_TEST_RUN={uuid.uuid4().hex}"
+os.environ[MARK.partition("=")[0]] = MARK.partition("=")[2]
+
+# numba keeps compiled kernels beside their source, where that can be written; else in a folder of ours, named before
+# anything imports numba.
+if not os.access(ROOT / "models", os.W_OK):
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"riparian-numba-{os.getuid()}"))
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of the public data sets (elec.csv.gz, weather.csv.gz, …); skips where it is absent."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"the public data sets are not at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Kafka on a free port, started once a run: its bootstrap address."""
+    from app.broker import LocalBroker
+
+    with LocalBroker(tmp_path_factory.mktemp("broker"), say=print) as local:
+        yield local.bootstrap
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A name for topics and streams that no other test of any run has."""
+    test = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40]
+    return f"{test}-{uuid.uuid4().hex[:8]}"
+
+
+def leftovers(mark: str, own_pid: int) -> dict[int, str]:
+    """Processes other than our own that carry the mark in their environment (Linux; elsewhere none is seen)."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        try:
+            if pid == own_pid or mark.encode() not in (folder / "environ").read_bytes().split(b"\0"):
+                continue
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        # multiprocessing's own bookkeeper ends with us, by a pipe of its own
+        if command and "multiprocessing.resource_tracker" not in command:
+            found[pid] = command
+    return found
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run that leaves a process behind fails (and ends it)."""
+    found = leftovers(MARK, os.getpid())
+    if not found:
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    for pid, command in found.items():
+        if reporter is not None:
+            reporter.write_line(f"LEFT OVER: process {pid}: {command[:200]}", red=True)
+        os.kill(pid, signal.SIGKILL)
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
