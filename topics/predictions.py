@@ -1,0 +1,113 @@
+"""Prediction records as JSON.
+
+Classification: `{"id", "y", "p": {class: probability}, "model", "offset", "label_offset"}`. y is the likeliest class in
+the JSON form in which it was declared or first seen, the earlier one of equals; y and p are null while the model knows
+nothing. A class that is not listed in p has probability 0. Regression has no p, and a null y where the model has no
+value. Challengers, where they are asked for, stand under "challengers": `{name: {"y", "p"}}`. Floats are written in
+the shortest form that reads back to the same bits.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import msgspec
+
+from topics.records import Floats
+from topics.vocabulary import Vocabulary
+
+
+class _Prediction(msgspec.Struct, gc=False, eq=False):
+    id: str
+    y: Any
+    p: Any
+    model: str
+    offset: int
+    label_offset: int
+    challengers: Any = msgspec.UNSET
+
+
+class _Challenger(msgspec.Struct, gc=False, eq=False):
+    y: Any
+    p: Any = msgspec.UNSET
+
+
+def struct_of(names: Sequence[str]) -> Any:
+    """A callable that makes an object of these JSON fields from values in the same order.
+
+    A struct type where the encoder can take the names as they are; a dict, at three times the price, for a class that
+    is called `a"b`.
+    """
+    fields = [(f"f{i}", Any) for i in range(len(names))]
+    rename = {f"f{i}": name for i, name in enumerate(names)}
+    try:
+        return msgspec.defstruct("Named", fields, rename=rename, gc=False, eq=False)
+    except ValueError:
+        return lambda *values: dict(zip(names, values, strict=True))
+
+
+class PredictionWriter:
+    """Writes predictions; keeps the struct type for the classes it saw last."""
+
+    def __init__(self) -> None:
+        self._encode = msgspec.json.Encoder().encode
+        self._structs: dict[str, tuple[tuple[str, ...], Any]] = {}
+
+    def write(
+        self,
+        ids: Sequence[str],
+        p: Floats,
+        classes: Vocabulary | None,
+        model: str,
+        offsets: Sequence[int],
+        label_offsets: Sequence[int],
+        probabilities: bool,
+        challengers: Mapping[str, Floats],
+    ) -> list[bytes]:
+        """One record an id. offsets and label_offsets : n ints (or arrays of them). The rest as in `Codec`."""
+        y, shares = self._outputs(p, classes, probabilities)
+        columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), _ints(offsets), _ints(label_offsets)]
+        if challengers:
+            parts = [
+                map(_Challenger, *self._outputs(output, classes, probabilities)) for output in challengers.values()
+            ]
+            columns.append(map(self._struct("challengers", tuple(challengers)), *parts))
+        return list(map(self._encode, map(_Prediction, *columns)))
+
+    def _struct(self, role: str, names: tuple[str, ...]) -> Any:
+        """The struct type of these names, made anew only when they change."""
+        known = self._structs.get(role)
+        if known is None or known[0] != names:
+            known = self._structs[role] = names, struct_of(names)
+        return known[1]
+
+    def _outputs(
+        self, out: Floats, classes: Vocabulary | None, probabilities: bool
+    ) -> tuple[Iterable[Any], Iterable[Any]]:
+        """The y and the p of each row. NaN is written as null by the encoder."""
+        if classes is None:
+            return out[:, 0].tolist(), repeat(msgspec.UNSET)
+        # Outputs have room for classes to come.
+        out = out[:, : len(classes)]
+        k = out.shape[1]
+        if k == 0:
+            return repeat(None), repeat(None if probabilities else msgspec.UNSET)
+        best = out.argmax(axis=1)
+        y: list[Any] = list(map(classes.values.__getitem__, best.tolist()))
+        shares: Iterable[Any] = repeat(msgspec.UNSET)
+        if probabilities:
+            shares = map(self._struct("p", tuple(classes.texts[:k])), *out.T.tolist())
+        nothing = (out.max(axis=1) <= 0.0).nonzero()[0].tolist()
+        if nothing:
+            for i in nothing:
+                y[i] = None
+            if probabilities:
+                shares = list(shares)
+                for i in nothing:
+                    shares[i] = None
+        return y, shares
+
+
+def _ints(values: Any) -> Any:
+    """A NumPy array as Python ints, which the encoder wants; a sequence as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values

@@ -1,0 +1,181 @@
+"""What passes between topics and learners: raw batches, decoded columns, the records that are written.
+
+`Mapping` is the plain description of a stream's records that a codec is made from; the stream file builds it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# A path leads into a record, one field name a level: ("customer", "age"). The empty path is the record itself.
+Path = tuple[str, ...]
+
+CLASSIFICATION = "classification"
+REGRESSION = "regression"
+
+NUMERIC = "numeric"
+NOMINAL = "nominal"
+BOOLEAN = "boolean"
+
+# Why a record was rejected: a label of metrics and a header of dead letters, so there are few and they stay.
+TOMBSTONE = "tombstone"  # no value at all, as compaction and connectors write it
+EMPTY = "empty"  # a value of no bytes
+TOO_LARGE = "too-large"  # more than record.max_bytes
+TOO_DEEP = "too-deep"  # nested more than 200 levels
+NOT_UTF8 = "not-utf8"  # bytes that are not text
+NOT_JSON = "not-json"  # text that is not JSON
+WRONG_TYPE = "wrong-type"  # a field is not of the type that the stream file says
+NOT_FINITE = "not-finite"  # a number that float64 cannot hold
+MISSING_ID = "missing-id"  # no id, null, or ""
+MISSING_X = "missing-x"  # the object that holds the features is absent or null
+WRONG_TIME = "wrong-time"  # neither a number nor ISO 8601, or beyond the year 9999
+WRONG_LABEL = "wrong-label"  # absent (in the labels topic), or not of the task's type
+UNKNOWN_VALUE = "unknown-value"  # a nominal value or class that the stream file does not declare
+NOMINAL_OVERFLOW = "nominal-overflow"  # a new nominal value or class, where max_values or max_classes are known
+TOO_LONG = "too-long"  # an id, nominal value or class of more than 1,024 characters
+
+REASONS = (
+    TOMBSTONE,
+    EMPTY,
+    TOO_LARGE,
+    TOO_DEEP,
+    NOT_UTF8,
+    NOT_JSON,
+    WRONG_TYPE,
+    NOT_FINITE,
+    MISSING_ID,
+    MISSING_X,
+    WRONG_TIME,
+    WRONG_LABEL,
+    UNKNOWN_VALUE,
+    NOMINAL_OVERFLOW,
+    TOO_LONG,
+)
+
+
+class Feature(NamedTuple):
+    """One feature: its name, its type ("numeric", "nominal" or "boolean") and where it stands in the record."""
+
+    name: str
+    type: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Where everything stands in a stream's records.
+
+    Attributes
+    ----------
+    task : "classification" or "regression".
+    features : in the order of the columns of x.
+    x : the object that must be there (features may stand elsewhere); () asks for none.
+    id, label_id : path of the id, or None where it is the Kafka key.
+    time, label_time : path of the event time, or None where there is none.
+    y : path of a label inside the feature record, or None.
+    label_y : path of the label in the labels topic.
+    max_bytes : largest value that is decoded, in bytes.
+    """
+
+    task: str
+    features: tuple[Feature, ...]
+    x: Path = ("x",)
+    id: Path | None = ("id",)
+    time: Path | None = None
+    y: Path | None = ("y",)
+    label_id: Path | None = ("id",)
+    label_y: Path = ("y",)
+    label_time: Path | None = None
+    max_bytes: int = 262_144
+
+
+class RawBatch(NamedTuple):
+    """Consecutive records of one partition of one topic, as columns; `len()` is the number of records.
+
+    timestamps : Kafka record timestamps in ms.
+    """
+
+    offsets: list[int]
+    timestamps: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+class Rejected(NamedTuple):
+    """A record that was not decoded. position : in its batch. reason : one of REASONS. detail : for people."""
+
+    position: int
+    reason: str
+    detail: str
+
+
+class Features(NamedTuple):
+    """Decoded feature records, n of them.
+
+    position : of each in its batch, or None where all were kept. ids : n. x : (n, d) float64, codes of nominal
+    values, NaN where missing. y : n class codes or targets, NaN where absent; None where no record has one.
+    times : n event times in ms since 1970, None where absent; None where the stream file names no field.
+    """
+
+    position: list[int] | None
+    ids: list[str]
+    x: Floats
+    y: list[float] | None
+    times: list[float | None] | None
+    rejected: list[Rejected]
+
+
+class Labels(NamedTuple):
+    """Decoded label records, n of them. y : n class codes or targets. The rest as in `Features`."""
+
+    position: list[int] | None
+    ids: list[str]
+    y: list[float]
+    times: list[float | None] | None
+    rejected: list[Rejected]
+
+
+class MetricsRecord(msgspec.Struct, omit_defaults=True):
+    """How one model of one partition is doing, written every few seconds.
+
+    time : ms since 1970. model : its role ("champion", or the name of a challenger). name : of the learner.
+    offset, label_offset : next offsets of the inputs, up to which the figures count. n : predictions scored.
+    overall, window, fading : metric name -> value, null where it is not defined yet.
+    counters : joined, expired, … of the partition. size : nodes, leaves, bytes, … of the model.
+    """
+
+    stream: str
+    partition: int
+    time: int
+    model: str
+    name: str
+    offset: int
+    label_offset: int
+    n: int
+    overall: dict[str, float | None]
+    window: dict[str, float | None] | None = None
+    fading: dict[str, float | None] | None = None
+    counters: dict[str, int] | None = None
+    size: dict[str, int] | None = None
+
+
+class DriftRecord(msgspec.Struct, omit_defaults=True):
+    """A detector saw a change. level : "warning" or "drift". value : what it watched, at that moment."""
+
+    stream: str
+    partition: int
+    time: int
+    model: str
+    detector: str
+    level: str
+    label_offset: int
+    value: float | None = None
+    detail: dict[str, Any] | None = None

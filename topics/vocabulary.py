@@ -1,0 +1,128 @@
+"""Values that are not numbers, as codes 0, 1, 2, … in order of first sight.
+
+A vocabulary is bounded, and a fold over the values it was shown: the same values in the same order give the same
+codes, wherever the batches were cut. JSON has several ways to write one value, so values are compared by their
+*canonical text*: `1`, `1.0` and `"1"` are one value, and so are `true` and `"true"`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+Scalar = str | int | float | bool
+
+UNKNOWN = -1
+# Longer texts are refused: ids wait in memory by the million, and values live in every checkpoint.
+MAX_TEXT = 1024
+# Integers beyond this are not all floats, so a float stands for itself there.
+_EXACT = 2.0**53
+
+
+def canonical(value: Scalar) -> str:
+    """The text that stands for a JSON value: strings are themselves, 1.0 is "1", true is "true"."""
+    if type(value) is str:
+        return value
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is float and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    return str(value)
+
+
+class Vocabulary:
+    """A bounded mapping of values to codes.
+
+    Parameters
+    ----------
+    limit : int
+        The most values it takes, at least 1. At the bound a new value has no code.
+    declared : sequence of str, int, float or bool, optional
+        Values known from the start, in this order. A vocabulary with declared values is closed: it learns no other.
+
+    Attributes
+    ----------
+    values : list
+        The values in order of their codes, in the JSON form in which they were declared or first seen.
+    texts : list of str
+        Their canonical texts.
+    """
+
+    def __init__(self, limit: int, declared: Sequence[Scalar] | None = None) -> None:
+        self.closed = declared is not None
+        self.declared = list(declared or ())
+        self.limit = len(self.declared) if self.closed else limit
+        if self.limit < 1:
+            raise ValueError(f"a vocabulary holds at least one value, found a limit of {self.limit}; raise it")
+        self.values: list[Scalar] = []
+        self.texts: list[str] = []
+        # Floats, because codes go into float64 rows. None, a missing value, has the code NaN.
+        self.codes: dict[str | None, float] = {}
+        self._fill(self.declared)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def capacity(self) -> int:
+        """Room to reserve for codes: a power of two, at least 2, that holds all values (closed: their number).
+
+        A function of the number of values alone, so that it does not depend on the history of a restart.
+        """
+        if self.closed:
+            return max(2, len(self.values))
+        return max(2, min(1 << max(0, len(self.values) - 1).bit_length(), self.limit))
+
+    def find(self, value: Scalar) -> int:
+        """The code of `value`, or -1 where it is unknown. Learns nothing."""
+        return int(self.codes.get(canonical(value), UNKNOWN))
+
+    def admits(self, value: Scalar) -> bool:
+        """Whether `value` has a code or can get one."""
+        return canonical(value) in self.codes or (not self.closed and len(self.values) < self.limit)
+
+    def code(self, value: Scalar) -> int:
+        """The code of `value`, a new one at first sight; -1 where the vocabulary is closed or at its bound."""
+        text = canonical(value)
+        known = self.codes.get(text)
+        if known is not None:
+            return int(known)
+        if self.closed or len(self.values) >= self.limit:
+            return UNKNOWN
+        self._append(value, text)
+        return len(self.values) - 1
+
+    def state(self) -> list[Scalar]:
+        """The values in order of their codes: everything a vocabulary knows, as JSON or msgpack can hold it."""
+        return list(self.values)
+
+    def restore(self, state: Iterable[Scalar]) -> None:
+        """Take over an earlier `state()`.
+
+        A closed vocabulary may have been extended at its end since; anything else would give old codes a new
+        meaning, and is a ValueError.
+        """
+        known = list(state)
+        if self.closed:
+            declared = [canonical(value) for value in self.declared]
+            if [canonical(value) for value in known] != declared[: len(known)]:
+                raise ValueError(
+                    f"the state was made with the values {known}, the stream file declares {self.declared}: "
+                    "only add values at the end, or give the stream a new name to start afresh"
+                )
+            return
+        if len(known) > self.limit:
+            raise ValueError(
+                f"the state holds {len(known)} values, the stream file allows {self.limit}: raise the limit"
+            )
+        self._fill(known)
+
+    def _fill(self, values: Iterable[Scalar]) -> None:
+        self.values, self.texts, self.codes = [], [], {None: float("nan")}
+        for value in values:
+            text = canonical(value)
+            if text in self.codes:
+                raise ValueError(f'every value once, found "{text}" twice; remove one')
+            self._append(value, text)
+
+    def _append(self, value: Scalar, text: str) -> None:
+        self.codes[text] = float(len(self.values))
+        self.values.append(value)
+        self.texts.append(text)
