@@ -1,0 +1,66 @@
+"""`riparian lag`: how many records a stream's workers have not read."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from app.cli import broker_option
+
+if TYPE_CHECKING:
+    from app.admin import LagReport
+
+
+@click.command()
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+def command(stream: Path, as_json: bool, broker: str) -> None:
+    """Show how far a stream's workers are behind, a partition of each input topic."""
+    from app import admin, spec
+
+    declared = spec.load(stream)
+
+    async def ask() -> admin.LagReport:
+        await admin.wait_for_broker(broker, timeout_seconds=3.0)
+        return await admin.lag(declared, broker)
+
+    report = asyncio.run(ask())
+    lags = [row.lag for row in report.rows if row.lag is not None]
+    total = sum(lags) if len(lags) == len(report.rows) else None
+    if as_json:
+        found = {
+            "stream": declared.name,
+            "group": report.group,
+            "workers": report.workers,
+            "lag": total,
+            "partitions": [row._asdict() for row in report.rows],
+        }
+        click.echo(json.dumps(found))
+        return
+    _show(declared.name, report, total)
+
+
+def _show(stream: str, report: "LagReport", total: int | None) -> None:
+    """Print the report as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    workers = f"{report.workers} worker{'' if report.workers == 1 else 's'}"
+    table = Table(title=f"{stream}: {workers}, group {report.group}")
+    table.add_column("topic")
+    for heading in ("partition", "start", "end", "committed", "lag"):
+        table.add_column(heading, justify="right")
+    for row in report.rows:
+        numbers = (row.start, row.end, row.committed, row.lag)
+        table.add_row(row.topic, str(row.partition), *("-" if n is None else f"{n:,}" for n in numbers))
+    console = Console()
+    console.print(table)
+    if total is not None:
+        console.print(f"{total:,} records behind.")
+    elif all(row.committed is None for row in report.rows):
+        console.print(f"The group {report.group} has committed nothing yet: no worker has read this stream.")
+    else:
+        console.print("Some partitions have not been committed yet.")

@@ -1,0 +1,280 @@
+"""Topics and lag on a real Kafka: what is missing is made, what does not fit is said."""
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.structs import TopicPartition
+from click.testing import CliRunner
+
+from app import admin
+from app.broker import free_port
+from app.errors import BrokerError, TopicError
+from topics.names import default_topics
+
+pytestmark = pytest.mark.broker
+
+
+def stream(name: str, **changes: Any) -> Any:
+    """What of a stream file matters to topics."""
+    fields = {"name": name, "partitions": 1, "replication": 1, "retention": None, "topics": default_topics(name)}
+    return SimpleNamespace(**{**fields, **changes})
+
+
+async def create(broker: str, **partitions: int) -> None:
+    client = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await client.start()
+    try:
+        answer = await client.create_topics([NewTopic(name, n, 1) for name, n in partitions.items()])
+        assert all(code == 0 for _, code, *_ in answer.topic_errors)
+    finally:
+        await client.close()
+
+
+async def listed(broker: str) -> list[str]:
+    client = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await client.start()
+    try:
+        return await client.list_topics()
+    finally:
+        await client.close()
+
+
+async def configs(broker: str, topic: str) -> dict[str, str]:
+    client = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await client.start()
+    try:
+        answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        return {row[0]: row[1] for row in answers[0].resources[0][4]}
+    finally:
+        await client.close()
+
+
+def test_missing_topics_are_made_as_the_stream_file_says(broker: str, topic_name: str) -> None:
+    spec = stream(topic_name, partitions=3, retention=3600.0)
+    names = set(spec.topics)
+
+    before = asyncio.run(admin.check_topics(spec, broker))
+    assert (before.partitions, set(before.missing)) == ({}, names)
+
+    made = asyncio.run(admin.ensure_topics(spec, broker))
+    assert made.partitions == dict.fromkeys(names, 3)
+    assert set(made.created) == names
+    assert made.missing == ()
+
+    again = asyncio.run(admin.ensure_topics(spec, broker))
+    assert (again.partitions, again.created) == (made.partitions, ())
+
+    of_features = asyncio.run(configs(broker, spec.topics.features))
+    assert of_features["retention.ms"] == "3600000"
+    assert of_features["cleanup.policy"] == "delete"
+    assert of_features["message.timestamp.type"] == "CreateTime"
+    of_dead = asyncio.run(configs(broker, spec.topics.deadletters))
+    assert int(of_dead["max.message.bytes"]) == admin.DEADLETTER_BYTES > int(of_features["max.message.bytes"])
+
+
+def test_without_retention_records_are_kept_for_ever(broker: str, topic_name: str) -> None:
+    spec = stream(topic_name)
+    asyncio.run(admin.ensure_topics(spec, broker))
+    assert asyncio.run(configs(broker, spec.topics.features))["retention.ms"] == "-1"
+
+
+def test_a_stream_whose_labels_come_along_has_no_labels_topic(broker: str, topic_name: str) -> None:
+    spec = stream(topic_name, topics=default_topics(topic_name)._replace(labels=None))
+    made = asyncio.run(admin.ensure_topics(spec, broker))
+    assert set(made.created) == {name for name in spec.topics if name is not None}
+    assert f"{topic_name}.labels" not in asyncio.run(admin.check_topics(stream(topic_name), broker)).partitions
+
+
+def test_topics_that_are_there_are_used_and_only_the_others_made(broker: str, topic_name: str) -> None:
+    theirs = f"{topic_name}-orders"
+    asyncio.run(create(broker, **{theirs: 2}))
+    spec = stream(topic_name, partitions=2, topics=default_topics(topic_name)._replace(features=theirs))
+    made = asyncio.run(admin.ensure_topics(spec, broker))
+    assert theirs not in made.created
+    assert made.partitions[theirs] == 2
+
+
+def test_four_workers_that_create_at_once_agree(broker: str, topic_name: str) -> None:
+    spec = stream(topic_name, partitions=2)
+
+    async def race() -> list[admin.TopicsReport]:
+        return await asyncio.gather(*(admin.ensure_topics(spec, broker) for _ in range(4)))
+
+    assert [report.partitions for report in asyncio.run(race())] == [dict.fromkeys(spec.topics, 2)] * 4
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "sentence"),
+    [
+        (
+            {"features": 4, "labels": 4},
+            1,
+            r"Expected 1 partition in every topic of the stream S .*, found 4 partitions in S\.features and S\.labels: "
+            r'write "partitions: 4" in the stream file\.',
+        ),
+        (
+            {"features": 4, "labels": 4, "drift": 1},
+            1,
+            r'found 4 partitions .*: write "partitions: 4" in the stream file, and delete S\.drift or name another',
+        ),
+        (
+            {"features": 4, "labels": 2},
+            4,
+            r"Expected 4 partitions .*, found 2 partitions in S\.labels: recreate S\.labels with 4 partitions",
+        ),
+        (
+            {"features": 2, "labels": 2, "predictions": 1, "metrics": 3},
+            2,
+            r"found 1 partition in S\.predictions and 3 partitions in S\.metrics: "
+            r"recreate S\.metrics and S\.predictions with 2 partitions",
+        ),
+    ],
+    ids=["file-too-low", "and-an-output-too", "labels-differ", "outputs-differ"],
+)
+def test_unequal_partitions_say_which_topic_has_how_many_and_create_nothing(
+    broker: str, topic_name: str, present: dict[str, int], wanted: int, sentence: str
+) -> None:
+    spec = stream(topic_name, partitions=wanted)
+    theirs = {f"{topic_name}.{role}": n for role, n in present.items()}
+    asyncio.run(create(broker, **theirs))
+    with pytest.raises(TopicError, match=sentence.replace("S", topic_name)):
+        asyncio.run(admin.ensure_topics(spec, broker))
+    with pytest.raises(TopicError, match=r"Expected \d partition"):
+        asyncio.run(admin.check_topics(spec, broker))
+    assert {name for name in asyncio.run(listed(broker)) if name.startswith(topic_name)} == set(theirs)
+
+
+def test_a_refused_topic_is_one_sentence(broker: str, topic_name: str) -> None:
+    with pytest.raises(TopicError, match=r'refuses to create the topic ".*" with 1 partition and replication 3 \(.*1'):
+        asyncio.run(admin.ensure_topics(stream(topic_name, replication=3), broker))
+
+
+async def fill(broker: str, topic: str, partition: int, n_records: int) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=broker)
+    await producer.start()
+    try:
+        for _ in range(n_records):
+            await producer.send(topic, b"{}", partition=partition)
+    finally:
+        await producer.stop()
+
+
+async def commit(broker: str, group: str, offsets: dict[TopicPartition, int]) -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker, group_id=group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign(list(offsets))
+        await consumer.commit(offsets)
+    finally:
+        await consumer.stop()
+
+
+def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -> None:
+    spec = stream(topic_name, partitions=2)
+    asyncio.run(admin.ensure_topics(spec, broker))
+    asyncio.run(fill(broker, spec.topics.features, 1, 7))
+
+    fresh = asyncio.run(admin.lag(spec, broker))
+    assert (fresh.group, fresh.workers) == (f"riparian-{topic_name}", 0)
+    assert [(row.topic, row.partition) for row in fresh.rows] == [
+        (topic, k) for topic in (spec.topics.features, spec.topics.labels) for k in (0, 1)
+    ]
+    assert [row.end for row in fresh.rows] == [0, 7, 0, 0]
+    assert all(row.committed is None and row.lag is None for row in fresh.rows)
+
+    asyncio.run(commit(broker, fresh.group, {TopicPartition(spec.topics.features, 1): 5}))
+    row = asyncio.run(admin.lag(spec, broker)).rows[1]
+    assert (row.start, row.end, row.committed, row.lag) == (0, 7, 5, 2)
+
+
+def test_lag_of_a_stream_without_topics_names_them(broker: str, topic_name: str) -> None:
+    with pytest.raises(TopicError, match=rf"{topic_name}\.features and {topic_name}\.labels .* found none"):
+        asyncio.run(admin.lag(stream(topic_name), broker))
+
+
+def test_an_absent_broker_is_tried_again_and_then_one_sentence() -> None:
+    port = free_port()
+    lines: list[str] = []
+    with pytest.raises(
+        BrokerError, match=rf"Expected Kafka at 127\.0\.0\.1:{port}, found no broker that answers within"
+    ):
+        asyncio.run(admin.wait_for_broker(f"127.0.0.1:{port}", timeout_seconds=1.0, on_wait=lines.append))
+    assert len(lines) >= 2
+    assert "0.2 s" in lines[0]
+    assert "0.4 s" in lines[1]
+
+
+def test_a_broker_that_comes_late_is_found(broker: str) -> None:
+    port = free_port()
+    there, here = broker.rpartition(":")[2], f"127.0.0.1:{port}"
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", int(there))
+        await asyncio.gather(pass_on(reader, far_writer), pass_on(far_reader, writer))
+
+    async def late() -> int:
+        lines: list[str] = []
+        waiting = asyncio.create_task(admin.wait_for_broker(here, 20.0, lines.append))
+        while not lines:
+            await asyncio.sleep(0.01)
+        server = await asyncio.start_server(relay, "127.0.0.1", port)
+        await waiting
+        server.close()
+        return len(lines)
+
+    assert asyncio.run(late()) >= 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:kafka", ":9092", "a:1,b", "127.0.0.1:99999", ""])
+def test_an_address_that_is_none_is_one_sentence(address: str) -> None:
+    with pytest.raises(BrokerError, match="Expected --broker as HOST:PORT"):
+        asyncio.run(admin.wait_for_broker(address, 0.0))
+
+
+STREAM = """
+name: {name}
+task: classification
+features: {{a: numeric}}
+classes: [u, d]
+champion: {{model: majority-class}}
+"""
+
+
+def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, tmp_path: Path) -> None:
+    from app import spec
+    from app.cli.lag import command
+
+    file = tmp_path / "stream.yaml"
+    file.write_text(STREAM.format(name=topic_name))
+    declared = spec.load(file)
+    asyncio.run(admin.ensure_topics(declared, broker))
+    asyncio.run(fill(broker, declared.topics.features, 0, 3))
+    arguments = [str(file), "--broker", broker]
+
+    shown = CliRunner().invoke(command, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "committed nothing yet" in shown.output.replace("\n", " ")
+    found = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).output)
+    assert (found["lag"], found["partitions"][0]["end"]) == (None, 3)
+
+    group = admin.group_id(topic_name)
+    offsets = {TopicPartition(topic, 0): 0 for topic in (declared.topics.features, declared.topics.labels)}
+    asyncio.run(commit(broker, group, offsets))
+    assert "3 records behind" in CliRunner().invoke(command, arguments).output
+    found = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).output)
+    assert (found["stream"], found["group"], found["lag"]) == (topic_name, group, 3)
+    assert found["partitions"][0] == {
+        "topic": declared.topics.features, "partition": 0, "start": 0, "end": 3, "committed": 0, "lag": 3,
+    }  # fmt: skip
