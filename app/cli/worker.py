@@ -1,0 +1,64 @@
+"""`riparian worker`: run a stream's worker until it is stopped."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import click
+
+from app.cli import broker_option
+
+
+@click.command("worker")
+@click.argument("stream", type=click.Path(path_type=Path, dir_okay=False))
+@broker_option
+@click.option("--web-port", default=6066, show_default=True, help="Port of /metrics on 127.0.0.1; 0 for no web server.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".riparian/worker"),
+    show_default=True,
+    help="A folder of this worker's own.",
+)
+@click.option("--wait", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait for the broker.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="What is logged to standard error.",
+)
+def command(stream: Path, broker: str, web_port: int, data_dir: Path, wait: float, log_level: str) -> None:
+    """Predict, join labels, learn and report for the stream of STREAM.yaml.
+
+    Start more workers, on this machine or others, to share the partitions. Ctrl-C (or SIGTERM) writes a last
+    checkpoint and hands the partitions over.
+    """
+    from app import spec as stream_file
+
+    spec = stream_file.load(stream)
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    from app.admin import ensure_topics, wait_for_broker
+
+    def waiting(message: str) -> None:
+        click.echo(f"riparian: {message}", err=True)
+
+    async def prepare() -> None:
+        await wait_for_broker(broker, wait, waiting)
+        await ensure_topics(spec, broker)
+
+    asyncio.run(prepare())
+
+    from app.learner import PartitionLearner
+    from app.metrics import Metrics
+    from app.worker import create_app, run
+
+    PartitionLearner(spec).warm_up()
+    metrics = Metrics(spec)
+    app, engine = create_app(spec, broker, web_port=web_port, data_dir=data_dir, observer=metrics)
+    metrics.expose(app, engine)
+    click.echo(f"riparian: worker of stream {spec.name} on {broker}", err=True)
+    if web_port:
+        click.echo(f"riparian: metrics at http://127.0.0.1:{web_port}/metrics", err=True)
+    run(app, engine, loglevel=log_level)

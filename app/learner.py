@@ -1,0 +1,316 @@
+"""The learner of one partition: everything between a released batch and its outcome, pure (no Kafka, no asyncio).
+
+A fold over the merged order of two topics: predict each instance when its features come, learn it when its label
+comes, score the prediction that was really made. The worker and the offline evaluation both call `apply`, so they
+agree to the last bit. State is cut between steps, at exactly `feature_offset` and `label_offset`.
+"""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from app.errors import StateError
+from app.merge import Ints, Release
+from app.pending import PendingStore
+from app.spec import Spec
+from models.contract import Floats, Learner, Program, Schema
+from models.prequential import Prequential
+from models.registry import create
+from topics.codecs import CODECS
+from topics.records import Features, Labels, Rejected
+
+
+class Refused(NamedTuple):
+    """A record that was rejected: where it stands in its topic, and why."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+    detail: str
+
+
+class Outcome(NamedTuple):
+    """What one step produced, in the order of the feature records.
+
+    ids : of the n predicted instances. keys : their Kafka keys. offsets, label_offsets : (n,) int64, the source offset
+    and the next label offset at that moment. p : model -> (n, k) predictions. waited : (m,) float64 seconds between
+    features and label. feature_times : (n,) int64 effective ms. refused_*: dead letters of each topic.
+    """
+
+    ids: list[str]
+    keys: list[bytes | None]
+    offsets: Ints
+    label_offsets: Ints
+    p: dict[str, Floats]
+    waited: Floats
+    feature_times: Ints
+    n_labels: int
+    refused_features: list[Refused]
+    refused_labels: list[Refused]
+    decode_seconds: float
+    kernel_seconds: float
+
+
+class Figures(NamedTuple):
+    """How a partition is doing, at `offset` and `label_offset`.
+
+    overall, recent : role of a model -> its prequential metrics over the whole stream, and over the window or fading.
+    sizes : role -> n_nodes, n_leaves, depth, n_bytes. counts : of the pending store, since the stream began.
+    """
+
+    offset: int
+    label_offset: int
+    n_instances: int
+    n_labels: int
+    n_waiting: int
+    n_labels_waiting: int
+    counts: dict[str, int]
+    n_bytes: dict[str, int]
+    overall: dict[str, dict[str, float]]
+    recent: dict[str, dict[str, float]]
+    sizes: dict[str, dict[str, int]]
+
+
+class Cut(NamedTuple):
+    """A consistent copy of a learner's state at two offsets. `meta` is msgpack-able; `arrays` are copies."""
+
+    meta: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+class PartitionLearner:
+    """Models, pending store, vocabularies and metrics of one partition.
+
+    Parameters
+    ----------
+    spec : Spec
+        The stream file.
+    partition : int
+        Added to the stream file's seed, so that partitions differ.
+    """
+
+    def __init__(self, spec: Spec, partition: int = 0) -> None:
+        self.spec = spec
+        self.partition = partition
+        self.codec = CODECS[spec.codec](spec.mapping())
+        self.vocabularies = spec.vocabularies()
+        self.classes = spec.class_vocabulary()
+        self.feature_offset = 0
+        self.label_offset = 0
+        self.feature_time = 0
+        self.label_time = 0
+        self.n_instances = 0
+        self.n_labels = 0
+        self.schema = self._schema()
+        self.models: dict[str, Learner] = {}
+        self.model_names: dict[str, str] = {}
+        for role, (name, parameters) in spec.models().items():
+            self.models[role] = create(name, self.schema, seed=spec.seed + partition, **parameters)
+            self.model_names[role] = name
+        window, fading = spec.metrics.window, spec.metrics.fading
+        self.metrics = {
+            role: Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading) for role in self.models
+        }
+        self.pending = PendingStore(
+            self.schema.n_features,
+            dict.fromkeys(self.models, self.schema.n_outputs),
+            horizon=spec.join.horizon,
+            max_pending=spec.join.max_pending,
+            max_labels=spec.join.max_labels,
+        )
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, before the first record."""
+        for model in self.models.values():
+            model.warm_up()
+        nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
+        for role, metrics in self.metrics.items():
+            metrics.score(nothing, self.pending.out[role])
+            metrics.metrics()
+            metrics.windowed()
+
+    def _schema(self) -> Schema:
+        n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)
+        n_outputs = 1 if self.classes is None else max(2, self.classes.capacity)
+        return Schema(n_values, n_outputs, self.spec.task)
+
+    def _fit_schema(self) -> None:
+        """Give the models room for values and classes seen since."""
+        schema = self._schema()
+        if schema == self.schema:
+            return
+        self.schema = schema
+        for role, model in self.models.items():
+            model.resize(schema)
+            self.metrics[role].resize(schema.n_outputs)
+        self.pending.resize(dict.fromkeys(self.models, schema.n_outputs))
+
+    def step(self, release: Release) -> Outcome:
+        """Decode and apply a release of the merge."""
+        started = time.perf_counter()
+        features = self.codec.decode_features(release.features.raw, self.vocabularies, self.classes)
+        labels = self.codec.decode_labels(release.labels.raw, self.classes)
+        decoded = time.perf_counter() - started
+        return self.apply(features, labels, release, decoded)
+
+    def apply(self, features: Features, labels: Labels, release: Release, decode_seconds: float = 0.0) -> Outcome:
+        """Predict, join and learn a decoded batch.
+
+        Parameters
+        ----------
+        features, labels : decoded records of `release`; rejected ones are left out of their columns.
+        release : the same records as they stand in their topics: offsets, times, interleaving.
+        """
+        f_piece, l_piece, labels_before = release
+        # The next label offset when each feature record is predicted: which version of the model made it.
+        versions = np.concatenate(([self.label_offset], l_piece.offsets + 1))[labels_before]
+        offsets, times, keys = f_piece.offsets, f_piece.times, f_piece.raw.keys
+        label_times = l_piece.times
+        if features.position is not None:
+            kept = np.array(features.position, dtype=np.int64)
+            offsets, times, versions, labels_before = offsets[kept], times[kept], versions[kept], labels_before[kept]
+            keys = [keys[i] for i in features.position]
+        if labels.position is not None:
+            kept = np.array(labels.position, dtype=np.int64)
+            label_times = label_times[kept]
+            labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
+        self._fit_schema()
+        joined = self.pending.join(
+            features.ids,
+            features.x,
+            times.tolist(),
+            features.y,
+            labels.ids,
+            labels.y,
+            label_times.tolist(),
+            labels_before,
+        )
+        started = time.perf_counter()
+        p = {}
+        for role, model in self.models.items():
+            out = self.pending.out[role]
+            model.run(joined.program, self.pending.slab, out)
+            self.metrics[role].score(joined.program, out)
+            p[role] = out[joined.predicted]
+        kernel_seconds = time.perf_counter() - started
+        self.pending.release()
+        if len(f_piece.offsets):
+            self.feature_offset = int(f_piece.offsets[-1]) + 1
+            self.feature_time = int(f_piece.times[-1])
+        if len(l_piece.offsets):
+            self.label_offset = int(l_piece.offsets[-1]) + 1
+            self.label_time = int(l_piece.times[-1])
+        self.n_instances += len(features.ids)
+        self.n_labels += len(labels.ids)
+        return Outcome(
+            ids=features.ids,
+            keys=keys,
+            offsets=offsets,
+            label_offsets=versions,
+            p=p,
+            waited=joined.waited,
+            feature_times=times,
+            n_labels=len(labels.ids),
+            refused_features=_refused(features.rejected, f_piece.offsets, f_piece.raw),
+            refused_labels=_refused(labels.rejected, l_piece.offsets, l_piece.raw),
+            decode_seconds=decode_seconds,
+            kernel_seconds=kernel_seconds,
+        )
+
+    @property
+    def n_bytes(self) -> dict[str, int]:
+        """Bytes of state by part: each model, and the pending store."""
+        parts = {role: model.n_bytes for role, model in self.models.items()}
+        return {**parts, "pending": self.pending.n_bytes}
+
+    def figures(self) -> Figures:
+        """Metrics and sizes as they stand. Call it between steps."""
+        return Figures(
+            offset=self.feature_offset,
+            label_offset=self.label_offset,
+            n_instances=self.n_instances,
+            n_labels=self.n_labels,
+            n_waiting=self.pending.n_waiting,
+            n_labels_waiting=self.pending.n_labels_waiting,
+            counts=dict(self.pending.counts),
+            n_bytes=self.n_bytes,
+            overall={role: metrics.metrics() for role, metrics in self.metrics.items()},
+            recent={role: metrics.windowed() for role, metrics in self.metrics.items()},
+            sizes={role: {**model.size(), "n_bytes": model.n_bytes} for role, model in self.models.items()},
+        )
+
+    def cut(self) -> Cut:
+        """A copy of everything that is known at the two offsets. Call it between steps."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for role, model in self.models.items():
+            for field, array in model.state()._asdict().items():
+                arrays[f"models/{role}/{field}"] = array.copy()
+            for field, array in self.metrics[role].state()._asdict().items():
+                arrays[f"metrics/{role}/{field}"] = array.copy()
+        for field, array in self.pending.state().items():
+            arrays[f"pending/{field}"] = array
+        values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.vocabularies])
+        arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8).copy()
+        meta = {
+            "models": {role: [name, self.models[role].parameters()] for role, name in self.model_names.items()},
+            "classes": None if self.classes is None else self.classes.state(),
+            "feature_offset": self.feature_offset,
+            "label_offset": self.label_offset,
+            "feature_time": self.feature_time,
+            "label_time": self.label_time,
+            "n_instances": self.n_instances,
+            "n_labels": self.n_labels,
+        }
+        return Cut(meta, arrays)
+
+    def restore(self, cut: Cut) -> None:
+        """Take over the state of `cut`, into a fresh learner of the same stream file."""
+        meta, arrays = cut
+        mine = {role: [name, self.models[role].parameters()] for role, name in self.model_names.items()}
+        if meta["models"] != mine:
+            changed = sorted(r for r in {*mine, *meta["models"]} if mine.get(r) != meta["models"].get(r))
+            raise StateError(
+                f"the state of partition {self.partition} was made with other settings of {', '.join(changed)}: "
+                "restore the stream file's models, or give the stream a new name to start afresh"
+            )
+        for vocabulary, state in zip(
+            self.vocabularies, msgspec.msgpack.decode(arrays["vocabularies"].tobytes()), strict=True
+        ):
+            if vocabulary is not None:
+                vocabulary.restore(state)
+        if self.classes is not None:
+            self.classes.restore(meta["classes"])
+        self._fit_schema()
+        for role, model in self.models.items():
+            model.restore(_under(arrays, f"models/{role}/"))
+            self.metrics[role].restore(_under(arrays, f"metrics/{role}/"))
+        self.pending.restore(_under(arrays, "pending/"))
+        for field in ("feature_offset", "label_offset", "feature_time", "label_time", "n_instances", "n_labels"):
+            setattr(self, field, int(meta[field]))
+
+    def digest(self) -> str:
+        """A hash of the whole state: equal for equal folds, however they were cut into batches."""
+        meta, arrays = self.cut()
+        digest = hashlib.blake2b(msgspec.msgpack.encode(meta, order="sorted"), digest_size=16)
+        for name in sorted(arrays):
+            array = np.ascontiguousarray(arrays[name])
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+
+def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _refused(rejected: list[Rejected], offsets: Ints, raw: Any) -> list[Refused]:
+    return [
+        Refused(int(offsets[r.position]), raw.keys[r.position], raw.values[r.position], r.reason, r.detail)
+        for r in rejected
+    ]

@@ -1,0 +1,247 @@
+"""Whole-batch delivery: Faust's transport, with each partition's fetched records as one event.
+
+Faust spends about 75 µs on every delivered message. The topics of a stream are therefore delivered one event a fetch,
+and everything after takes the batch. Changelog topics stay as they are, one message at a time, so that tables recover
+as Faust means them to.
+
+Three of Faust's habits are replaced for the source topics, because they lose or repeat records (the numbers are those
+of the design notes):
+
+- Records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked the engine
+  for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is fetched after
+  it, so that a batch that was fetched before a rebalance can never be taken for one after it.
+- Offsets are committed as events are acknowledged, ahead of the state or not at all. Here the engine commits the
+  offsets of its manifests, and nothing else does; committed offsets are for lag monitors only.
+- A full buffer leaves fetched records inside the client, which then stops asking for the other partitions. Here
+  everything fetched is drained at once, and back-pressure pauses the partition in the client.
+
+Private methods of faust-streaming 0.15.3 and aiokafka 0.14.0 are overridden; tests/app/test_transport.py checks that
+they are still there with the same signatures.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import faust
+from aiokafka.consumer import fetcher as aiokafka_fetcher
+from aiokafka.structs import TopicPartition
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage
+
+from topics.records import RawBatch
+
+FETCH_MAX_WAIT_MS = 250
+
+Seeks = Callable[[set[TP]], Awaitable[Mapping[TP, int]]]
+
+
+class Fetched(NamedTuple):
+    """The records of one partition that arrived together. epoch : number of the seek that they follow."""
+
+    raw: RawBatch
+    epoch: int
+
+
+class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
+    """Fetched records of a partition; those of source topics come out as one RawBatch per Kafka batch."""
+
+    source_topics: frozenset[str] = frozenset()
+
+    def _unpack_records(self) -> Iterator[Any]:
+        if self._tp.topic not in self.source_topics:
+            yield from super()._unpack_records()
+            return
+        records = self._records
+        while records.has_next():
+            batch = records.next_batch()
+            if self._check_crcs and not batch.validate_crc():
+                raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
+            if batch.is_control_batch:
+                self.next_fetch_offset = batch.next_offset
+                continue
+            first = self.next_fetch_offset
+            rows = [(r.offset, r.timestamp, r.key, r.value) for r in batch if r.offset >= first]
+            self.next_fetch_offset = batch.next_offset
+            if rows:
+                offsets, timestamps, keys, values = zip(*rows, strict=True)
+                yield RawBatch(list(offsets), list(timestamps), list(keys), list(values))
+
+
+def concatenate(batches: list[RawBatch]) -> RawBatch:
+    """Consecutive batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return RawBatch(*([item for batch in batches for item in batch[column]] for column in range(4)))
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
+    """The thread that fetches. Its attributes are written here and only read by the main thread."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.epochs: dict[TP, int] = {}
+        self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        # While a fetch for a silent topic is out, a topic that was just drained has to wait: keep that short.
+        consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
+        return consumer
+
+    async def _fetch_records(
+        self, consumer: Any, active_partitions: set[TP], timeout: float | None = None, max_records: int | None = None
+    ) -> Any:
+        found = await super()._fetch_records(consumer, active_partitions, timeout=timeout, max_records=max_records)
+        records: dict[TP, Any] = {}
+        for tp, items in found.items():
+            if tp.topic in BatchRecords.source_topics:
+                raw = concatenate(items)
+                self.drained[tp] = raw.offsets[-1] + 1
+                records[tp] = [Fetched(raw, self.epochs.get(tp, 0))]
+            else:
+                records[tp] = items
+        return records
+
+    async def seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
+        """Seek source partitions, beginning a new epoch for each; the epochs."""
+        return await self.call_thread(self._seek_sources, offsets)  # type: ignore[no-any-return]
+
+    async def _seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
+        consumer = self._ensure_consumer()
+        for tp, offset in offsets.items():
+            consumer.seek(TopicPartition(tp.topic, tp.partition), offset)
+            self.epochs[tp] = self.epochs.get(tp, 0) + 1
+            self.drained[tp] = 0
+        return {tp: self.epochs[tp] for tp in offsets}
+
+    def pause(self, tp: TP, paused: bool) -> None:
+        """Stop or resume asking the broker for a partition; called from the main thread."""
+        self.thread_loop.call_soon_threadsafe(self._pause, TopicPartition(tp.topic, tp.partition), paused)
+
+    def _pause(self, tp: TopicPartition, paused: bool) -> None:
+        consumer = self._ensure_consumer()
+        if tp in consumer.assignment():
+            (consumer.pause if paused else consumer.resume)(tp)
+
+    def caught_up(self, tp: TP, next_offset: int) -> bool:
+        """Whether all that the partition held at the last answered fetch has arrived at `next_offset`."""
+        if next_offset < self.drained.get(tp, 0) or self._consumer is None:
+            return False
+        subscription = self._consumer._subscription.subscription
+        assignment = subscription.assignment if subscription is not None else None
+        if assignment is None or TopicPartition(tp.topic, tp.partition) not in assignment.tps:
+            return False
+        state = assignment.state_value(TopicPartition(tp.topic, tp.partition))
+        position, highwater = state._position, state.highwater
+        return position is not None and highwater is not None and position >= highwater
+
+    def end_offset(self, tp: TP) -> int | None:
+        """End of the partition at the last answered fetch."""
+        consumer = self._consumer
+        topic_partition = TopicPartition(tp.topic, tp.partition)
+        if consumer is None or topic_partition not in consumer.assignment():
+            return None
+        end: int | None = consumer.highwater(topic_partition)
+        return end
+
+
+class Consumer(driver.Consumer):  # type: ignore[misc]
+    """Faust's consumer, with offsets and seeks of the source topics in the engine's hands."""
+
+    _thread: ConsumerThread
+    seeks: Seeks | None = None  # set by `install`
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    @property
+    def thread(self) -> ConsumerThread:
+        return self._thread
+
+    def _to_message(self, tp: TP, record: Any) -> Any:
+        if not isinstance(record, Fetched):
+            return super()._to_message(tp, record)
+        raw = record.raw
+        return ConsumerMessage(
+            tp.topic,
+            tp.partition,
+            raw.offsets[-1],
+            raw.timestamps[-1] / 1000.0,
+            0,
+            None,
+            None,
+            record,
+            None,
+            0,
+            0,
+            tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    def resume_partitions(self, tps: Iterable[TP]) -> None:
+        """Resume changelogs; source partitions wait for `perform_seek`."""
+        super().resume_partitions({tp for tp in tps if tp.topic not in BatchRecords.source_topics})
+
+    async def perform_seek(self) -> None:
+        """Seek the source partitions to the offsets of their manifests, then let them flow."""
+        if not self.flow_active:
+            return  # asked for at the beginning of a rebalance: everything is sought again at its end
+        tps = {tp for tp in self.assignment() if tp.topic in BatchRecords.source_topics}
+        if not tps or self.seeks is None:
+            return
+        offsets = await type(self).seeks(tps)  # type: ignore[misc]
+        for tp in offsets:
+            self._read_offset[tp] = None
+        super().resume_partitions(set(offsets))
+
+    def ack(self, message: Any) -> bool:
+        """An event was handed on. What that means for offsets, the engine decides."""
+        message.acked = True
+        self._unacked_messages.discard(message)
+        return True
+
+    async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
+        """Faust commits nothing: see `commit_manifests`."""
+        return False
+
+    async def commit_manifests(self, offsets: Mapping[TP, int]) -> None:
+        """Tell lag monitors what is durable."""
+        assigned = self.assignment()
+        mine = {tp: offset for tp, offset in offsets.items() if tp in assigned}
+        if mine:
+            await self._commit(mine)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Gaps between events are batches here, not missing offsets."""
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Faust's watchdog counts acknowledged messages; the engine reports its own lag."""
+
+
+class Transport(driver.Transport):  # type: ignore[misc]
+    Consumer = Consumer
+
+
+class BatchSchema(faust.Schema):  # type: ignore[misc]
+    """Hands a batch on undecoded: the partition's learner decodes it when its turn has come."""
+
+    def compile(self, app: Any, **_: Any) -> Any:
+        create_event = app.create_event
+
+        async def decode(message: Any, *, propagate: bool = False) -> Any:
+            return create_event(None, message.value, message.headers, message)
+
+        return decode
+
+
+def install(app: faust.App, source_topics: Iterable[str], seeks: Seeks) -> None:
+    """Make `app` deliver `source_topics` in batches, from the offsets that `seeks` returns on assignment.
+
+    The client has no hook for the unpacking of records, so the class it uses is exchanged, for the whole process: a
+    process runs one worker.
+    """
+    BatchRecords.source_topics = frozenset(source_topics)
+    aiokafka_fetcher.PartitionRecords = BatchRecords
+    Consumer.seeks = staticmethod(seeks)
+    app.transport = Transport(app.conf.broker_consumer, app)

@@ -1,0 +1,128 @@
+"""The Faust application of a worker: two agents that hand batches to the engine, the state's table, the web server.
+
+Faust does assignment, the changelog-backed table, the web server and the life cycle; the engine does the rest.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from app.engine import Engine, Observer
+from app.spec import Spec
+from app.transport import BatchSchema, install
+from topics.names import group_id
+
+SESSION_TIMEOUT_SECONDS = 10.0  # a killed worker blocks its partitions this long
+HEARTBEAT_SECONDS = 1.0
+WRITES_AT_ONCE = 16  # changelog records on their way
+
+
+class TableStore:
+    """The engine's view of the Faust table: keys of one partition, and awaited changelog writes."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def items(self, partition: int) -> dict[bytes, bytes]:
+        prefix = b"%d/" % partition
+        return {key: value for key, value in self._table.data.items() if key.startswith(prefix) and value}
+
+    async def write(self, partition: int, records: Mapping[bytes, bytes | None]) -> None:
+        """Append records to the changelog, and return when the broker has them all; raises what it refuses.
+
+        The table in memory is left as recovery filled it: Faust recovers it anew, from where it stopped reading, on
+        every assignment, so what is written here is read back when it is needed.
+        """
+        pending: list[Any] = []
+        for key, value in records.items():
+            pending.append(
+                self._table.send_changelog(partition, key, value, key_serializer="raw", value_serializer="raw")
+            )
+            if len(pending) >= WRITES_AT_ONCE:
+                await asyncio.gather(*pending)
+                pending.clear()
+        await asyncio.gather(*pending)
+
+
+def create_app(spec: Spec, broker: str, *, web_port: int, data_dir: Path, observer: Observer) -> tuple[Any, Engine]:
+    """The Faust app of one worker process and its engine. The stream's topics must exist.
+
+    Parameters
+    ----------
+    spec : Spec
+    broker : str
+        HOST:PORT, several separated by commas.
+    web_port : int
+        Port of the web server; 0 for none.
+    data_dir : Path
+        A directory of this worker's own.
+    observer : Observer
+        Told about steps, dead letters and checkpoints.
+    """
+    app = faust.App(
+        group_id(spec.name),
+        broker=";".join(f"kafka://{host}" for host in broker.split(",")),
+        store="memory://",
+        datadir=str(data_dir),
+        topic_partitions=spec.partitions,
+        topic_replication_factor=spec.replication,
+        topic_disable_leader=True,
+        table_standby_replicas=0,
+        stream_wait_empty=False,
+        stream_recovery_delay=0.0,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=2 * 1024 * 1024,
+        broker_max_poll_records=100_000,
+        broker_session_timeout=SESSION_TIMEOUT_SECONDS,
+        broker_heartbeat_interval=HEARTBEAT_SECONDS,
+        broker_check_crcs=True,
+        web_enabled=web_port > 0,
+        web_port=web_port or 6066,
+        web_bind="127.0.0.1",
+        web_host="127.0.0.1",
+        autodiscover=False,
+    )
+    table = app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions)
+    engine = Engine(spec, broker, TableStore(table), observer)
+    engine.attach(app)
+    source_topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
+    install(app, source_topics, engine.assign)
+
+    for role, name in zip(("features", "labels"), source_topics, strict=False):
+        topic = app.topic(name, schema=BatchSchema(), partitions=spec.partitions)
+
+        async def deliver(stream: AsyncIterator[Any]) -> None:
+            async for event in stream.events():  # type: ignore[attr-defined]
+                engine.add(event.message.tp, event.value)
+
+        app.agent(topic, name=f"riparian.{role}")(deliver)
+
+    @app.on_partitions_revoked.connect  # type: ignore[untyped-decorator]
+    async def revoked(_app: Any, _tps: Any, **_: Any) -> None:
+        await engine.revoke()
+
+    @app.on_before_shutdown.connect  # type: ignore[untyped-decorator]
+    async def stopping(_app: Any, **_: Any) -> None:
+        await engine.stop()
+
+    return app, engine
+
+
+def run(app: Any, engine: Engine, *, loglevel: str) -> None:
+    """Run the worker until a signal; raises what made it crash. Kernels must be warm by now."""
+    # Batches are lists of short-lived objects: collecting at Python's default threshold costs more than it frees.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+    worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None)
+    try:
+        worker.execute_from_commandline()
+    except SystemExit:
+        if engine.failure is not None:
+            raise engine.failure from None
+        raise
+    logging.shutdown()
