@@ -1,0 +1,152 @@
+"""Naive Bayes: Gaussian likelihoods for numeric features, Laplace's estimates for nominal ones, one pass.
+
+Langley, Iba and Thompson 1992 (nominal); John and Langley 1995 (Gaussians). Statistics and their deviations from MOA
+are those of models.observers; the model is one block of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.kernel import kernel
+from models.observers import (
+    Cache,
+    Known,
+    check_growth,
+    know_nothing,
+    lay_out,
+    observe,
+    score,
+    transfer,
+    write_joint,
+    write_weights,
+)
+
+
+class NaiveBayesState(NamedTuple):
+    """weights : (1, n_outputs) float64, of the classes. stats : (1, width) float64, one block of models.observers.
+    values : uint8, which values of the nominal features were learned. n_values : (d,) int64, how many of each.
+    """
+
+    weights: Floats
+    stats: Floats
+    values: NDArray[np.uint8]
+    n_values: NDArray[np.int64]
+
+
+class NaiveBayes(Learner):
+    """Naive Bayes over numeric and nominal features.
+
+    Missing values are left out, in learning and in predicting. Where every class has likelihood 0 (a value far from
+    the mean of constants), the prediction is the class frequencies. A label outside 0 .. n_outputs - 1 and a weight
+    that is not positive teach nothing. Memory is bounded by the schema: 5 numbers a class and numeric feature, 1 + V a
+    class and nominal feature of V values.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "classification".
+    seed : int
+        Not used: nothing is random.
+
+    References
+    ----------
+    P. Langley, W. Iba and K. Thompson: An analysis of Bayesian classifiers. AAAI 1992.
+    G. John and P. Langley: Estimating continuous distributions in Bayesian classifiers. UAI 1995.
+
+    Examples
+    --------
+    >>> learner = NaiveBayes(Schema((0, 2), 2, "classification"))
+    >>> learner.learn_many([[1.0, 0], [2.0, 0], [7.0, 1], [9.0, 1]], [0, 0, 1, 1])
+    >>> learner.predict_many([[1.5, 0]]).argmax()
+    np.int64(0)
+    """
+
+    name = "naive-bayes"
+
+    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
+        super().__init__(schema, seed=seed)
+        if schema.task != "classification":
+            raise ValueError(f"naive-bayes does classification, the task is {schema.task!r}: choose another model")
+        self._known = know_nothing(schema)
+        self._weights = np.zeros((1, schema.n_outputs))
+        self._stats = np.zeros((1, lay_out(schema)[1]))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What follows from the schema, and is not state."""
+        self._layout, _, width = lay_out(self.schema)
+        self._cache = Cache(np.zeros((1, width)), np.zeros(1, np.uint8))
+        self._joint = np.zeros(self.schema.n_outputs)
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        _run(
+            program.op, program.row, program.y, program.w, slab, out,
+            self._weights, self._stats, self._known, self._cache, self._layout, self._joint,
+        )  # fmt: skip
+
+    def resize(self, schema: Schema) -> None:
+        check_growth(self.schema, schema)
+        self._stats, self._known = transfer(self._stats, self._known, self.schema, schema)
+        weights = np.zeros((1, schema.n_outputs))
+        weights[:, : self.schema.n_outputs] = self._weights
+        self._weights = weights
+        self.schema = schema
+        self._prepare()
+
+    def state(self) -> NaiveBayesState:
+        return NaiveBayesState(self._weights, self._stats, self._known.values, self._known.count)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._weights = np.array(state["weights"], dtype=np.float64, order="C")
+        self._stats = np.array(state["stats"], dtype=np.float64, order="C")
+        self._known = Known(
+            np.array(state["values"], dtype=np.uint8), np.array(state["n_values"], dtype=np.int64)
+        )
+        self._prepare()
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One part for the classes, and one a feature: weight of each class, mean and deviation or value weights."""
+        root = {"id": 0, "parent": None, "depth": 0, "weight": float(self._weights.sum())}
+        parts: list[dict[str, Any]] = [{**root, "value": self._weights[0].tolist()}]
+        k = self.schema.n_outputs
+        for f, n_values in enumerate(self.schema.n_values):
+            start = int(self._layout.offset[f])
+            block = self._stats[0, start : start + (5 if n_values == 0 else 1 + n_values) * k].reshape(-1, k)
+            part = {"id": f + 1, "parent": 0, "depth": 1, "feature": f, "weight": float(block[0].sum())}
+            part["value"] = block[0].tolist()
+            if n_values == 0:
+                spread = np.sqrt(np.divide(block[2], block[0] - 1, where=block[0] > 1, out=np.zeros(k)))
+                part |= {"mean": block[1].tolist(), "deviation": spread.tolist()}
+            else:
+                part["values"] = block[1:].T.tolist()
+            parts.append(part)
+        return parts
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.state())
+
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+
+@kernel
+def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
+    """Mutates out, weights, stats, known, cache, joint. O(d n_outputs) a prediction, O(d) a label."""
+    n_classes = weights.shape[1]
+    for i in range(len(op)):
+        r = row[i]
+        if op[i] == PREDICT:
+            best = score(stats, known, cache, layout, 0, weights, 0, slab, r, joint)
+            if best >= 0:
+                write_joint(joint, best, out, r)
+            else:
+                write_weights(weights, 0, out, r)
+        elif y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf:
+            c = int(y[i])
+            weights[0, c] += w[i]
+            observe(stats, known, cache, layout, 0, n_classes, slab, r, c, w[i], weights[0, c])

@@ -1,0 +1,153 @@
+"""Where a leaf could split: one candidate test a feature, from the statistics of models.observers.
+
+Domingos and Hulten 2000, section 2; numeric candidates after Pfahringer, Holmes and Kirkby 2008: n_points thresholds at
+equal distances between the least and greatest value, with each class's weight on both sides from its Gaussian.
+
+The merit of a test is what it gains over not splitting, so that "no split" has merit 0: the decrease of entropy (bits) or
+of the Gini impurity, times the share of weight whose value is known (Quinlan). Both impurities are taken over the weight
+that the feature observed. (MOA takes the first over all weight, inherited estimates included, and so can gain by
+splitting at random.) A test needs at least two branches with more than min_branch_fraction of the weight.
+"""
+
+import math
+
+from models.kernel import kernel
+
+INFO_GAIN = 0
+GINI = 1
+
+LOG_2 = math.log(2.0)
+SQRT_2 = math.sqrt(2.0)
+
+# Columns of the candidate array that best_split fills in.
+FEATURE, VALUE, MERIT, SECOND = 0, 1, 2, 3
+
+
+@kernel
+def impurity(post, j, n_classes, weight, criterion):
+    """Entropy in bits, or Gini impurity, of the class weights post[j, :], which sum to `weight` > 0."""
+    result = 0.0
+    if criterion == GINI:
+        for c in range(n_classes):
+            share = post[j, c] / weight
+            result += share * share
+        return 1.0 - result
+    for c in range(n_classes):
+        share = post[j, c] / weight
+        if share > 0.0:
+            result -= share * math.log(share)
+    return result / LOG_2
+
+
+@kernel
+def merit(post, n_branches, n_classes, observed, criterion, min_branch_fraction):
+    """The gain of a split into branches with class weights post[:n_branches]; -inf where it is not allowed.
+
+    observed : weight of all instances of the leaf, known or missing. Mutates post[n_branches] (the sum of the branches).
+    """
+    total = 0.0
+    for c in range(n_classes):
+        post[n_branches, c] = 0.0
+    for j in range(n_branches):
+        for c in range(n_classes):
+            post[n_branches, c] += post[j, c]
+    for c in range(n_classes):
+        total += post[n_branches, c]
+    if not total > 0.0:
+        return -math.inf
+    after = 0.0
+    n_large = 0
+    for j in range(n_branches):
+        weight = 0.0
+        for c in range(n_classes):
+            weight += post[j, c]
+        if weight > min_branch_fraction * total:
+            n_large += 1
+        if weight > 0.0:
+            after += weight / total * impurity(post, j, n_classes, weight, criterion)
+    if n_large < 2:
+        return -math.inf
+    gain = impurity(post, n_branches, n_classes, total, criterion) - after
+    return gain * min(1.0, total / observed)
+
+
+@kernel
+def branch(stats, layout, block, n_classes, f, value, binary, post):
+    """Fill in post[j, c], the class weights of the branches of a test on feature f; the number of branches.
+
+    Numeric: x <= value, x > value. Nominal: one branch a value (also those not seen: weight 0), or x == value, x != value.
+    """
+    i = layout.offset[f]
+    n_values = layout.n_values[f]
+    if n_values > 0 and not binary:
+        for v in range(n_values):
+            for c in range(n_classes):
+                post[v, c] = stats[block, i + (1 + v) * n_classes + c]
+        return n_values
+    for c in range(n_classes):
+        n = stats[block, i + c]
+        left = 0.0
+        if n_values > 0:
+            left = stats[block, i + (1 + int(value)) * n_classes + c]
+        elif n > 0.0 and value >= stats[block, i + 4 * n_classes + c]:
+            left = n
+        elif n > 1.0 and value >= stats[block, i + 3 * n_classes + c]:
+            deviation = math.sqrt(stats[block, i + 2 * n_classes + c] / (n - 1.0))
+            if deviation > 0.0:
+                z = (value - stats[block, i + n_classes + c]) / deviation
+                left = n * 0.5 * (1.0 + math.erf(z / SQRT_2))
+            elif value >= stats[block, i + n_classes + c]:
+                left = n
+        elif n > 0.0 and value >= stats[block, i + n_classes + c]:
+            left = n
+        post[0, c] = left
+        post[1, c] = max(0.0, n - left)
+    return 2
+
+
+@kernel
+def best_split(stats, layout, block, n_classes, observed, n_points, binary, criterion, min_branch_fraction, post, found):
+    """Find the best candidate of all features, ties to the first. O(d (n_points or V) n_classes).
+
+    Mutates post (scratch) and found: FEATURE (-1: not splitting is best), VALUE (threshold or value), MERIT, SECOND (the
+    merit of the best candidate of another feature, or 0 for not splitting).
+    """
+    found[FEATURE] = -1.0
+    found[VALUE] = 0.0
+    found[MERIT] = 0.0
+    found[SECOND] = 0.0
+    for f in range(len(layout.n_values)):
+        best = -math.inf
+        best_value = 0.0
+        n_values = layout.n_values[f]
+        if n_values > 0:
+            for v in range(n_values if binary else 1):
+                n = branch(stats, layout, block, n_classes, f, v, binary, post)
+                gain = merit(post, n, n_classes, observed, criterion, min_branch_fraction)
+                if gain > best:
+                    best = gain
+                    best_value = float(v)
+        else:
+            i = layout.offset[f]
+            least = math.inf
+            greatest = -math.inf
+            for c in range(n_classes):
+                if stats[block, i + c] > 0.0:
+                    least = min(least, stats[block, i + 3 * n_classes + c])
+                    greatest = max(greatest, stats[block, i + 4 * n_classes + c])
+            for p in range(1, n_points + 1):
+                value = least + (greatest - least) * (p / (n_points + 1.0))
+                if not (value > least and value < greatest):
+                    continue
+                n = branch(stats, layout, block, n_classes, f, value, binary, post)
+                gain = merit(post, n, n_classes, observed, criterion, min_branch_fraction)
+                if gain > best:
+                    best = gain
+                    best_value = value
+        if best > found[MERIT]:
+            found[SECOND] = found[MERIT]
+            found[FEATURE] = f
+            found[VALUE] = best_value
+            found[MERIT] = best
+        elif best > found[SECOND]:
+            found[SECOND] = best
