@@ -83,13 +83,22 @@ _ENTRIES = (
         cls="models.hoeffding.tree:HoeffdingTree",
         tasks=(CLASSIFICATION,),
         parameters=(
+            Parameter("grace_period", int, 200, 1, 1e9, text="weight a leaf sees between two split attempts"),
+            Parameter("delta", float, 1e-3, 1e-300, 1.0, text="probability that a split differs from infinite data's"),
+            Parameter("tie_threshold", float, 0.05, 0.0, None, text="Hoeffding bound below which ties are split"),
+            Parameter("split_criterion", str, "info-gain", choices=("info-gain", "gini"), text="merit of a test"),
             Parameter(
-                "grace_period", int, 200, 1, 1_000_000, text="weight a leaf sees between split attempts"
+                "leaf_prediction",
+                str,
+                "nba",
+                choices=("mc", "nb", "nba"),
+                text="majority class, naive Bayes, or in each leaf the one that was correct more often",
             ),
-            Parameter("delta", float, 1e-7, 1e-300, 1.0, text="error probability of a split decision"),
-            Parameter(
-                "tie_threshold", float, 0.05, 0.0, 1.0, text="Hoeffding bound below which a tie is split"
-            ),
+            Parameter("n_split_points", int, 10, 1, 10_000, text="thresholds tried a numeric feature"),
+            Parameter("binary_splits", bool, False, text="nominal tests: one value against the rest"),
+            Parameter("min_branch_fraction", float, 0.01, 0.0, 0.5, text="two branches have more of the weight"),
+            Parameter("max_nodes", int, 10_000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
+            Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
         ),
         paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
         text="One pass, one tree; leaves split when the Hoeffding bound separates the two best attributes.",
@@ -191,9 +200,7 @@ def _convert(model: str, parameter: Parameter, value: Any) -> Any:
     if value is None:
         if parameter.default is None:
             return None
-        raise ValueError(
-            f"{where} is empty: give {_kind(parameter)}, or leave it out for {parameter.default}"
-        )
+        raise ValueError(f"{where} is empty: give {_kind(parameter)}, or leave it out for {parameter.default}")
     converted = _parse(parameter.type, value)
     if converted is None and parameter.default is None and str(value).strip().lower() in ("none", "null"):
         return None

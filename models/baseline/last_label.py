@@ -23,8 +23,8 @@ class LastLabelState(NamedTuple):
 class LastLabel(Learner):
     """The last label learned: probability 1 for its class, or its value.
 
-    Memory is two numbers. An instance of weight 0 changes nothing. Before the first label a classifier's
-    probabilities are all 0, and a regressor predicts 0.
+    Memory is two numbers. A class outside 0 .. n_outputs - 1 and a weight that is not positive teach nothing. Before
+    the first label a classifier's probabilities are all 0, and a regressor predicts 0.
 
     Parameters
     ----------
@@ -96,7 +96,8 @@ def _run(op, row, y, w, out, last, classify):
     for i in range(len(op)):
         r = row[i]
         if op[i] != PREDICT:
-            if w[i] > 0.0:
+            known = 0.0 <= y[i] < out.shape[1] if classify else not np.isnan(y[i])
+            if known and 0.0 < w[i] < np.inf:
                 last[0] = y[i]
                 last[1] += w[i]
             continue

@@ -22,7 +22,8 @@ class MajorityClassState(NamedTuple):
 class MajorityClass(Learner):
     """Class frequencies as probabilities.
 
-    Memory is one number a class; there is no bound to reach. An instance of weight 0 changes nothing.
+    Memory is one number a class; there is no bound to reach. A label outside 0 .. n_outputs - 1 and
+    a weight that is not positive teach nothing.
 
     Parameters
     ----------
@@ -90,7 +91,8 @@ def _run(op, row, y, w, out, weights):
     for i in range(len(op)):
         r = row[i]
         if op[i] != PREDICT:
-            weights[int(y[i])] += w[i]
+            if 0.0 <= y[i] < len(weights) and 0.0 < w[i] < np.inf:
+                weights[int(y[i])] += w[i]
             continue
         total = 0.0
         for k in range(len(weights)):

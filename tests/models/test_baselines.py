@@ -1,0 +1,93 @@
+"""The two baselines against their definitions."""
+
+import gzip
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.baseline.last_label import LastLabel
+from models.baseline.majority_class import MajorityClass
+from models.contract import LEARN, PREDICT, Program, Schema
+from models.prequential import Prequential
+
+K = 4
+CLASSES = Schema((0,), K, "classification")
+VALUES = Schema((0,), 1, "regression")
+
+steps = st.lists(st.tuples(st.integers(-1, K), st.sampled_from([0.0, 0.5, 1.0, 3.0, -1.0])), max_size=30)
+
+
+def run(learner, items):
+    """Predict before each label; the predictions."""
+    n = len(items)
+    op = np.array([PREDICT, LEARN] * n, np.int8)
+    row = np.repeat(np.arange(n, dtype=np.int32), 2)
+    y = np.array([v for label, _ in items for v in (np.nan, label)], np.float64)
+    w = np.array([v for _, weight in items for v in (1.0, weight)], np.float64)
+    out = np.full((n, learner.schema.n_outputs), -1.0)
+    learner.run(Program(op, row, y, w), np.zeros((n, 1)), out)
+    return out
+
+
+@given(steps)
+@settings(max_examples=200, deadline=None)
+def test_majority_class_predicts_the_frequencies(items):
+    out = run(MajorityClass(CLASSES), items)
+    counts = Counter()
+    for found, (label, weight) in zip(out, items, strict=True):
+        total = sum(counts.values())
+        assert found.tolist() == [counts[k] / total if total else 0.0 for k in range(K)]
+        if 0 <= label < K and weight > 0:
+            counts[label] += weight
+
+
+@given(steps)
+@settings(max_examples=200, deadline=None)
+def test_last_label_repeats_it(items):
+    out = run(LastLabel(CLASSES), items)
+    values = run(LastLabel(VALUES), items)
+    last, value = None, 0.0
+    for found, number, (label, weight) in zip(out, values, items, strict=True):
+        assert found.tolist() == [float(k == last) for k in range(K)]
+        assert number.tolist() == [value]
+        if weight > 0:
+            value = float(label)
+            last = label if 0 <= label < K else last
+
+
+def test_describe_shows_what_is_known():
+    majority, last, value = MajorityClass(CLASSES), LastLabel(CLASSES), LastLabel(VALUES)
+    assert last.describe()[0]["value"] == [0.0] * K
+    for learner in (majority, last, value):
+        learner.learn_many(np.zeros((3, 1)), np.array([1.0, 1.0, 2.0]))
+        assert learner.describe()[0]["weight"] == 3.0
+    assert majority.describe()[0]["value"] == [0.0, 2.0, 1.0, 0.0]
+    assert last.describe()[0]["value"] == [0.0, 0.0, 1.0, 0.0]
+    assert value.describe()[0]["value"] == [2.0]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [("elec", 85.33), ("weather", 68.03), ("pendigits", 10.29), ("nursery", 23.94)],
+)
+def test_last_label_equals_the_figures_of_other_libraries(data_dir, data, expected):
+    with gzip.open(data_dir / f"{data}.csv.gz", "rt") as lines:
+        next(lines)
+        labels = [line.strip().rpartition(",")[2] for line in lines]
+    codes = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+    schema = Schema((0,), len(codes), "classification")
+    items = [(codes[label], 1.0) for label in labels]
+    out = run(LastLabel(schema), items)
+    evaluation = Prequential("classification", len(codes))
+    n = len(items)
+    learned = Program(
+        np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), np.array([float(k) for k, _ in items]), np.ones(n)
+    )
+    evaluation.score(learned, out)
+    metrics = evaluation.metrics()
+    assert 100 * metrics["accuracy"] == pytest.approx(expected, abs=0.006 + 100 / n)  # MOA guesses the first one
+    assert metrics["kappa_temporal"] == 0.0  # it is that baseline

@@ -1,0 +1,462 @@
+"""One list of checks for every learner of the registry: what models/contract.py promises.
+
+A learner that is registered and has no case here fails. Kernels are checked as well: their options, and that each is
+compiled for one signature only.
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from itertools import pairwise
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import models
+from models.contract import LEARN, PREDICT, Program, Schema
+from models.registry import REGISTRY, create, validate
+
+N_VALUES = (0, 0, 4, 0, 2)
+K = 3
+
+
+class Case(NamedTuple):
+    """parameters : to run the checks with. bounded : further ones under which 3,000 rows reach the memory's bound."""
+
+    parameters: Mapping = MappingProxyType({})
+    bounded: Mapping = MappingProxyType({})
+
+
+CASES = {
+    "majority-class": [Case()],
+    "last-label": [Case()],
+    "naive-bayes": [Case()],
+    "hoeffding-tree": [
+        Case({"grace_period": 50, "tie_threshold": 0.2, **more}, {"max_nodes": 15})
+        for more in (
+            {},
+            {"leaf_prediction": "nb", "binary_splits": True},
+            {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4},
+        )
+    ],
+}
+
+ALL = [
+    pytest.param(name, task, case, id=f"{name}-{task}-{i}")
+    for name, cases in CASES.items()
+    for task in REGISTRY[name].tasks
+    for i, case in enumerate(cases)
+]
+every_learner = pytest.mark.parametrize(("name", "task", "case"), ALL)
+
+
+def schema_of(task, n_values=N_VALUES, n_classes=K):
+    return Schema(n_values, n_classes if task == "classification" else 1, task)
+
+
+def make(name, task, case, schema=None, seed=1):
+    return create(name, schema or schema_of(task), seed=seed, **case.parameters)
+
+
+def rows(n, task, seed=0, missing=0.1, n_values=N_VALUES):
+    """x and y of a world in which every feature but the constant last but one says something about the label."""
+    rng = np.random.default_rng(seed)
+    x = np.empty((n, len(n_values)))
+    for j, values in enumerate(n_values):
+        x[:, j] = rng.integers(0, values, n) if values else rng.normal(0.0, 1.0, n)
+    x[:, 3] = 7.0
+    signal = x[:, 0] + (x[:, 2] == 1) - 2.0 * (x[:, 4] == 1) + 0.3 * rng.normal(size=n)
+    y = np.digitize(signal, [-1.0, 0.5]).astype(float) if task == "classification" else 10.0 * signal
+    x[rng.random(x.shape) < missing] = np.nan
+    return x, y
+
+
+def interleaved(n, y, delay, w=None):
+    """The program of a stream whose labels come `delay` instances late."""
+    steps = []
+    for i in range(n + delay):
+        if i < n:
+            steps.append((PREDICT, i, np.nan, 1.0))
+        if i >= delay:
+            steps.append((LEARN, i - delay, y[i - delay], 1.0 if w is None else w[i - delay]))
+    op, row, label, weight = zip(*steps, strict=True)
+    return Program(np.array(op, np.int8), np.array(row, np.int32), np.array(label), np.array(weight))
+
+
+def cut(program, a, b):
+    return Program(*(np.ascontiguousarray(column[a:b]) for column in program))
+
+
+def bits(learner):
+    return {name: (array.shape, array.dtype, array.tobytes()) for name, array in learner.state()._asdict().items()}
+
+
+def check_outputs(out, task):
+    assert np.all(np.isfinite(out))
+    if task == "classification":
+        assert np.all(out >= 0.0)
+        totals = out.sum(axis=1)
+        assert np.all((np.abs(totals - 1.0) < 1e-9) | (totals == 0.0))
+
+
+def test_every_registered_learner_has_a_case():
+    assert set(CASES) == set(REGISTRY)
+
+
+@every_learner
+def test_inputs_stay_unchanged(name, task, case):
+    x, y = rows(600, task)
+    program = interleaved(600, y, 10)
+    before = [column.tobytes() for column in (*program, x)]
+    out = np.full((700, schema_of(task).n_outputs), -7.0)
+    slab = np.vstack([x, np.zeros((100, x.shape[1]))])
+    make(name, task, case).run(program, slab, out)
+    assert before == [column.tobytes() for column in (*program, x)]
+    assert slab[:600].tobytes() == x.tobytes()
+    check_outputs(out[:600], task)
+    assert np.all(out[600:] == -7.0)  # rows that were not predicted
+
+
+@every_learner
+def test_same_seed_same_bits(name, task, case):
+    x, y = rows(1500, task)
+    first, second = make(name, task, case), make(name, task, case)
+    first.learn_many(x, y)
+    second.learn_many(x, y)
+    assert bits(first) == bits(second)
+    assert first.predict_many(x).tobytes() == second.predict_many(x).tobytes()
+
+
+@every_learner
+@pytest.mark.parametrize("delay", [0, 25])
+def test_splits_of_a_program_do_not_matter(name, task, case, delay):
+    n = 1500
+    x, y = rows(n, task)
+    program = interleaved(n, y, delay)
+    shape = (n, schema_of(task).n_outputs)
+    whole, out = make(name, task, case), np.zeros(shape)
+    whole.run(program, x, out)
+    rng = np.random.default_rng(5)
+    for cuts in (np.arange(1, len(program.op)), np.sort(rng.integers(0, len(program.op), 9))):
+        pieces, pieced = make(name, task, case), np.zeros(shape)
+        for a, b in pairwise([0, *cuts, len(program.op)]):
+            pieces.run(cut(program, a, b), x, pieced)
+        assert pieced.tobytes() == out.tobytes()
+        assert bits(pieces) == bits(whole)
+
+
+@every_learner
+def test_batches_equal_the_program(name, task, case):
+    x, y = rows(800, task)
+    one, many = make(name, task, case), make(name, task, case)
+    one.learn_many(x, y)
+    for i in range(len(x)):
+        many.learn_many(x[i : i + 1], y[i : i + 1])
+    assert bits(one) == bits(many)
+    together = one.predict_many(x[:50])
+    assert together.tobytes() == b"".join(many.predict_many(x[i : i + 1]).tobytes() for i in range(50))
+
+
+@every_learner
+def test_predict_changes_nothing(name, task, case):
+    x, y = rows(1200, task)
+    learner, twin = make(name, task, case), make(name, task, case)
+    learner.predict_many(x)
+    learner.learn_many(x[:600], y[:600])
+    twin.learn_many(x[:600], y[:600])
+    known = bits(learner)
+    learner.predict_many(x)
+    assert bits(learner) == known
+    learner.learn_many(x[600:], y[600:])
+    twin.learn_many(x[600:], y[600:])
+    assert bits(learner) == bits(twin)
+
+
+@every_learner
+def test_save_restore_continue(name, task, case):
+    x, y = rows(2000, task)
+    whole = make(name, task, case)
+    whole.learn_many(x[:900], y[:900])
+    saved = {field: array.copy() for field, array in whole.state()._asdict().items()}
+    for array in saved.values():
+        array.flags.writeable = False  # as np.frombuffer gives them
+    whole.predict_many(x[:10])
+    resumed = make(name, task, case)
+    resumed.restore(saved)
+    assert bits(resumed) == {f: (a.shape, a.dtype, a.tobytes()) for f, a in saved.items()}
+    whole.learn_many(x[900:], y[900:])
+    resumed.learn_many(x[900:], y[900:])
+    assert bits(resumed) == bits(whole)
+    assert resumed.predict_many(x).tobytes() == whole.predict_many(x).tobytes()
+    assert resumed.describe() == whole.describe()
+
+
+@every_learner
+def test_state_is_arrays_that_n_bytes_counts(name, task, case):
+    x, y = rows(1000, task)
+    learner = make(name, task, case)
+    for _ in range(2):
+        state = learner.state()
+        assert all(isinstance(array, np.ndarray) and array.flags.c_contiguous for array in state)
+        assert all(array.dtype.kind in "iuf" for array in state)
+        assert learner.n_bytes == sum(array.nbytes for array in state)
+        learner.learn_many(x, y)
+
+
+@every_learner
+def test_missing_values(name, task, case):
+    x, y = rows(1500, task, missing=0.6)
+    learner = make(name, task, case)
+    learner.learn_many(x, y)
+    learner.learn_many(np.full((20, x.shape[1]), np.nan), y[:20])
+    check_outputs(learner.predict_many(x), task)
+    check_outputs(learner.predict_many(np.full((1, x.shape[1]), np.nan)), task)
+
+
+@every_learner
+def test_new_nominal_values_after_resize(name, task, case):
+    x, y = rows(1500, task)
+    learner = make(name, task, case)
+    learner.learn_many(x, y)
+    before = learner.predict_many(x)
+    wider = (0, 0, 16, 0, 2)
+    learner.resize(schema_of(task, wider))
+    assert learner.schema.n_values == wider
+    assert learner.predict_many(x).tobytes() == before.tobytes()
+    unseen = x[:100].copy()
+    unseen[:, 2] = np.arange(100) % 12 + 4
+    check_outputs(learner.predict_many(unseen), task)
+    learner.learn_many(unseen, y[:100])
+    check_outputs(learner.predict_many(unseen), task)
+    x, y = rows(1500, task, seed=8, n_values=wider)
+    learner.learn_many(x, y)
+    check_outputs(learner.predict_many(x), task)
+
+
+@every_learner
+def test_new_classes_after_resize(name, task, case):
+    if task != "classification":
+        pytest.skip("a regression has no classes")
+    x, y = rows(1500, task)
+    learner = make(name, task, case)
+    learner.learn_many(x, y)
+    before = learner.predict_many(x)
+    learner.resize(schema_of(task, n_classes=K + 5))
+    after = learner.predict_many(x)
+    assert after.shape == (len(x), K + 5)
+    assert np.ascontiguousarray(after[:, :K]).tobytes() == before.tobytes()
+    assert np.all(after[:, K:] == 0.0)
+    x[:, 0] += 50.0
+    learner.learn_many(x, np.full(len(x), K + 4.0))
+    after = learner.predict_many(x)
+    check_outputs(after, task)
+    assert after[-1].argmax() == K + 4
+
+
+@every_learner
+def test_restore_after_resize(name, task, case):
+    x, y = rows(1200, task)
+    bigger = schema_of(task, (0, 0, 8, 0, 2), K + 2)
+    learner = make(name, task, case)
+    learner.learn_many(x[:500], y[:500])
+    learner.resize(bigger)
+    resumed = make(name, task, case, bigger)
+    resumed.restore(learner.state()._asdict())
+    learner.learn_many(x[500:], y[500:])
+    resumed.learn_many(x[500:], y[500:])
+    assert bits(resumed) == bits(learner)
+
+
+@every_learner
+def test_constant_features(name, task, case):
+    _, y = rows(1500, task)
+    x = np.tile([1.0, 0.0, 2.0, -5.0, 1.0], (1500, 1))
+    learner = make(name, task, case)
+    learner.learn_many(x, y)
+    check_outputs(learner.predict_many(x[:1]), task)
+    moved = x[:1] + np.array([0.5, 0.0, 0.0, 1e9, 0.0])
+    check_outputs(learner.predict_many(moved), task)
+
+
+@every_learner
+def test_huge_and_tiny_values(name, task, case):
+    x, y = rows(1500, task, missing=0.0)
+    for scale in (1e-200, 1e150, 1e300):
+        scaled = x.copy()
+        scaled[:, :2] *= scale
+        learner = make(name, task, case)
+        learner.learn_many(scaled, y)
+        check_outputs(learner.predict_many(scaled), task)
+
+
+@every_learner
+def test_weights(name, task, case):
+    x, y = rows(1500, task)
+    rng = np.random.default_rng(2)
+    w = rng.choice([0.0, 0.1, 1.0, 2.5], len(y))
+    weighted, kept = make(name, task, case), make(name, task, case)
+    weighted.learn_many(x, y, w)
+    kept.learn_many(x[w > 0], y[w > 0], w[w > 0])
+    check_outputs(weighted.predict_many(x), task)
+    assert bits(weighted) == bits(kept)  # an instance of weight 0 is none
+    if task == "classification":
+        light, heavy = make(name, task, case), make(name, task, case)
+        for learner, weights in ((light, (1.0, 0.25)), (heavy, (0.25, 1.0))):
+            learner.learn_many(np.tile(x[:1], (2, 1)), np.array([0.0, 1.0]), np.array(weights))
+        # the heavier class is not the less likely one (the last label does not weigh)
+        assert heavy.predict_many(x[:1])[0, 1] >= light.predict_many(x[:1])[0, 1]
+
+
+@every_learner
+def test_one_class_only(name, task, case):
+    x, _ = rows(1000, task)
+    learner = make(name, task, case)
+    learner.learn_many(x, np.ones(1000))
+    out = learner.predict_many(x)
+    check_outputs(out, task)
+    if task == "classification":
+        assert np.all(out[:, 1] == 1.0)
+    else:
+        assert out == pytest.approx(np.ones_like(out), abs=1e-6)
+
+
+@every_learner
+def test_nothing_is_known_at_first(name, task, case):
+    x, _ = rows(10, task)
+    learner = make(name, task, case)
+    assert np.all(learner.predict_many(x) == 0.0)
+    assert learner.predict_many(x[:0]).shape == (0, schema_of(task).n_outputs)
+
+
+@every_learner
+def test_memory_is_bounded(name, task, case):
+    learner = make(name, task, case._replace(parameters={**case.parameters, **case.bounded}))
+    x, y = rows(6000, task, seed=4)
+    learner.learn_many(x[:3000], y[:3000])
+    reached = learner.n_bytes
+    learner.learn_many(x[3000:], y[3000:])
+    assert learner.n_bytes == reached
+    check_outputs(learner.predict_many(x), task)
+
+
+@every_learner
+def test_describe(name, task, case):
+    x, y = rows(2000, task)
+    learner = make(name, task, case)
+    for n in (0, 1, 2000):
+        learner.learn_many(x[:n], y[:n])
+        nodes = json.loads(json.dumps(learner.describe(), allow_nan=False))
+        assert nodes[0]["parent"] is None
+        assert nodes[0]["depth"] == 0
+        known = {}
+        for node in nodes:
+            assert {"id", "depth", "weight", "parent", "value"} <= set(node)
+            assert node["id"] not in known
+            if node["parent"] is not None:
+                assert node["depth"] == known[node["parent"]]["depth"] + 1
+            known[node["id"]] = node
+        assert {"n_nodes", "n_leaves", "depth"} <= set(learner.size())
+        assert all(type(value) is int for value in learner.size().values())
+
+
+@every_learner
+def test_parameters_come_back(name, task, case):
+    learner = make(name, task, case)
+    assert learner.parameters() == validate(name, task, case.parameters)
+    assert type(learner).name == name
+    assert json.loads(json.dumps(learner.parameters())) == learner.parameters()
+
+
+@every_learner
+def test_warm_up_leaves_no_trace(name, task, case):
+    learner = make(name, task, case)
+    before = bits(learner)
+    learner.warm_up()
+    assert bits(learner) == before
+
+
+def modules_of_models():
+    found = [models]
+    for info in pkgutil.walk_packages(models.__path__, "models."):
+        found.append(importlib.import_module(info.name))
+    return found
+
+
+def kernels():
+    """Every numba dispatcher of the package, by name."""
+    from numba.core.dispatcher import Dispatcher
+
+    found = {}
+    for module in modules_of_models():
+        for name, value in vars(module).items():
+            if isinstance(value, Dispatcher):
+                found[f"{value.py_func.__module__}.{name}"] = value
+    return found
+
+
+jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
+
+
+@jit
+def test_options_of_every_kernel():
+    found = kernels()
+    assert len(found) > 10
+    for name, dispatcher in found.items():
+        options = dispatcher.targetoptions
+        assert options.get("nogil") is True, name
+        assert options.get("error_model") == "numpy", name
+        assert not options.get("fastmath"), name
+        assert not options.get("parallel"), name
+        assert options.get("nopython") is True, name
+
+
+SIGNATURES = """
+import numpy as np
+from numba.core import types
+from tests.models import test_contract as contract
+from models.prequential import Prequential
+
+for name, cases in contract.CASES.items():
+    for task in contract.REGISTRY[name].tasks:
+        for case in cases:
+            learner = contract.make(name, task, case)
+            x, y = contract.rows(1500, task)
+            program = contract.interleaved(1500, y, 5)
+            out = np.zeros((1500, learner.schema.n_outputs))
+            learner.warm_up()
+            learner.run(program, x, out)
+            learner.predict_many(x)
+            saved = {field: array.copy() for field, array in learner.state()._asdict().items()}
+            for array in saved.values():
+                array.flags.writeable = False
+            learner.restore(saved)
+            learner.learn_many(x, y)
+            learner.describe()
+            learner.resize(contract.schema_of(task, (0, 0, 8, 0, 2), contract.K + 1))
+            learner.learn_many(x, y)
+            for fading in (None, 0.99):
+                evaluation = Prequential(task, out.shape[1], fading=fading)
+                evaluation.score(program, out)
+                evaluation.restore(evaluation.state()._asdict())
+                evaluation.score(program, out)
+                evaluation.windowed()
+
+for name, dispatcher in contract.kernels().items():
+    signatures = {tuple(str(types.unliteral(t)) for t in signature) for signature in dispatcher.signatures}
+    if len(signatures) > 1:
+        print(name, *sorted(signatures), sep="\\n    ")
+"""
+
+
+@jit
+def test_one_signature_a_kernel():
+    """In a process of its own: other tests may call kernels with other types."""
+    done = subprocess.run([sys.executable, "-c", SIGNATURES], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""

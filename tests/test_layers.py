@@ -1,0 +1,90 @@
+"""The layers, read from the imports: models know numpy and numba, topics know msgspec, app knows the rest.
+
+The pure part of app (predict, join, score, learn, checkpoint encoding, reading data) never imports Kafka or asyncio.
+"""
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ALLOWED = {
+    "models": {"models", "numpy", "numba"},
+    "topics": {"topics", "numpy", "msgspec"},
+}
+PURE = ("merge", "pending", "learner", "checkpoint", "spec", "data", "evaluate", "errors")
+KAFKA = {"faust", "aiokafka", "mode", "asyncio", "prometheus_client"}
+
+
+def sources(package):
+    found = sorted((ROOT / package).rglob("*.py"))
+    assert found
+    return found
+
+
+def imports(path):
+    """Full names of all modules that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def top_level(path):
+    return {name.partition(".")[0] for name in imports(path)}
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_what_a_package_may_import(package):
+    for path in sources(package):
+        foreign = top_level(path) - ALLOWED[package] - set(sys.stdlib_module_names)
+        assert not foreign, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_lower_layers_do_without_asyncio_and_threads(package):
+    for path in sources(package):
+        found = top_level(path) & {"asyncio", "threading", "socket", "multiprocessing"}
+        assert not found, f"{path.relative_to(ROOT)} imports {sorted(found)}"
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_the_pure_part_of_app_knows_no_kafka(name):
+    path = ROOT / "app" / f"{name}.py"
+    assert not top_level(path) & KAFKA, f"app/{name}.py imports {sorted(top_level(path) & KAFKA)}"
+    # what it imports from app is pure as well
+    modules = {n.split(".")[1] for n in imports(path) if n.startswith("app.")}
+    assert modules <= set(PURE), f"app/{name}.py imports app modules {sorted(modules - set(PURE))}"
+
+
+def test_only_one_module_decorates_kernels():
+    for path in sources("models"):
+        if "numba" in top_level(path):
+            assert path.relative_to(ROOT) == Path("models/kernel.py")
+
+
+def test_kernels_never_use_hidden_random_state():
+    for path in sources("models"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr == "random":
+                assert not (isinstance(node.value, ast.Name) and node.value.id == "np"), path.relative_to(ROOT)
+
+
+def test_every_package_is_shipped():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    found = {
+        str(path.parent.relative_to(ROOT)).replace("/", ".")
+        for package in ("app", "models", "topics")
+        for path in sources(package)
+    }
+    assert found == set(listed)
+    for package in listed:
+        assert (ROOT / package.replace(".", "/") / "__init__.py").is_file(), package
