@@ -102,7 +102,9 @@ def check_growth(old: Schema, new: Schema) -> None:
             f"found {new.task} with {len(new.n_values)}; create a new learner instead"
         )
     if new.n_outputs < old.n_outputs:
-        raise ValueError(f"n_outputs cannot shrink from {old.n_outputs} to {new.n_outputs}: create a new learner instead")
+        raise ValueError(
+            f"n_outputs cannot shrink from {old.n_outputs} to {new.n_outputs}: create a new learner instead"
+        )
     for f, (before, after) in enumerate(zip(old.n_values, new.n_values, strict=True)):
         if after < before or (before == 0) != (after == 0):
             raise ValueError(

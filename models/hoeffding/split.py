@@ -106,7 +106,9 @@ def branch(stats, layout, block, n_classes, f, value, binary, post):
 
 
 @kernel
-def best_split(stats, layout, block, n_classes, observed, n_points, binary, criterion, min_branch_fraction, post, found):
+def best_split(
+    stats, layout, block, n_classes, observed, n_points, binary, criterion, min_branch_fraction, post, found
+):
     """Find the best candidate of all features, ties to the first. O(d (n_points or V) n_classes).
 
     Mutates post (scratch) and found: FEATURE (-1: not splitting is best), VALUE (threshold or value), MERIT, SECOND (the
