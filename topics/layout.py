@@ -108,29 +108,40 @@ def check_paths(paths: Sequence[Path]) -> None:
     for path in paths:
         if not path or any(not name for name in path):
             raise ValueError(
-                f'a path of field names joined by ".", found "{".".join(path)}"; write it like customer.age'
+                f'expected a path of field names joined by ".", found "{".".join(path)}"; write it like customer.age'
             )
         for name in path:
             if not _FORBIDDEN.isdisjoint(name):
                 raise ValueError(
-                    f"a field name without quotes, backslashes and control characters, found {name!r}; "
+                    f"expected a field name without quotes, backslashes and control characters, found {name!r}; "
                     "rename the field in the records"
                 )
-    seen: set[Path] = set()
-    for path in paths:
-        for other in seen:
-            shorter = min(len(path), len(other))
-            if path[:shorter] == other[:shorter]:
-                raise ValueError(conflict(other, path))
-        seen.add(path)
+    pair = first_conflict(paths)
+    if pair is not None:
+        raise ValueError(conflict(paths[pair[0]], paths[pair[1]]))
+
+
+def first_conflict(paths: Sequence[Path]) -> tuple[int, int] | None:
+    """The first two paths, by index, that cannot both be decoded: they are equal, or one is the other's beginning."""
+    ends: dict[Path, int] = {}
+    inner: dict[Path, int] = {}
+    for i, path in enumerate(paths):
+        beginnings = [path[:k] for k in range(1, len(path))]
+        for known in (ends.get(path), inner.get(path), *map(ends.get, beginnings)):
+            if known is not None:
+                return known, i
+        ends[path] = i
+        for beginning in beginnings:
+            inner.setdefault(beginning, i)
+    return None
 
 
 def conflict(one: Path, other: Path) -> str:
-    """The sentence about two paths of which one is the other's beginning or equal."""
+    """What is wrong with two paths of which one is the other's beginning or equal."""
     if one == other:
-        return f'a field of its own for each, found "{".".join(one)}" twice; map one of them elsewhere'
-    short, long = sorted((one, other), key=len)
+        return f'expected a field of its own for each, found "{".".join(one)}" twice; map one of them elsewhere'
+    short, long = sorted((".".join(one), ".".join(other)), key=len)
     return (
-        f'paths that can both be there, found "{".".join(short)}" as a value and as the object that holds '
-        f'"{".".join(long)}"; map one of them elsewhere'
+        f'expected "{short}" to be either a value or an object, found it as a value and as the object that holds '
+        f'"{long}"; map one of them elsewhere'
     )

@@ -58,13 +58,15 @@ def default_topics(stream: str) -> Topics:
 
 
 def check_topic_name(name: str) -> None:
-    """ValueError with what is wrong where Kafka would refuse `name`, in words that follow "expected"."""
+    """ValueError with what is wrong where Kafka would refuse `name`."""
     if not name:
-        raise ValueError("a topic name, found nothing; write one or leave the line out")
+        raise ValueError("expected a topic name, found nothing; write one or leave the line out")
     if len(name) > MAX_TOPIC_LENGTH:
-        raise ValueError(f"a topic name of at most {MAX_TOPIC_LENGTH} characters, found {len(name)}; shorten it")
+        raise ValueError(
+            f"expected a topic name of at most {MAX_TOPIC_LENGTH} characters, found {len(name)}; shorten it"
+        )
     if name in (".", "..") or _LEGAL.fullmatch(name) is None:
-        raise ValueError(f'a topic name of letters, digits, ".", "_" and "-", found "{name}"; rename it')
+        raise ValueError(f'expected a topic name of letters, digits, ".", "_" and "-", found "{name}"; rename it')
 
 
 def dead_letter_headers(topic: str, partition: int, offset: int, reason: str, detail: str) -> list[tuple[str, bytes]]:

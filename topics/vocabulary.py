@@ -119,7 +119,7 @@ class Vocabulary:
         for value in values:
             text = canonical(value)
             if text in self.codes:
-                raise ValueError(f'every value once, found "{text}" twice; remove one')
+                raise ValueError(f'expected every value once, found "{text}" twice; remove one')
             self._append(value, text)
 
     def _append(self, value: Scalar, text: str) -> None:

@@ -1,0 +1,269 @@
+"""The stream file: what a stream is, declared and not programmed.
+
+`load` reads a YAML file and returns a `Spec`, or raises a SpecError with one sentence that names the field. All
+durations are float seconds in a Spec. docs/stream-file.md is generated from the descriptions (app/reference.py).
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
+
+from app.durations import duration
+from app.errors import SpecError
+from app.spec_errors import sentence
+from app.spec_parts import (
+    KEY,
+    NAME,
+    ROLE,
+    CheckpointSpec,
+    FeatureSpec,
+    JoinSpec,
+    LabelSpec,
+    MetricsSpec,
+    ModelSpec,
+    Part,
+    PredictionsSpec,
+    RecordSpec,
+    TopicsSpec,
+    Values,
+    check_name,
+    check_task,
+    feature_form,
+    model_form,
+    name_keys,
+)
+from app.strict_yaml import parse_yaml, read_yaml
+from topics import records
+from topics.layout import check_paths, conflict, first_conflict
+from topics.names import CHAMPION, INPUTS, OUTPUTS, topic_name
+from topics.vocabulary import Vocabulary
+
+
+class Spec(Part):
+    """A stream."""
+
+    name: Annotated[str, AfterValidator(check_name)] = Field(
+        description="Name of the stream: of its topics, its consumer group and its metrics.",
+        json_schema_extra={"pattern": f"^{NAME.pattern}$"},
+    )
+    task: Annotated[Literal["classification", "regression"], BeforeValidator(check_task)] = Field(
+        description="Task of the learners: `classification` or `regression`."
+    )
+    partitions: int = Field(
+        default=1,
+        ge=1,
+        le=100_000,
+        description="Partitions of every topic. Each has models of its own that see its records only.",
+    )
+    replication: int = Field(
+        default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
+    )
+    retention: duration("30d", 1.0) | None = Field(  # type: ignore[valid-type]
+        default=None, description="How long the topics that Riparian creates keep records; null for ever."
+    )
+    topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
+    record: RecordSpec = Field(default_factory=RecordSpec, description="Where everything stands in a feature record.")
+    label: LabelSpec = Field(default_factory=LabelSpec, description="Where everything stands in a label record.")
+    features: Annotated[
+        dict[str, Annotated[FeatureSpec, BeforeValidator(feature_form)]], BeforeValidator(name_keys)
+    ] = Field(
+        min_length=1, description="Features by name, each with its type. Their order is the order of the columns."
+    )
+    classes: Values | None = Field(
+        default=None,
+        min_length=2,
+        description="Class labels. They are closed then: other labels are rejected. Left out, they are learned.",
+    )
+    max_classes: int = Field(
+        default=100, ge=2, le=1000, description="Most classes learned; a label of one more is rejected."
+    )
+    champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
+        description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name."
+    )
+    challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
+        Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
+    )
+    join: JoinSpec = Field(default_factory=JoinSpec, description="How features wait for their labels.")
+    checkpoint: CheckpointSpec = Field(default_factory=CheckpointSpec, description="How often state is made safe.")
+    metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
+    predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
+    codec: Literal["json"] = Field(default="json", description="Format of the records.")
+    seed: int = Field(
+        default=0,
+        ge=0,
+        le=2**31 - 1,
+        description="Seed of the learners' random numbers; each partition adds its number.",
+    )
+
+    _models: dict[str, tuple[str, dict[str, Any]]] = PrivateAttr(default_factory=dict)
+    _mapping: records.Mapping = PrivateAttr()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_topics(cls, data: Any) -> Any:
+        """Call the topics that have no name after the stream."""
+        if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+            return data
+        given = data.get("topics", {})
+        if not isinstance(given, dict):
+            return data
+        defaults = {role: topic_name(data["name"], role) for role in (*INPUTS, *OUTPUTS)}
+        return {**data, "topics": {**defaults, **given}}
+
+    @model_validator(mode="after")
+    def _check(self) -> "Spec":
+        self._check_topics()
+        self._check_classes()
+        self._mapping = self._map()
+        self._models = self._check_models()
+        return self
+
+    def _check_topics(self) -> None:
+        roles: dict[str, str] = {}
+        for role in (*INPUTS, *OUTPUTS):
+            name = getattr(self.topics, role)
+            if name in roles:
+                raise ValueError(
+                    f'topics.{role}: expected a topic of its own, found "{name}", which is topics.{roles[name]} too; '
+                    "rename one of them"
+                )
+            if name is not None:
+                roles[name] = role
+        if self.topics.labels is None:
+            if self.record.y is None:
+                raise ValueError(
+                    "topics.labels: expected a topic, or labels inside the feature records, found neither; name the "
+                    "topic, or give record.y a path"
+                )
+            if "label" in self.model_fields_set:
+                raise ValueError(
+                    "label: expected only with a topic of labels, found topics.labels without one; remove it"
+                )
+
+    def _check_classes(self) -> None:
+        given = self.model_fields_set & {"classes", "max_classes"}
+        if given and self.task != records.CLASSIFICATION:
+            raise ValueError(
+                f'{min(given)}: expected only with task classification, found task "{self.task}"; remove it'
+            )
+        if self.classes is not None:
+            if len(self.classes) < 2:
+                raise ValueError("classes: expected at least two, found one; add the others, or remove the line")
+            if "max_classes" in given:
+                raise ValueError("max_classes: expected this or classes, found both; remove max_classes")
+
+    def _map(self) -> records.Mapping:
+        features = tuple(
+            records.Feature(name, feature.type, feature.from_ or (*self.record.x, name))
+            for name, feature in self.features.items()
+        )
+        owners = {f"record.{field}": getattr(self.record, field) for field in ("id", "time", "y")}
+        owners.update((f"features.{feature.name}", feature.path) for feature in features)
+        _check_owners(owners)
+        _check_owners({f"label.{field}": getattr(self.label, field) for field in ("id", "time", "y")})
+        return records.Mapping(
+            task=self.task,
+            features=features,
+            x=self.record.x,
+            id=None if self.record.id == KEY else self.record.id,
+            time=self.record.time,
+            y=self.record.y,
+            label_id=None if self.label.id == KEY else self.label.id,
+            label_y=self.label.y,
+            label_time=self.label.time,
+            max_bytes=self.record.max_bytes,
+        )
+
+    def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        from models.registry import validate
+
+        models = {CHAMPION: self.champion, **self.challengers}
+        if CHAMPION in self.challengers:
+            raise ValueError(
+                f'challengers.{CHAMPION}: expected another name, found "{CHAMPION}", which is taken; rename it'
+            )
+        checked = {}
+        for role, model in models.items():
+            where = role if role == CHAMPION else f"challengers.{role}"
+            if ROLE.fullmatch(role) is None:
+                raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
+            try:
+                checked[role] = model.model, validate(model.model, self.task, model.parameters)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+        return checked
+
+    def models(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Role -> (name of the learner, all its parameters), the champion first."""
+        return dict(self._models)
+
+    def mapping(self) -> records.Mapping:
+        """Where everything stands in the records, as a codec wants it."""
+        return self._mapping
+
+    def vocabularies(self) -> list[Vocabulary | None]:
+        """A new vocabulary for each feature that is not numeric; None for the others."""
+        new: list[Vocabulary | None] = []
+        for feature in self.features.values():
+            if feature.type == records.BOOLEAN:
+                new.append(Vocabulary(2, [False, True]))
+            elif feature.type == records.NOMINAL:
+                new.append(Vocabulary(feature.max_values, feature.values))
+            else:
+                new.append(None)
+        return new
+
+    def class_vocabulary(self) -> Vocabulary | None:
+        """A new vocabulary of the classes; None for regression."""
+        if self.task != records.CLASSIFICATION:
+            return None
+        return Vocabulary(self.max_classes, self.classes)
+
+
+def _check_owners(owners: dict[str, records.Path | None]) -> None:
+    """ValueError where two fields of the stream file read places of a record that exclude each other."""
+    mapped = [(owner, path) for owner, path in owners.items() if path is not None and path != KEY]
+    for owner, path in mapped:
+        try:
+            check_paths([path])
+        except ValueError as error:
+            raise ValueError(f"{owner}: {error}") from None
+    pair = first_conflict([path for _, path in mapped])
+    if pair is None:
+        return
+    (one, path), (other, other_path) = mapped[pair[0]], mapped[pair[1]]
+    if path == other_path:
+        cure = "give one of them another path"
+        if one == "record.y":
+            cure += ", or set record.y to null"
+        raise ValueError(
+            f'{other}: expected a field of its own, found "{".".join(path)}", which {one} reads too; {cure}'
+        )
+    raise ValueError(f"{other}: {conflict(path, other_path)} ({one})")
+
+
+def build(data: dict[str, Any], where: str = "stream") -> Spec:
+    """A Spec from the fields of a stream file; `where` begins the sentence of a SpecError."""
+    try:
+        return Spec.model_validate(data)
+    except ValidationError as error:
+        raise SpecError(f"{where}: {sentence(error, Spec)}") from None
+    except RecursionError:
+        raise SpecError(f"{where}: expected fields, found an alias that holds itself; write it out") from None
+
+
+def loads(text: str, where: str = "stream") -> Spec:
+    """A Spec from the text of a stream file. Raises SpecError as `load` does."""
+    return build(parse_yaml(text, where), where)
+
+
+def load(path: str | Path) -> Spec:
+    """Read a stream file.
+
+    Raises
+    ------
+    SpecError
+        One sentence: the file, the field (or the line), what was expected, what was found, what to change.
+    """
+    return build(read_yaml(Path(path)), str(path))

@@ -1,0 +1,268 @@
+"""The parts of a stream file, each field with its type, default, range and meaning.
+
+The descriptions are what docs/stream-file.md and the JSON Schema say (app/reference.py). Mistakes that pydantic cannot
+see are ValueErrors that read on after the name of the field: "expected …, found …; do this".
+"""
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from app.durations import duration
+from app.spec_errors import found
+from topics import records
+from topics.layout import check_paths
+from topics.names import MAX_TOPIC_LENGTH, OUTPUTS, check_topic_name, topic_name
+from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
+
+# Stands for the Kafka key where a path is expected.
+KEY = ("@key",)
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def _parse_path(value: Any) -> records.Path:
+    """A path as a tuple of field names; () for ""."""
+    parts = value.split(".") if isinstance(value, str) and value else value
+    if value == "" or value == ():
+        return ()
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError(
+            f"expected a path such as customer.age, found {found(value)}; write field names joined by dots"
+        )
+    path = tuple(parts)
+    check_paths([path])
+    return path
+
+
+def _not_empty(path: records.Path) -> records.Path:
+    if not path:
+        raise ValueError('expected a path such as customer.age, found ""; name the field')
+    return path
+
+
+def _not_key(path: records.Path) -> records.Path:
+    if path == KEY:
+        raise ValueError('expected a path into the record, found "@key"; only an id can be the Kafka key')
+    return path
+
+
+def _check_scalar(value: Any) -> Scalar:
+    if not isinstance(value, str | int | float | bool) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"expected a text, a number, true or false, found {found(value)}; put it in quotes")
+    if len(canonical(value)) > MAX_TEXT:
+        raise ValueError(f"expected at most {MAX_TEXT} characters, found {len(canonical(value))}; shorten it")
+    return value
+
+
+def _check_distinct(values: list[Scalar]) -> list[Scalar]:
+    if not values:
+        raise ValueError("expected at least one value, found an empty list; add some, or remove the line")
+    Vocabulary(1, values)
+    return values
+
+
+def _check_topic(name: str) -> str:
+    check_topic_name(name)
+    return name
+
+
+def check_name(name: str) -> str:
+    if NAME.fullmatch(name) is None:
+        raise ValueError(f'expected a name of letters, digits, ".", "_" and "-", found "{name}"; rename the stream')
+    longest = MAX_TOPIC_LENGTH - max(len(topic_name("", role)) for role in OUTPUTS)
+    if len(name) > longest:
+        raise ValueError(f"expected a name of at most {longest} characters, found {len(name)}; shorten it")
+    return name
+
+
+def check_task(value: Any) -> Any:
+    if value in ("multi-instance", "multi_instance"):
+        raise ValueError(
+            f'expected classification or regression, found "{value}", which Riparian does not do yet; '
+            "make one record of each bag to go on"
+        )
+    return value
+
+
+def name_keys(value: Any) -> Any:
+    """Feature names that are numbers in YAML are texts in JSON."""
+    return {str(k) if type(k) is int else k: v for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def feature_form(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value
+
+
+def model_form(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+_PATH_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_AnyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_key), WithJsonSchema(_PATH_SCHEMA)]
+_FieldPath = Annotated[_AnyPath, AfterValidator(_not_empty)]
+_IdPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
+_Topic = Annotated[str, AfterValidator(_check_topic)]
+_Scalar = Annotated[Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Values = Annotated[list[_Scalar], AfterValidator(_check_distinct)]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True)
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def _topic(role: str, text: str) -> Any:
+    """A topic's field. The default depends on the stream's name, so `Spec` fills it in before validation."""
+    return Field(
+        "",
+        validate_default=False,
+        json_schema_extra=_no_default,
+        description=f"Topic of the {text}. Default: `NAME.{role}`.",
+    )
+
+
+class TopicsSpec(Part):
+    """Names of topics. Those that are left out are called after the stream."""
+
+    features: _Topic = _topic("features", "features")
+    labels: _Topic | None = _topic("labels", "labels, or null where labels only come inside the feature records")
+    predictions: _Topic = _topic("predictions", "predictions")
+    metrics: _Topic = _topic("metrics", "metrics")
+    drift: _Topic = _topic("drift", "drift events")
+    deadletters: _Topic = _topic("deadletters", "rejected records")
+
+
+class RecordSpec(Part):
+    """Where everything stands in a feature record."""
+
+    id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
+    time: _FieldPath | None = Field(
+        default=None,
+        description="Path of the event time: epoch milliseconds, epoch seconds (numbers below 1e11) or ISO 8601 (UTC "
+        "unless it says so).",
+    )
+    x: _AnyPath = Field(
+        default="x", description='Path of the object that holds the features; "" for the record itself.'
+    )
+    y: _FieldPath | None = Field(
+        default="y", description="Path of a label inside the feature record, used where it is there; null to ignore it."
+    )
+    max_bytes: int = Field(
+        default=262_144, ge=1, le=104_857_600, description="Largest record that is decoded, in bytes."
+    )
+
+
+class LabelSpec(Part):
+    """Where everything stands in a label record."""
+
+    id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
+    y: _FieldPath = Field(default="y", description="Path of the label.")
+    time: _FieldPath | None = Field(default=None, description="Path of the event time, as in `record.time`.")
+
+
+class FeatureSpec(Part):
+    """One feature. `age: numeric` is short for `age: {type: numeric}`."""
+
+    type: Literal["numeric", "nominal", "boolean"] = Field(
+        description="Type of the value: `numeric` (a JSON number), `nominal` (a text, number or boolean that is one of "
+        "a set) or `boolean` (true or false)."
+    )
+    values: Values | None = Field(
+        default=None,
+        description="Values of a nominal feature. It is closed then: records with another value are rejected. Left "
+        "out, values are learned as they come.",
+    )
+    max_values: int = Field(
+        default=1000, ge=1, le=1_000_000, description="Most values learned; a record with one more is rejected."
+    )
+    from_: _FieldPath | None = Field(
+        default=None,
+        alias="from",
+        description="Path of the value from the record's top. Default: its name, inside `record.x`.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "FeatureSpec":
+        if self.type != records.NOMINAL and self.model_fields_set & {"values", "max_values"}:
+            name = "values" if "values" in self.model_fields_set else "max_values"
+            raise ValueError(f'expected {name} only with type nominal, found type "{self.type}"; change one of them')
+        if self.values is not None and "max_values" in self.model_fields_set:
+            raise ValueError("expected values or max_values, found both; remove max_values")
+        return self
+
+
+class ModelSpec(Part):
+    """A learner of `riparian models`, and its parameters beside it."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+
+    model: str = Field(description="Name of a learner. Its parameters stand beside it: see `riparian models`.")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """As written in the file; `Spec.models()` has them complete and checked."""
+        return dict(self.model_extra or {})
+
+
+class JoinSpec(Part):
+    """How features wait for their labels."""
+
+    horizon: duration("7d", 0.001) = Field(  # type: ignore[valid-type]
+        default="7d",
+        description="How long an instance waits for its label, and a label for its instance, in record time.",
+    )
+    max_pending: int = Field(
+        default=1_000_000, ge=1, description="Most instances that wait, a partition; the oldest leaves."
+    )
+    max_labels: int = Field(default=100_000, ge=1, description="Most labels that wait, a partition; the oldest leaves.")
+    max_wait: duration("2s") = Field(  # type: ignore[valid-type]
+        default="2s",
+        description="How long one topic may keep the other waiting, in real time, before records are taken out of the "
+        "order of their timestamps.",
+    )
+
+
+class CheckpointSpec(Part):
+    """How often state is made safe."""
+
+    every: duration("5s", 0.1) = Field(  # type: ignore[valid-type]
+        default="5s", description="Time between two checkpoints of a partition."
+    )
+
+
+class MetricsSpec(Part):
+    """How quality is reported."""
+
+    every: duration("5s", 0.1) = Field(default="5s", description="Time between two metrics records.")  # type: ignore[valid-type]
+    window: int = Field(
+        default=1000, ge=1, le=10_000_000, description="Labels in the sliding window of the recent metrics."
+    )
+    fading: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Factor by which the past fades at each label, such as 0.999, instead of the window.",
+    )
+
+
+class PredictionsSpec(Part):
+    """What a prediction record holds."""
+
+    challengers: bool = Field(
+        default=False, description="Whether predictions of challengers are written beside the champion's."
+    )
+    probabilities: bool = Field(default=True, description="Whether the probabilities of the classes are written.")
