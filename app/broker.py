@@ -36,7 +36,12 @@ from app.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
 DEFAULT_PORT = 9092
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
-HEAP = "-Xms128m -Xmx512m"  # KAFKA_HEAP_OPTS, as in Kafka's own scripts, overrides it
+
+# Java's options, by the names that Kafka's own scripts read. One compiler tier: against the default two, 6 million
+# records of 80 bytes in and out cost 3.3-4.3 s of CPU instead of 5.7, and a start takes 1.4 s instead of 2.1. The
+# serial collector: 230 MB resident, against 275 (G1) and 320 (parallel), at the same rates; 200 MB with one tier.
+HEAP = {"KAFKA_HEAP_OPTS": "-Xms128m -Xmx512m"}
+PERFORMANCE = {"KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
 # Free ports are drawn from below 32768, where Linux begins to hand out ports for outgoing connections: between our look
 # and Kafka's bind two seconds pass, and a port from that range could be taken by any client meanwhile.
@@ -210,8 +215,8 @@ def _prepare(data_dir: Path, port: int, say: Callable[[str], None]) -> list[str]
             raise BrokerError(
                 f"Kafka could not format its storage in {kafka}: see to that directory. It said:\n{shown}"
             )
-    heap = os.environ.get("KAFKA_HEAP_OPTS", HEAP).split()
-    return [java, *heap, "-XX:+UseSerialGC", "-Djava.awt.headless=true", *common, "kafka.Kafka", str(properties)]
+    options = [option for name, usual in (HEAP | PERFORMANCE).items() for option in os.environ.get(name, usual).split()]
+    return [java, *options, "-Djava.awt.headless=true", *common, "kafka.Kafka", str(properties)]
 
 
 def _wait_until_ready(running: Running, seconds: float) -> None:

@@ -33,6 +33,8 @@ async def create(broker: str, **partitions: int) -> None:
     try:
         answer = await client.create_topics([NewTopic(name, n, 1) for name, n in partitions.items()])
         assert all(code == 0 for _, code, *_ in answer.topic_errors)
+        while not set(partitions) <= set(await client.list_topics()):  # known a moment after they are made
+            await asyncio.sleep(0.02)
     finally:
         await client.close()
 
