@@ -35,7 +35,7 @@ from app.spec_parts import (
 )
 from app.strict_yaml import parse_yaml, read_yaml
 from topics import records
-from topics.layout import check_paths, conflict, first_conflict
+from topics.layout import check_paths, first_conflict
 from topics.names import CHAMPION, INPUTS, OUTPUTS, topic_name
 from topics.vocabulary import Vocabulary
 
@@ -147,11 +147,8 @@ class Spec(Part):
             raise ValueError(
                 f'{min(given)}: expected only with task classification, found task "{self.task}"; remove it'
             )
-        if self.classes is not None:
-            if len(self.classes) < 2:
-                raise ValueError("classes: expected at least two, found one; add the others, or remove the line")
-            if "max_classes" in given:
-                raise ValueError("max_classes: expected this or classes, found both; remove max_classes")
+        if self.classes is not None and "max_classes" in given:
+            raise ValueError("max_classes: expected this or classes, found both; remove max_classes")
 
     def _map(self) -> records.Mapping:
         features = tuple(
@@ -240,7 +237,10 @@ def _check_owners(owners: dict[str, records.Path | None]) -> None:
         raise ValueError(
             f'{other}: expected a field of its own, found "{".".join(path)}", which {one} reads too; {cure}'
         )
-    raise ValueError(f"{other}: {conflict(path, other_path)} ({one})")
+    raise ValueError(
+        f'{other}: expected a path beside "{".".join(path)}", which {one} reads, found "{".".join(other_path)}"; '
+        "a field holds a value or other fields, so map one of them elsewhere"
+    )
 
 
 def build(data: dict[str, Any], where: str = "stream") -> Spec:

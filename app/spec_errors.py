@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,10 @@ _EXPECTED = {
     "literal_error": "{expected}",
 }
 _CURES = {
+    "bool_type": "write true or false",
+    "int_type": "write digits only",
+    "float_type": "write digits, such as 0.5",
+    "list_type": "write it in brackets, such as [a, b]",
     "greater_than": "raise it",
     "greater_than_equal": "raise it",
     "less_than": "lower it",
@@ -56,14 +61,18 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
         said = str(context["error"])
         return f"{where}: {said}" if where else said
     if first["loc"][-1] == "[key]":
+        where = ".".join(map(str, parts[:-1]))
         return f"{where}: expected a name, found {found(first['input'])}; put it in quotes"
     expected = _EXPECTED.get(kind, first["msg"]).format_map(_Plain(context))
     cure = _CURES.get(kind, "change it")
     if kind == "literal_error":
         expected = expected.replace("'", '"')
         close = difflib.get_close_matches(str(first["input"]), expected.split('"')[1::2], n=1)
-        cure = f'did you mean "{close[0]}"?' if close else "use one of them"
-    return f"{where}: expected {expected}, found {found(first['input'])}; {cure}"
+        cure = f'did you mean "{close[0]}"?' if close else f"write {expected}"
+    shown = str(context["actual_length"]) if kind == "too_short" else found(first["input"])
+    if first["input"] is None and kind in ("string_type", "int_type", "float_type", "bool_type", "list_type"):
+        cure = "write it, or remove the line"
+    return f"{where}: expected {expected}, found {shown}; {cure}"
 
 
 class _Plain(dict[str, Any]):
@@ -115,4 +124,5 @@ def _cure(model: type[BaseModel], parts: list[Any]) -> str:
 def _wanted(model: type[BaseModel], parts: list[Any]) -> str:
     field = _fields(model, parts[:-1]).get(str(parts[-1]))
     text = (field.description or "") if field is not None else ""
-    return text.split(":")[0].split(".")[0].split(",")[0].lower() or "a value"
+    words = re.split("[:.,]", text)[0]
+    return f"the {words[0].lower()}{words[1:]}" if words else "a value"

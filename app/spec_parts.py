@@ -90,7 +90,7 @@ def check_task(value: Any) -> Any:
     if value in ("multi-instance", "multi_instance"):
         raise ValueError(
             f'expected classification or regression, found "{value}", which Riparian does not do yet; '
-            "make one record of each bag to go on"
+            "choose one of the two"
         )
     return value
 
@@ -223,7 +223,7 @@ class JoinSpec(Part):
 
     horizon: duration("7d", 0.001) = Field(  # type: ignore[valid-type]
         default="7d",
-        description="How long an instance waits for its label, and a label for its instance, in record time.",
+        description="How long an instance waits for its label, and a label for its instance, by the timestamps of the records.",
     )
     max_pending: int = Field(
         default=1_000_000, ge=1, description="Most instances that wait, a partition; the oldest leaves."

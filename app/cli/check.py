@@ -1,0 +1,149 @@
+"""`riparian check`: whether a stream file is valid, and what it declares."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from app.cli import broker_option
+
+if TYPE_CHECKING:
+    from app.admin import TopicsReport
+    from app.spec import Spec
+
+
+@click.command()
+@click.argument("stream", metavar="STREAM.yaml", required=False, type=click.Path(path_type=Path))
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of stream files, for editors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+@click.pass_context
+def command(context: click.Context, stream: Path | None, schema: bool, as_json: bool, broker: str) -> None:
+    """Check a stream file and show what it declares.
+
+    With --broker it is also compared with the topics that are there.
+    """
+    if schema:
+        from app.reference import json_schema
+
+        click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        return
+    if stream is None:
+        raise click.UsageError("expected a stream file, found none; give STREAM.yaml or --schema", context)
+
+    from app.spec import load
+
+    spec = load(stream)
+    report = None
+    # Only the option asks for it: RIPARIAN_BROKER may be set for other commands.
+    if context.get_parameter_source("broker") is ParameterSource.COMMANDLINE:
+        report = asyncio.run(_ask(spec, broker))
+    if as_json:
+        click.echo(json.dumps(_summary(spec, report), ensure_ascii=False))
+    else:
+        _show(spec, report)
+
+
+async def _ask(spec: "Spec", broker: str) -> "TopicsReport":
+    from app import admin
+
+    await admin.wait_for_broker(broker, timeout_seconds=3.0)
+    return await admin.check_topics(spec, broker)
+
+
+def waiting_bytes(spec: "Spec") -> int:
+    """Bytes of the rows of a full pending store, a partition: features, and the prediction of each model."""
+    classes = spec.class_vocabulary()
+    n_outputs = 1 if classes is None else max(2, classes.capacity)
+    return 8 * spec.join.max_pending * (len(spec.features) + n_outputs * len(spec.models()))
+
+
+def _summary(spec: "Spec", report: "TopicsReport | None") -> dict[str, Any]:
+    mapping = spec.mapping()
+    summary: dict[str, Any] = {
+        "name": spec.name,
+        "task": spec.task,
+        "partitions": spec.partitions,
+        "topics": spec.topics.model_dump(),
+        "features": [
+            {
+                "name": feature.name,
+                "type": feature.type,
+                "path": list(feature.path),
+                "values": spec.features[feature.name].values,
+            }
+            for feature in mapping.features
+        ],
+        "classes": spec.classes,
+        "models": {
+            role: {"model": name, "parameters": parameters} for role, (name, parameters) in spec.models().items()
+        },
+        "waiting_bytes": waiting_bytes(spec),
+    }
+    if report is not None:
+        summary["partitions_present"] = report.partitions
+        summary["missing"] = list(report.missing)
+    return summary
+
+
+def _partitions(n: int) -> str:
+    return f"{n:,} partition{'' if n == 1 else 's'}"
+
+
+def _show(spec: "Spec", report: "TopicsReport | None") -> None:
+    """Print three tables: topics, features, models."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from app.durations import format_duration
+    from topics.vocabulary import canonical
+
+    def table(title: str, *headings: str) -> Table:
+        new = Table(title=title, title_justify="left")
+        for heading in headings:
+            new.add_column(heading, overflow="fold")
+        return new
+
+    def row(to: Table, *cells: str) -> None:
+        to.add_row(*map(escape, cells))
+
+    topics = table(f"{escape(spec.name)}: {spec.task}, {_partitions(spec.partitions)}", "topic", "name")
+    if report is not None:
+        topics.add_column("at the broker")
+    for role, name in spec.topics.model_dump().items():
+        cells = [role, name or "in the feature records"]
+        if report is not None:
+            n = report.partitions.get(name)
+            cells.append("" if name is None else "missing" if n is None else _partitions(n))
+        row(topics, *cells)
+
+    features = table("", "feature", "type", "field", "values")
+    for feature in spec.mapping().features:
+        declared = spec.features[feature.name]
+        values = ""
+        if declared.values is not None:
+            values = ", ".join(map(canonical, declared.values))
+        elif feature.type == "nominal":
+            values = f"learned, up to {declared.max_values:,}"
+        row(features, feature.name, feature.type, ".".join(feature.path), values)
+
+    models = table("", "role", "model", "parameters")
+    for role, (name, parameters) in spec.models().items():
+        row(models, role, name, ", ".join(f"{key}={value}" for key, value in parameters.items()))
+
+    console = Console()
+    console.print(topics, features, models)
+    if spec.task == "classification":
+        classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"
+        console.print(f"classes: {escape(classes)}")
+    console.print(
+        f"waiting for labels: up to {format_duration(spec.join.horizon)} and {spec.join.max_pending:,} instances "
+        f"a partition, {waiting_bytes(spec) / 1e6:,.0f} MB of rows when full",
+        highlight=False,
+    )
+    if report is not None and report.missing:
+        console.print(f"missing topics are created by riparian worker: {escape(', '.join(report.missing))}")
