@@ -28,23 +28,25 @@ from numpy.typing import NDArray
 from models.contract import Floats, Schema
 from models.kernel import kernel
 
-Ints = NDArray[np.int32]
+Offsets = NDArray[np.uint64]
 
 LOG_PI = math.log(math.pi)
+N_LOGS = 4096
+LOGS = np.array([-math.inf] + [math.log(n) for n in range(1, N_LOGS)])
 LEAST_VARIANCE = 1e-300  # below it 1 / variance overflows
 
 
 class Layout(NamedTuple):
     """Where each feature's numbers are in a block.
 
-    n_values : (d,) int32, 0 for numeric. offset, cached : (d,) int32, columns in `stats` and `cache`.
-    code : (d,) int32, place of a feature's value 0 in `Known.values`.
+    n_values : (d,) int32, 0 for numeric. offset, cached : (d,) uint64, columns in `stats` and `cache`.
+    code : (d,) uint64, place of a feature's value 0 in `Known.values`.
     """
 
-    n_values: Ints
-    offset: Ints
-    cached: Ints
-    code: Ints
+    n_values: NDArray[np.int32]
+    offset: Offsets
+    cached: Offsets
+    code: Offsets
 
 
 class Known(NamedTuple):
@@ -70,7 +72,7 @@ def lay_out(schema: Schema) -> tuple[Layout, int, int]:
     cache = np.where(numeric, 3, 1 + n_values) * k
     starts = [np.concatenate(([first], first + np.cumsum(widths))) for first, widths in ((0, stats), (k, cache))]
     codes = np.concatenate(([0], np.cumsum(n_values)))
-    layout = Layout(n_values, *(np.ascontiguousarray(s[:-1], dtype=np.int32) for s in (*starts, codes)))
+    layout = Layout(n_values, *(np.ascontiguousarray(s[:-1], dtype=np.uint64) for s in (*starts, codes)))
     return layout, int(starts[0][-1]), int(starts[1][-1])
 
 
@@ -113,128 +115,143 @@ def check_growth(old: Schema, new: Schema) -> None:
 
 
 @kernel
-def observe(stats, known, cache, layout, block, n_classes, x, r, c, w, class_weight):
-    """Learn row `r` of `x` with class `c` and weight `w` > 0 into a block; class_weight is the class's new weight.
+def log_plus(count, more):
+    """log(count + more), from a table where both are whole and small: most weights are 1."""
+    total = count + more
+    if total < N_LOGS:
+        whole = np.uint64(total)
+        if np.float64(whole) == total:
+            return LOGS[whole]
+    return math.log(total)
 
-    Mutates stats[block], known, cache. O(d), with two logarithms a nominal feature, one a numeric one.
+
+@kernel
+def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_weight):
+    """Learn row `r` of x, of class `c` and weight `w` > 0, into a block whose cache row is `cached`.
+
+    fresh : whether `cached` is up to date; then it is kept so. class_weight : the new weight of c. Returns whether a
+    nominal value was new to the learner: then all caches are out of date. Mutates block, cached, known. O(d), with
+    two logarithms a nominal feature and one a numeric one if fresh.
     """
-    for f in range(len(layout.n_values)):
-        n_values = layout.n_values[f]
-        value = x[r, f]
-        if n_values > 0 and value >= 0.0 and value < n_values:
-            code = layout.code[f] + int(value)
-            if known.values[code] == 0:
-                known.values[code] = 1
-                known.count[f] += 1
-                cache.fresh[:] = 0
-    fresh = cache.fresh[block] == 1
+    # Unsigned offsets: a signed index costs a test for "from the end", and they are sums here.
+    k = np.uint64(n_classes)
+    c = np.uint64(c)
+    new = False
     if fresh:
-        cache.rows[block, c] = math.log(class_weight)
+        cached[c] = log_plus(class_weight, 0.0)
     for f in range(len(layout.n_values)):
         n_values = layout.n_values[f]
         value = x[r, f]
         i = layout.offset[f] + c
         j = layout.cached[f] + c
         if n_values > 0:
-            if not (value >= 0.0 and value < n_values):
-                continue
-            step = (1 + int(value)) * n_classes
-            stats[block, i] += w
-            stats[block, i + step] += w
-            if fresh:
-                cache.rows[block, j] = math.log(stats[block, i] + known.count[f])
-                cache.rows[block, j + step] = math.log(stats[block, i + step] + 1.0)
+            if value >= 0.0 and value < n_values:
+                step = np.uint64(value) * k + k
+                if block[i + step] == 0.0:
+                    code = layout.code[f] + np.uint64(value)
+                    if known.values[code] == 0:
+                        known.values[code] = 1
+                        known.count[f] += 1
+                        new = True
+                block[i] += w
+                block[i + step] += w
+                if fresh:
+                    cached[j] = log_plus(block[i], known.count[f])
+                    cached[j + step] = log_plus(block[i + step], 1.0)
             continue
         if value - value != 0.0:  # NaN or infinite
             continue
-        if stats[block, i] == 0.0:
-            stats[block, i] = w
-            stats[block, i + n_classes] = value
-            stats[block, i + 3 * n_classes] = value
-            stats[block, i + 4 * n_classes] = value
+        n = block[i]
+        least = i + k + k + k
+        if n == 0.0:
+            block[i] = w
+            block[i + k] = value
+            block[least] = value
+            block[least + k] = value
         else:
-            stats[block, i] += w
-            mean = stats[block, i + n_classes]
-            moved = mean + w * (value - mean) / stats[block, i]
-            stats[block, i + n_classes] = moved
-            stats[block, i + 2 * n_classes] += w * (value - mean) * (value - moved)
-            stats[block, i + 3 * n_classes] = min(stats[block, i + 3 * n_classes], value)
-            stats[block, i + 4 * n_classes] = max(stats[block, i + 4 * n_classes], value)
+            n += w
+            mean = block[i + k]
+            moved = mean + w * (value - mean) / n
+            block[i] = n
+            block[i + k] = moved
+            block[i + k + k] += w * (value - mean) * (value - moved)
+            if value < block[least]:
+                block[least] = value
+            if value > block[least + k]:
+                block[least + k] = value
         if fresh:
-            _cache_density(stats, cache.rows, block, i, j, n_classes)
+            cache_density(block, i, cached, j, k)
+    return new
 
 
 @kernel
-def _cache_density(stats, rows, block, i, j, n_classes):
-    """The cache of one numeric feature and class: i, j are the columns of its first numbers."""
-    n = stats[block, i]
-    m2 = stats[block, i + 2 * n_classes]
-    rows[block, j] = stats[block, i + n_classes]
-    if n == 0.0:  # the class is unseen: likelihood 0
-        rows[block, j + n_classes] = 0.0
-        rows[block, j + 2 * n_classes] = -math.inf
-    elif n > 1.0 and m2 / (n - 1.0) > LEAST_VARIANCE:
+def cache_density(block, i, cached, j, k):
+    """Cache one numeric feature and class, whose first numbers are block[i] and cached[j]; k classes, all uint64."""
+    n = block[i]
+    m2 = block[i + k + k]
+    cached[j] = block[i + k]
+    if n > 1.0 and m2 > LEAST_VARIANCE * (n - 1.0):
         a = 0.5 * (n - 1.0) / m2
-        rows[block, j + n_classes] = a
-        rows[block, j + 2 * n_classes] = 0.5 * (math.log(a) - LOG_PI)
-    else:  # no variance: 1 at the mean, 0 elsewhere
-        rows[block, j + n_classes] = -1.0
-        rows[block, j + 2 * n_classes] = 0.0
+        cached[j + k] = a
+        cached[j + k + k] = 0.5 * (math.log(a) - LOG_PI)
+    elif n > 0.0:  # no variance: 1 at the mean, 0 elsewhere
+        cached[j + k] = -1.0
+        cached[j + k + k] = 0.0
+    else:  # the class is unseen: likelihood 0
+        cached[j + k] = 0.0
+        cached[j + k + k] = -math.inf
 
 
 @kernel
-def refresh(stats, known, cache, layout, block, class_weights, row):
-    """Compute the whole cache of a block. class_weights[row, :] are the weights of the classes."""
-    n_classes = class_weights.shape[1]
-    rows = cache.rows
-    for c in range(n_classes):
-        weight = class_weights[row, c]
-        rows[block, c] = math.log(weight) if weight > 0.0 else -math.inf
+def refresh(block, cached, count, layout, class_weights):
+    """Compute the whole cache row of a block. count : Known.count. class_weights : (n_classes,). Mutates cached."""
+    k = np.uint64(len(class_weights))
+    for c in range(k):
+        weight = class_weights[c]
+        cached[c] = log_plus(weight, 0.0) if weight > 0.0 else -math.inf
     for f in range(len(layout.n_values)):
-        for c in range(n_classes):
+        for c in range(k):
             i = layout.offset[f] + c
             j = layout.cached[f] + c
             if layout.n_values[f] == 0:
-                _cache_density(stats, rows, block, i, j, n_classes)
+                cache_density(block, i, cached, j, k)
                 continue
-            n = stats[block, i]
-            rows[block, j] = math.log(n + known.count[f]) if n > 0.0 else math.inf
-            for v in range(1, layout.n_values[f] + 1):
-                rows[block, j + v * n_classes] = math.log(stats[block, i + v * n_classes] + 1.0)
-    cache.fresh[block] = 1
+            cached[j] = log_plus(block[i], count[f]) if block[i] > 0.0 else math.inf
+            for v in range(np.uint64(layout.n_values[f])):
+                step = v * k + k
+                cached[j + step] = log_plus(block[i + step], 1.0)
 
 
 @kernel
-def score(stats, known, cache, layout, block, class_weights, row, x, r, joint):
-    """Naive Bayes: joint[c] = log P(c) + sum of log P(x_f | c), up to a constant. The likeliest class, ties to the
-    lowest; -1 where every class has likelihood 0. Mutates cache and joint. O(d n_classes), no logarithm once fresh.
+def score(cached, n_values, offset, x, r, joint):
+    """Naive Bayes from a fresh cache row: joint[c] = log P(c) + sum of log P(x_f | c), up to a constant.
+
+    n_values, offset : Layout.n_values and Layout.cached (few arguments: this is the hottest call). Returns the likeliest
+    class, ties to the lowest, or -1 where every class has likelihood 0. Mutates joint. O(d n_classes), no logarithm.
     """
-    if cache.fresh[block] == 0:
-        refresh(stats, known, cache, layout, block, class_weights, row)
-    n_classes = class_weights.shape[1]
-    rows = cache.rows
-    for c in range(n_classes):
-        joint[c] = rows[block, c]
-    for f in range(len(layout.n_values)):
+    k = np.uint64(len(joint))
+    for c in range(k):
+        joint[c] = cached[c]
+    for f in range(len(n_values)):
         value = x[r, f]
-        j = layout.cached[f]
-        n_values = layout.n_values[f]
-        if n_values > 0:
-            if value >= 0.0 and value < n_values:
-                step = (1 + int(value)) * n_classes
-                for c in range(n_classes):
-                    joint[c] += rows[block, j + step + c] - rows[block, j + c]
+        mean = offset[f]
+        if n_values[f] > 0:
+            if value >= 0.0 and value < n_values[f]:
+                seen = mean + np.uint64(value) * k + k
+                for c in range(k):
+                    joint[c] += cached[seen + c] - cached[mean + c]
         elif value - value == 0.0:
-            for c in range(n_classes):
-                distance = value - rows[block, j + c]
-                a = rows[block, j + n_classes + c]
-                term = rows[block, j + 2 * n_classes + c] - a * distance * distance
-                if a < 0.0:
+            a = mean + k
+            b = a + k
+            for c in range(k):
+                distance = value - cached[mean + c]
+                term = cached[b + c] - cached[a + c] * distance * distance
+                if cached[a + c] < 0.0:
                     term = 0.0 if distance == 0.0 else -math.inf
                 joint[c] += term
     best = -1
     most = -math.inf
-    for c in range(n_classes):
+    for c in range(len(joint)):
         if joint[c] > most:
             most = joint[c]
             best = c
@@ -246,7 +263,9 @@ def write_joint(joint, best, out, r):
     """out[r, :] = probabilities of the classes from log scores whose highest is joint[best]."""
     total = 0.0
     for c in range(len(joint)):
-        p = math.exp(joint[c] - joint[best]) if joint[c] > -math.inf else 0.0
+        p = 1.0
+        if c != best:
+            p = math.exp(joint[c] - joint[best]) if joint[c] > -math.inf else 0.0
         out[r, c] = p
         total += p
     for c in range(len(joint)):
@@ -254,22 +273,22 @@ def write_joint(joint, best, out, r):
 
 
 @kernel
-def write_weights(class_weights, row, out, r):
+def write_weights(class_weights, out, r):
     """out[r, :] = shares of the classes, all 0 where there is no weight."""
     total = 0.0
-    for c in range(class_weights.shape[1]):
-        total += class_weights[row, c]
-    for c in range(class_weights.shape[1]):
-        out[r, c] = class_weights[row, c] / total if total > 0.0 else 0.0
+    for c in range(len(class_weights)):
+        total += class_weights[c]
+    for c in range(len(class_weights)):
+        out[r, c] = class_weights[c] / total if total > 0.0 else 0.0
 
 
 @kernel
-def heaviest(class_weights, row):
+def heaviest(class_weights):
     """The class with the highest weight, ties to the lowest; -1 where all are 0."""
     best = -1
     most = 0.0
-    for c in range(class_weights.shape[1]):
-        if class_weights[row, c] > most:
-            most = class_weights[row, c]
+    for c in range(len(class_weights)):
+        if class_weights[c] > most:
+            most = class_weights[c]
             best = c
     return best

@@ -19,6 +19,7 @@ from models.observers import (
     know_nothing,
     lay_out,
     observe,
+    refresh,
     score,
     transfer,
     write_joint,
@@ -136,15 +137,22 @@ class NaiveBayes(Learner):
 def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
     """Mutates out, weights, stats, known, cache, joint. O(d n_outputs) a prediction, O(d) a label."""
     n_classes = weights.shape[1]
+    fresh = cache.fresh
     for i in range(len(op)):
         r = row[i]
         if op[i] == PREDICT:
-            best = score(stats, known, cache, layout, 0, weights, 0, slab, r, joint)
+            if fresh[0] == 0:
+                refresh(stats[0], cache.rows[0], known.count, layout, weights[0])
+                fresh[0] = 1
+            best = score(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)
             if best >= 0:
                 write_joint(joint, best, out, r)
             else:
-                write_weights(weights, 0, out, r)
+                write_weights(weights[0], out, r)
         elif y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf:
             c = int(y[i])
             weights[0, c] += w[i]
-            observe(stats, known, cache, layout, 0, n_classes, slab, r, c, w[i], weights[0, c])
+            if observe(
+                stats[0], cache.rows[0], fresh[0] == 1, known, layout, n_classes, slab, r, c, w[i], weights[0, c]
+            ):
+                fresh[0] = 0

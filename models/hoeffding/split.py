@@ -11,6 +11,8 @@ splitting at random.) A test needs at least two branches with more than min_bran
 
 import math
 
+import numpy as np
+
 from models.kernel import kernel
 
 INFO_GAIN = 0
@@ -77,7 +79,7 @@ def branch(stats, layout, block, n_classes, f, value, binary, post):
 
     Numeric: x <= value, x > value. Nominal: one branch a value (also those not seen: weight 0), or x == value, x != value.
     """
-    i = layout.offset[f]
+    i = np.int64(layout.offset[f])
     n_values = layout.n_values[f]
     if n_values > 0 and not binary:
         for v in range(n_values):
@@ -130,7 +132,7 @@ def best_split(
                     best = gain
                     best_value = float(v)
         else:
-            i = layout.offset[f]
+            i = np.int64(layout.offset[f])
             least = math.inf
             greatest = -math.inf
             for c in range(n_classes):

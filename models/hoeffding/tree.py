@@ -30,6 +30,7 @@ from models.observers import (
     know_nothing,
     lay_out,
     observe,
+    refresh,
     score,
     transfer,
     write_joint,
@@ -363,35 +364,34 @@ def _enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
 
 
 @kernel
-def _route(nodes, layout, x, r, node):
+def _route(links, test, child_of_value, n_values, x, r, node):
     """From `node` on to the leaf of row r of x, or to the node that has no branch for its nominal value."""
     while True:
-        feature = nodes.links[node, TEST]
+        feature = links[node, TEST]
         if feature < 0:
             return node
         value = x[r, feature]
-        n_values = layout.n_values[feature]
-        if value != value or (n_values > 0 and not (value >= 0.0 and value < n_values)):
-            node = nodes.links[node, DEFAULT]
-        elif n_values == 0:
-            node = nodes.links[node, FIRST] + (1 if value > nodes.test[node] else 0)
-        elif nodes.links[node, N_MAP] == 0:
-            node = nodes.links[node, FIRST] + (0 if value == nodes.test[node] else 1)
+        n = n_values[feature]
+        if value != value or (n > 0 and not (value >= 0.0 and value < n)):
+            node = links[node, DEFAULT]
+        elif n == 0:
+            node = links[node, FIRST] + (1 if value > test[node] else 0)
+        elif links[node, N_MAP] == 0:
+            node = links[node, FIRST] + (0 if value == test[node] else 1)
         else:
             child = -1
-            if value < nodes.links[node, N_MAP]:
-                child = nodes.child_of_value[nodes.links[node, MAP] + int(value)]
+            if value < links[node, N_MAP]:
+                child = child_of_value[links[node, MAP] + int(value)]
             if child < 0:
                 return node
             node = child
 
 
 @kernel
-def _route_known(nodes, layout, x, r, node):
-    """From `node` on to a leaf; a value without a branch goes the way of missing ones."""
-    node = _route(nodes, layout, x, r, node)
-    while nodes.links[node, TEST] >= 0:
-        node = _route(nodes, layout, x, r, nodes.links[node, DEFAULT])
+def _route_known(links, test, child_of_value, n_values, x, r, node):
+    """From `node`, which has no branch for its nominal value, on to a leaf: such values go the way of missing ones."""
+    while links[node, TEST] >= 0:
+        node = _route(links, test, child_of_value, n_values, x, r, links[node, DEFAULT])
     return node
 
 
@@ -503,7 +503,7 @@ def _try_split(node, nodes, cache, layout, settings, post, found, progress):
     links[node, BLOCK] = -1
     nodes.test[node] = 0.0 if mapped else found[VALUE]
     child = n_nodes
-    i = layout.offset[feature]
+    i = np.int64(layout.offset[feature])
     for v in range(n_map):
         weight = 0.0
         for c in range(n_classes):
@@ -533,10 +533,16 @@ def _try_split(node, nodes, cache, layout, settings, post, found, progress):
 def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settings, joint, post, found):
     """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, known, cache and scratch.
 
-    GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the split has
-    happened; make room and call again. O(depth + d n_outputs) an operation, a split attempt once in a grace period.
+    GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the split
+    has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
+    O(depth + d n_outputs) an operation, a split attempt once in a grace period.
     """
-    n_classes = nodes.weights.shape[1]
+    # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
+    links, test, weights, leaf, stats, child_of_value, counts = nodes
+    n_values = layout.n_values
+    count = known.count
+    cached, fresh = cache
+    n_classes = weights.shape[1]
     if progress[WAITING] >= 0:
         if _try_split(progress[WAITING], nodes, cache, layout, settings, post, found, progress) == GROW:
             return GROW
@@ -549,26 +555,28 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
     for i in range(progress[NEXT], len(op)):
         r = row[i]
         if op[i] == PREDICT:
-            node = _route(nodes, layout, slab, r, 0)
+            node = _route(links, test, child_of_value, n_values, slab, r, 0)
             last_row = r
-            if nodes.links[node, TEST] >= 0:
-                node = _route_known(nodes, layout, slab, r, node)
+            if links[node, TEST] >= 0:
+                node = _route_known(links, test, child_of_value, n_values, slab, r, node)
                 last_row = -1  # learning it may open a branch
             last_node = node
             last_scored = False
             best = -1
             if settings.leaf_prediction == NB or (
-                settings.leaf_prediction == NBA and not nodes.leaf[node, MC_CORRECT] > nodes.leaf[node, NB_CORRECT]
+                settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT]
             ):
-                best = score(
-                    nodes.stats, known, cache, layout, nodes.links[node, BLOCK], nodes.weights, node, slab, r, joint
-                )
+                block = links[node, BLOCK]
+                if fresh[block] == 0:
+                    refresh(stats[block], cached[block], count, layout, weights[node])
+                    fresh[block] = 1
+                best = score(cached[block], n_values, layout.cached, slab, r, joint)
                 last_best = best
                 last_scored = True
             if best >= 0:
                 write_joint(joint, best, out, r)
             else:
-                write_weights(nodes.weights, node, out, r)
+                write_weights(weights[node], out, r)
             continue
         if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
             continue
@@ -577,37 +585,42 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
             node = last_node
         else:
             last_scored = False
-            node = _route(nodes, layout, slab, r, 0)
-            if nodes.links[node, TEST] >= 0 and nodes.counts[N_NODES] < settings.max_nodes:
-                value = int(slab[r, nodes.links[node, TEST]])
-                if _try_branch(node, value, nodes, progress) == GROW:
+            node = _route(links, test, child_of_value, n_values, slab, r, 0)
+            if links[node, TEST] >= 0 and counts[N_NODES] < settings.max_nodes:
+                if _try_branch(node, int(slab[r, links[node, TEST]]), nodes, progress) == GROW:
                     progress[NEXT] = i
                     return GROW
-                node = nodes.counts[N_NODES] - 1
-            elif nodes.links[node, TEST] >= 0:
-                node = _route_known(nodes, layout, slab, r, node)
-        block = nodes.links[node, BLOCK]
+                node = counts[N_NODES] - 1
+            elif links[node, TEST] >= 0:
+                node = _route_known(links, test, child_of_value, n_values, slab, r, node)
+        last_row = -1
+        block = links[node, BLOCK]
         if settings.leaf_prediction == NBA:
-            majority = heaviest(nodes.weights, node)
+            majority = heaviest(weights[node])
             best = last_best
             if not last_scored:
-                best = score(nodes.stats, known, cache, layout, block, nodes.weights, node, slab, r, joint)
+                if fresh[block] == 0:
+                    refresh(stats[block], cached[block], count, layout, weights[node])
+                    fresh[block] = 1
+                best = score(cached[block], n_values, layout.cached, slab, r, joint)
             if best < 0:
                 best = majority
             if majority == c:
-                nodes.leaf[node, MC_CORRECT] += w[i]
+                leaf[node, MC_CORRECT] += w[i]
             if best == c:
-                nodes.leaf[node, NB_CORRECT] += w[i]
-        last_row = -1
-        nodes.weights[node, c] += w[i]
-        nodes.leaf[node, SEEN] += w[i]
-        observe(nodes.stats, known, cache, layout, block, n_classes, slab, r, c, w[i], nodes.weights[node, c])
-        seen = nodes.leaf[node, SEEN]
-        if seen - nodes.leaf[node, EVALUATED] >= settings.grace_period:
-            nodes.leaf[node, EVALUATED] = seen
-            if settings.max_depth >= 0 and nodes.links[node, DEPTH] >= settings.max_depth:
+                leaf[node, NB_CORRECT] += w[i]
+        weights[node, c] += w[i]
+        leaf[node, SEEN] += w[i]
+        if observe(
+            stats[block], cached[block], fresh[block] == 1, known, layout, n_classes, slab, r, c, w[i], weights[node, c]
+        ):
+            fresh[:] = 0
+        seen = leaf[node, SEEN]
+        if seen - leaf[node, EVALUATED] >= settings.grace_period:
+            leaf[node, EVALUATED] = seen
+            if settings.max_depth >= 0 and links[node, DEPTH] >= settings.max_depth:
                 continue
-            if nodes.counts[N_NODES] + 2 > settings.max_nodes:
+            if counts[N_NODES] + 2 > settings.max_nodes:
                 continue
             if _try_split(node, nodes, cache, layout, settings, post, found, progress) == GROW:
                 progress[WAITING] = node
