@@ -405,7 +405,7 @@ class LocalBroker:
             command = _prepare(self.data_dir, port, self._say)
             self._supervisor = subprocess.Popen(
                 [
-                    sys.executable, "-S", "-E", str(Path(__file__).with_name("supervisor.py")),
+                    sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")),
                     str(os.getpid()), str(self.data_dir / "logs" / "java.out"), *command,
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,

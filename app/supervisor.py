@@ -2,7 +2,7 @@
 
 Run as a program of its own, by its path (it imports nothing of Riparian's and starts in 20 ms):
 
-    python -S -E supervisor.py CALLER_PID LOG_FILE COMMAND...
+    python -I -S supervisor.py CALLER_PID LOG_FILE COMMAND...
 
 It starts the command, prints the command's pid on standard output, and waits. The caller holds the other end of
 standard input. The command is ended (SIGTERM, then SIGKILL) when that end closes, when the caller is no longer our
