@@ -1,0 +1,373 @@
+"""What Prometheus is told: right numbers, under the names and labels that the documentation lists."""
+
+import math
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from faust.types import TP
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import REGISTRY, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app import metrics as names
+from app.histogram import Histogram
+from app.learner import Outcome, PartitionLearner
+from app.merge import Buffer, Piece, Release
+from app.metrics import METRICS, PREQUENTIAL, Metrics
+from app.pending import COUNTERS
+from app.spec import Spec, loads
+from models.prequential import Prequential
+from topics.records import RawBatch
+
+STREAM = """
+name: taps
+task: {task}
+partitions: 2
+features: {{a: numeric, b: numeric}}
+champion: {{model: last-label}}
+challengers: {{second: {{model: last-label}}}}
+"""
+
+
+def stream(task: str = "classification", **extra: str) -> Spec:
+    return loads(STREAM.format(task=task) + "".join(f"{key}: {value}\n" for key, value in extra.items()))
+
+
+class Runner:
+    """A runner without Kafka: what the metrics read of one."""
+
+    def __init__(self, spec: Spec, partition: int = 0, ends: dict[TP, int] | None = None) -> None:
+        self.partition = partition
+        self.learner = PartitionLearner(spec, partition)
+        self.figures = self.learner.figures()
+        self.features, self.labels = Buffer(), Buffer()
+        self.n_forced = self.n_skipped = 0
+        self.sent_offset = 0
+        self.started = 1_700_000_000.0
+        self.engine = SimpleNamespace(
+            labels_topic=spec.topics.labels,
+            tp_features=lambda k: TP(spec.topics.features, k),
+            tp_labels=lambda k: TP(spec.topics.labels or "", k),
+            thread=SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp)),
+        )
+
+    def work(self, rows: list[tuple[str, float, str | None]], labels: list[tuple[str, str]] = []) -> Outcome:  # noqa: B006
+        """Apply feature records (id, a, inline label), then label records (id, y)."""
+        now = int(time.time() * 1000)
+
+        def piece(start: int, values: Iterable[bytes]) -> Piece:
+            listed = list(values)
+            offsets = np.arange(start, start + len(listed))
+            times = np.full(len(listed), now)
+            raw = RawBatch(offsets.tolist(), times.tolist(), [None] * len(listed), list(listed))
+            return Piece(raw, offsets, times)
+
+        def features() -> Iterable[bytes]:
+            for id_, a, y in rows:
+                tail = "" if y is None else f', "y": "{y}"'
+                yield f'{{"id": "{id_}", "x": {{"a": {a}, "b": 0}}{tail}}}'.encode()
+
+        release = Release(
+            piece(self.learner.feature_offset, features()),
+            piece(self.learner.label_offset, (f'{{"id": "{id_}", "y": "{y}"}}'.encode() for id_, y in labels)),
+            np.zeros(len(rows), dtype=np.int64),
+        )
+        outcome = self.learner.step(release)
+        self.figures = self.learner.figures()
+        return outcome
+
+
+def outcome(n: int = 0, ages_ms: list[float] | None = None, waited: list[float] | None = None, **extra: Any) -> Outcome:
+    """An outcome with nothing in it but what the test is about."""
+    ages = ages_ms if ages_ms is not None else [0.0] * n
+    times = np.array([time.time() * 1000 - age for age in ages]).astype(np.int64)
+    fields: dict[str, Any] = {
+        "ids": [str(i) for i in range(len(times))],
+        "keys": [None] * len(times),
+        "offsets": np.arange(len(times)),
+        "label_offsets": np.zeros(len(times), np.int64),
+        "p": {},
+        "waited": np.array(waited or []),
+        "feature_times": times,
+        "n_labels": 0,
+        "refused_features": [],
+        "refused_labels": [],
+        "decode_seconds": 0.0,
+        "kernel_seconds": 0.0,
+    }
+    return Outcome(**{**fields, **extra})
+
+
+class Scrape:
+    """An exposition, parsed from its text."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.text = generate_latest(metrics.registry).decode()
+        self.families = {family.name: family for family in text_string_to_metric_families(self.text)}
+        self.samples = [sample for family in self.families.values() for sample in family.samples]
+
+    def values(self, name: str, **labels: str) -> list[float]:
+        return [s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items()]
+
+    def value(self, name: str, **labels: str) -> float:
+        found = self.values(name, **labels)
+        assert len(found) == 1, f"{name} {labels}: {found}"
+        return found[0]
+
+
+@given(
+    bounds=st.lists(st.floats(0, 100), min_size=1, max_size=8, unique=True).map(sorted),
+    batches=st.lists(st.lists(st.one_of(st.floats(0, 200), st.integers(0, 100).map(float)), max_size=20), max_size=5),
+)
+def test_a_histogram_of_arrays_counts_as_a_loop_does(bounds: list[float], batches: list[list[float]]) -> None:
+    many, single = Histogram(bounds), Histogram(bounds)
+    for batch in batches:
+        many.observe_many(batch)
+        for value in batch:
+            single.observe(value)
+    values = [value for batch in batches for value in batch]
+    expected = [float(sum(value <= bound for value in values)) for bound in [*bounds, math.inf]]
+    assert [n for _, n in many.buckets()] == expected
+    assert [n for _, n in single.buckets()] == expected
+    assert many.sum == pytest.approx(sum(values))
+    assert many.count == single.count == len(values)
+    assert many.buckets()[-1][0] == "+Inf"
+
+
+def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    # last-label: nothing known, then right, then wrong; d waits; the label of z comes early
+    metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, "Y"), ("d", 4, None)]), 0.25)
+    metrics.stepped(runner, runner.work([], [("z", "X")]), 0.25)
+    scrape = Scrape(metrics)
+    here = {"stream": "taps", "partition": "0"}
+    assert scrape.value(names.INSTANCES, **here) == 4
+    assert scrape.value(names.LABELS, **here) == 1
+    assert scrape.value("riparian_joined_instances_total", **here) == 3
+    assert scrape.value(names.WAITING, **here) == 1
+    assert scrape.value(names.LABELS_WAITING, **here) == 1
+    for model in ("champion", "second"):
+        assert scrape.value(names.SCORED, **here, model=model) == 3
+        assert scrape.value("riparian_accuracy_ratio", **here, model=model, scope="overall") == 1 / 3
+        assert scrape.value("riparian_accuracy_ratio", **here, model=model, scope="window") == 1 / 3
+        assert scrape.value(names.STATE, **here, part=model) > 0
+        assert scrape.value(names.MODEL, **here, model=model, learner="last-label") == 1
+    assert scrape.value(names.BATCH + "_count", **here) == 2
+    assert scrape.value(names.BATCH + "_sum", **here) == 5
+    assert scrape.value(names.BATCH + "_bucket", **here, le="4.0") == 2
+    assert scrape.value(names.BATCH + "_bucket", **here, le="2.0") == 1
+    assert scrape.value(names.STEP + "_sum", **here) == 0.5
+    assert scrape.value(names.KERNEL) > 0
+    assert scrape.value(names.DECODE) > 0
+
+
+def test_every_counter_of_the_pending_store_has_a_metric() -> None:
+    assert set(names.PENDING) == set(COUNTERS)
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.stepped(runner, outcome(), 0.0)
+    for value, counter in enumerate(COUNTERS):
+        runner.learner.pending.counts[counter] = 10 + value
+    scrape = Scrape(metrics)
+    assert [scrape.value(names.PENDING[c]) for c in COUNTERS] == [10 + i for i in range(len(COUNTERS))]
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_prequential_metric_has_a_name(task: str) -> None:
+    evaluation = Prequential(task, 2 if task == "classification" else 1)
+    from models.contract import Program
+
+    y = np.array([0.0, 1.0, 1.0, 0.0])
+    out = np.array([[0.9, 0.1]] * 4) if task == "classification" else np.array([[0.3]] * 4)
+    evaluation.score(Program(np.ones(4, np.int8), np.arange(4, dtype=np.int32), y, np.ones(4)), out)
+    found = set(evaluation.metrics()) - {"n"}
+    assert found
+    assert found <= set(PREQUENTIAL)
+
+
+def test_fading_is_a_scope_of_its_own() -> None:
+    spec = stream(metrics="{fading: 0.5}")
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, "X")]), 0.0)
+    scrape = Scrape(metrics)
+    assert scrape.value("riparian_accuracy_ratio", model="champion", scope="overall") == 2 / 3
+    assert scrape.value("riparian_accuracy_ratio", model="champion", scope="fading") == pytest.approx(1.5 / 1.75)
+    assert not scrape.values("riparian_accuracy_ratio", scope="window")
+
+
+def test_prediction_latency_is_from_the_kafka_timestamp_and_never_negative() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.stepped(runner, outcome(ages_ms=[-5_000, 40_000, 40_000, 50_000]), 0.0)
+    scrape = Scrape(metrics)
+    assert scrape.value(names.LATENCY + "_count") == 4
+    assert scrape.value(names.LATENCY + "_bucket", le="0.001") == 1
+    assert scrape.value(names.LATENCY + "_bucket", le="10.0") == 1
+    assert scrape.value(names.LATENCY + "_bucket", le="60.0") == 4
+    assert scrape.value(names.LATENCY + "_sum") == pytest.approx(130, abs=5)
+
+
+def test_predictions_sent_before_a_restart_have_no_latency() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    runner.sent_offset = 3
+    metrics.stepped(runner, outcome(ages_ms=[0.0] * 5), 0.0)
+    assert Scrape(metrics).value(names.LATENCY + "_count") == 2
+
+
+def test_verification_latency_reaches_from_seconds_to_weeks() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    day = 86_400.0
+    metrics.stepped(runner, outcome(waited=[0.0, 5.0, 2 * day, 20 * day, 1000 * day]), 0.0)
+    scrape = Scrape(metrics)
+    below = {le: scrape.value(names.WAITED + "_bucket", le=le) for le in ("0.01", "10.0", "259200.0", "+Inf")}
+    assert below == {"0.01": 1, "10.0": 2, "259200.0": 3, "+Inf": 5}
+    assert scrape.value(names.WAITED + "_sum") == 5 + 1022 * day
+
+
+def test_rejected_records_are_counted_by_reason() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    for reason in ("not-json", "empty", "not-json"):
+        metrics.refused(runner, reason)
+    scrape = Scrape(metrics)
+    assert scrape.value(names.REJECTED, reason="not-json") == 2
+    assert scrape.value(names.REJECTED, reason="empty") == 1
+
+
+def test_lag_is_what_was_not_applied() -> None:
+    spec = stream()
+    ends = {TP("taps.features", 1): 100, TP("taps.labels", 1): 7}
+    metrics, runner = Metrics(spec), Runner(spec, 1, ends)
+    runner.learner.feature_offset, runner.learner.label_offset = 90, 9
+    runner.features.add(RawBatch([90, 91], [0, 0], [None] * 2, [b""] * 2))
+    metrics.stepped(runner, outcome(), 0.0)
+    scrape = Scrape(metrics)
+    assert scrape.value(names.LAG, topic="taps.features", partition="1") == 10
+    assert scrape.value(names.LAG, topic="taps.labels", partition="1") == 0
+    assert scrape.value(names.BUFFERED, topic="taps.features") == 2
+    ends.clear()  # the assignment has gone: nothing is known
+    assert not Scrape(metrics).values(names.LAG)
+
+
+def test_a_stream_without_a_labels_topic_has_no_lag_there() -> None:
+    spec = stream(topics="{labels: null}")
+    metrics, runner = Metrics(spec), Runner(spec, 0, {TP("taps.features", 0): 1})
+    metrics.stepped(runner, outcome(), 0.0)
+    assert Scrape(metrics).values(names.LAG) == [1]
+
+
+def test_checkpoints() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.stepped(runner, outcome(), 0.0)
+    metrics.checkpointed(runner, 0.04, 1000)
+    scrape = Scrape(metrics)
+    assert scrape.value(names.CHECKPOINT + "_count") == 1
+    assert scrape.value(names.CHECKPOINT + "_bucket", le="0.05") == 1
+    assert scrape.value(names.CHECKPOINT + "_bucket", le="0.02") == 0
+    assert scrape.value(names.CHECKPOINT_BYTES) == 1000
+
+
+def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.refused(runner, "empty")
+    assert Scrape(metrics).value(names.CHECKPOINT_AGE) == 0  # nothing was done yet
+    metrics.stepped(runner, outcome(), 0.0)
+    assert Scrape(metrics).value(names.CHECKPOINT_AGE) > 0
+    metrics.checkpointed(runner, 0.0, 1)
+    assert Scrape(metrics).value(names.CHECKPOINT_AGE) == 0
+    metrics.checkpointed(runner, 3600.0, 1)  # cut an hour ago, and there was a step since
+    assert Scrape(metrics).value(names.CHECKPOINT_AGE) >= 3600
+
+
+def test_a_dropped_partition_leaves_no_series() -> None:
+    spec = stream()
+    metrics = Metrics(spec)
+    for partition in (0, 1):
+        metrics.stepped(Runner(spec, partition), outcome(), 0.0)
+    assert {s.labels.get("partition") for s in Scrape(metrics).samples} >= {"0", "1"}
+    metrics.dropped(1)
+    scrape = Scrape(metrics)
+    assert "1" not in {s.labels.get("partition") for s in scrape.samples}
+    assert scrape.value(names.INSTANCES, partition="0") == 0
+    metrics.dropped(1)  # twice is no error
+
+
+def test_a_new_assignment_counts_its_work_from_zero() -> None:
+    spec = stream()
+    metrics = Metrics(spec)
+    metrics.refused(Runner(spec), "empty")
+    metrics.stepped(Runner(spec), outcome(), 0.0)
+    scrape = Scrape(metrics)
+    assert not scrape.values(names.REJECTED)
+    assert scrape.value(names.BATCH + "_count") == 1
+
+
+def test_partitions_are_shown_before_their_first_record() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    app = SimpleNamespace(conf=SimpleNamespace(web_enabled=False))
+    metrics.expose(app, SimpleNamespace(runners={0: runner}, failure=None))
+    scrape = Scrape(metrics)
+    assert scrape.value(names.INSTANCES) == 0
+    assert not scrape.values("riparian_accuracy_ratio")  # undefined before the first label
+
+
+def test_health_names_partitions_and_failure() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    app = SimpleNamespace(conf=SimpleNamespace(web_enabled=False))
+    engine = SimpleNamespace(runners={0: runner}, failure=None)
+    metrics.expose(app, engine)
+    runner.work([("a", 1, None)])
+    status, body = metrics.health()
+    assert (status, body["status"], body["stream"]) == (200, "ok", "taps")
+    assert body["partitions"]["0"] == {"offset": 1, "label_offset": 0, "instances": 1, "labels": 0, "waiting": 1}
+    engine.failure = ValueError("the disk is full")
+    status, body = metrics.health()
+    assert (status, body["status"], body["failure"]) == (503, "failed", "the disk is full")
+
+
+def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None:
+    assert set(PREQUENTIAL.values()) <= set(METRICS)
+    assert set(names.PENDING.values()) <= set(METRICS)
+    for name, measure in METRICS.items():
+        assert re.fullmatch(r"riparian_[a-z0-9]+(_[a-z0-9]+)+", name)
+        assert name.endswith("_total") == (measure.kind == names.COUNTER), name
+        assert set(measure.labels) <= {"model", "learner", "scope", "reason", "topic", "part"}, name
+        assert measure.text.endswith("."), name
+        assert bool(measure.bounds) == (measure.kind == names.HISTOGRAM), name
+        assert list(measure.bounds) == sorted(set(measure.bounds)), name
+
+
+def test_every_metric_is_exposed_and_documented() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, "Y")]), 0.0)
+    exposed = {name for name in Scrape(metrics).families if name.startswith("riparian_")}
+    assert exposed == {name.removesuffix("_total") for name in (*METRICS, names.BUILD)}
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(riparian_\w+)`", page, re.MULTILINE)) == {*METRICS, names.BUILD}
+
+
+def test_the_librarys_global_registry_is_left_alone() -> None:
+    Metrics(stream())
+    assert not [m.name for m in REGISTRY.collect() if m.name.startswith("riparian")]
+
+
+def test_two_workers_in_one_process_do_not_collide() -> None:
+    first, second = Metrics(stream()), Metrics(stream())
+    first.refused(Runner(first.spec), "empty")
+    assert Scrape(first).values(names.REJECTED)
+    assert not Scrape(second).values(names.REJECTED)
