@@ -75,7 +75,7 @@ def encode(
     new: dict[bytes, bytes] = {}
     arrays: dict[str, tuple[str, list[int], list[bytes]]] = {}
     for name, array in cut.arrays.items():
-        raw = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else memoryview(b"")
+        raw = memoryview(array.tobytes())
         digests = []
         for start in range(0, len(raw), CHUNK_BYTES):
             part = raw[start : start + CHUNK_BYTES]

@@ -159,7 +159,7 @@ class Engine:
             learner.label_offset,
             len(tail),
         )
-        return Runner(self, learner, sequence, written, script, end)
+        return Runner(self, learner, sequence, written, script, (outputs_offset, end))
 
     async def revoke(self) -> None:
         """Stop all runners: each writes its last checkpoint and is dropped."""

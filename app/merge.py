@@ -13,6 +13,7 @@ On a restart the interleaving that really happened, read back from the predictio
 """
 
 from collections import deque
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,20 @@ class Piece(NamedTuple):
     raw: RawBatch
     offsets: Ints
     times: Ints
+
+
+def part(raw: RawBatch, start: int, stop: int | None = None) -> RawBatch:
+    """Records start to stop of a batch."""
+    kept = slice(start, stop)
+    return RawBatch(raw.offsets[kept], raw.timestamps[kept], raw.keys[kept], raw.values[kept])
+
+
+def concatenate(batches: list[RawBatch]) -> RawBatch:
+    """Consecutive batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    offsets, timestamps, keys, values = (list(chain.from_iterable(column)) for column in zip(*batches, strict=True))
+    return RawBatch(offsets, timestamps, keys, values)
 
 
 def empty_piece() -> Piece:
@@ -65,7 +80,7 @@ class Buffer:
             return skipped
         if skipped:
             offsets = offsets[skipped:]
-            raw = RawBatch(*(column[skipped:] for column in raw))
+            raw = part(raw, skipped)
         times = np.asarray(raw.timestamps, dtype=np.int64)
         if times[0] < self.last_time:
             times[0] = self.last_time
@@ -99,17 +114,16 @@ class Buffer:
             piece = self._pieces.popleft()
             size = len(piece.offsets)
             if size > n:
-                head = Piece(RawBatch(*(c[:n] for c in piece.raw)), piece.offsets[:n], piece.times[:n])
-                tail = Piece(RawBatch(*(c[n:] for c in piece.raw)), piece.offsets[n:], piece.times[n:])
+                head = Piece(part(piece.raw, 0, n), piece.offsets[:n], piece.times[:n])
+                tail = Piece(part(piece.raw, n), piece.offsets[n:], piece.times[n:])
                 self._pieces.appendleft(tail)
                 piece, size = head, n
             taken.append(piece)
             n -= size
         if len(taken) == 1:
             return taken[0]
-        raw = RawBatch(*([value for piece in taken for value in piece.raw[i]] for i in range(4)))
         return Piece(
-            raw,
+            concatenate([piece.raw for piece in taken]),
             np.concatenate([piece.offsets for piece in taken]),
             np.concatenate([piece.times for piece in taken]),
         )

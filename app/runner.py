@@ -59,8 +59,8 @@ class Runner:
         Hashes of the chunks that the changelog holds.
     tail : Script
         Predictions sent after the manifest.
-    outputs_offset : int
-        End of the partition's predictions.
+    outputs : tuple of int
+        Where in the predictions topic the tail was read from, and where it ends.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Runner:
         sequence: int,
         written: set[bytes],
         tail: Script,
-        outputs_offset: int,
+        outputs: tuple[int, int],
     ) -> None:
         self.engine = engine
         self.learner = learner
@@ -87,7 +87,7 @@ class Runner:
         self._sequence = sequence
         self._written = written
         # Counted as sent, not as acknowledged: a cut taken now must know where its own predictions end.
-        self._outputs_offset = outputs_offset
+        self._tail_offset, self._outputs_offset = outputs
         self._wake = asyncio.Event()
         self._arrived = time.monotonic()
         self._paused: set[TP] = set()
@@ -166,6 +166,13 @@ class Runner:
         except TimeoutError:
             return
 
+    def _cut_outputs_offset(self) -> int:
+        """Predictions topic: nothing that belongs to records above a cut taken now stands below this offset.
+
+        While the tail is being replayed, its predictions stand in the topic already, and the next worker needs them.
+        """
+        return self._tail_offset if self.learner.feature_offset < self.sent_offset else self._outputs_offset
+
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
         outcome, batches = await self.engine.in_thread(self._work, release)
@@ -219,7 +226,7 @@ class Runner:
                 self._checkpoint.result()  # a failed write ends the runner here
             self._dirty = False
             cut = await self.engine.in_thread(self.learner.cut)
-            self._checkpoint = asyncio.create_task(self._write(cut, self._outputs_offset, now))
+            self._checkpoint = asyncio.create_task(self._write(cut, self._cut_outputs_offset(), now))
 
     async def _send_metrics(self) -> None:
         figures = self.figures = await self.engine.in_thread(self.learner.figures)
@@ -286,7 +293,7 @@ class Runner:
                 if self._checkpoint is not None:
                     await self._checkpoint
                 if self._dirty:
-                    await self._write(self.learner.cut(), self._outputs_offset, time.monotonic())
+                    await self._write(self.learner.cut(), self._cut_outputs_offset(), time.monotonic())
                 await self._send_metrics()
         except Exception as error:
             log.warning("partition %d: no last checkpoint (%r); the one before stands", self.partition, error)

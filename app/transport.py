@@ -29,6 +29,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
+from app.merge import concatenate
 from topics.records import RawBatch
 
 FETCH_MAX_WAIT_MS = 250
@@ -66,13 +67,6 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             if rows:
                 offsets, timestamps, keys, values = zip(*rows, strict=True)
                 yield RawBatch(list(offsets), list(timestamps), list(keys), list(values))
-
-
-def concatenate(batches: list[RawBatch]) -> RawBatch:
-    """Consecutive batches as one."""
-    if len(batches) == 1:
-        return batches[0]
-    return RawBatch(*([item for batch in batches for item in batch[column]] for column in range(4)))
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]

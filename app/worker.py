@@ -12,12 +12,12 @@ from typing import Any
 
 import faust
 
-from app.engine import Engine, Observer
+from app.engine import Engine
+from app.runner import Observer
 from app.spec import Spec
 from app.transport import BatchSchema, install
 from topics.names import group_id
 
-SESSION_TIMEOUT_SECONDS = 10.0  # a killed worker blocks its partitions this long
 HEARTBEAT_SECONDS = 1.0
 WRITES_AT_ONCE = 16  # changelog records on their way
 
@@ -49,7 +49,9 @@ class TableStore:
         await asyncio.gather(*pending)
 
 
-def create_app(spec: Spec, broker: str, *, web_port: int, data_dir: Path, observer: Observer) -> tuple[Any, Engine]:
+def create_app(
+    spec: Spec, broker: str, *, web_port: int, data_dir: Path, observer: Observer, session_timeout: float = 10.0
+) -> tuple[Any, Engine]:
     """The Faust app of one worker process and its engine. The stream's topics must exist.
 
     Parameters
@@ -63,7 +65,10 @@ def create_app(spec: Spec, broker: str, *, web_port: int, data_dir: Path, observ
         A directory of this worker's own.
     observer : Observer
         Told about steps, dead letters and checkpoints.
+    session_timeout : float
+        Seconds that a killed worker blocks its partitions.
     """
+    data_dir.mkdir(parents=True, exist_ok=True)
     app = faust.App(
         group_id(spec.name),
         broker=";".join(f"kafka://{host}" for host in broker.split(",")),
@@ -78,7 +83,7 @@ def create_app(spec: Spec, broker: str, *, web_port: int, data_dir: Path, observ
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=2 * 1024 * 1024,
         broker_max_poll_records=100_000,
-        broker_session_timeout=SESSION_TIMEOUT_SECONDS,
+        broker_session_timeout=session_timeout,
         broker_heartbeat_interval=HEARTBEAT_SECONDS,
         broker_check_crcs=True,
         web_enabled=web_port > 0,

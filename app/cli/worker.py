@@ -22,13 +22,22 @@ from app.cli import broker_option
 )
 @click.option("--wait", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait for the broker.")
 @click.option(
+    "--session-timeout",
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a killed worker blocks its partitions (brokers allow 6 or more by default).",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
     help="What is logged to standard error.",
 )
-def command(stream: Path, broker: str, web_port: int, data_dir: Path, wait: float, log_level: str) -> None:
+def command(
+    stream: Path, broker: str, web_port: int, data_dir: Path, wait: float, session_timeout: float, log_level: str
+) -> None:
     """Predict, join labels, learn and report for the stream of STREAM.yaml.
 
     Start more workers, on this machine or others, to share the partitions. Ctrl-C (or SIGTERM) writes a last
@@ -56,7 +65,14 @@ def command(stream: Path, broker: str, web_port: int, data_dir: Path, wait: floa
 
     PartitionLearner(spec).warm_up()
     metrics = Metrics(spec)
-    app, engine = create_app(spec, broker, web_port=web_port, data_dir=data_dir, observer=metrics)
+    app, engine = create_app(
+        spec,
+        broker,
+        web_port=web_port,
+        data_dir=data_dir,
+        observer=metrics,
+        session_timeout=session_timeout,
+    )
     metrics.expose(app, engine)
     click.echo(f"riparian: worker of stream {spec.name} on {broker}", err=True)
     if web_port:
