@@ -1,0 +1,83 @@
+"""`riparian models`: every learner, its tasks, parameters and paper."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from models.registry import Entry
+
+
+@click.command("models")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, or one object for NAME.")
+def command(name: str | None, as_json: bool) -> None:
+    """List the learners, or show one: its tasks, parameters with ranges and defaults, and its paper."""
+    from app.errors import SpecError
+    from models.registry import REGISTRY, find
+
+    if name is not None:
+        try:
+            entry = find(name)
+        except ValueError as error:
+            raise SpecError(str(error)) from None
+        if as_json:
+            click.echo(json.dumps(_plain(entry)))
+        else:
+            _show(entry)
+    elif as_json:
+        click.echo(json.dumps([_plain(entry) for entry in REGISTRY.values()]))
+    else:
+        _list(list(REGISTRY.values()))
+
+
+def _plain(entry: "Entry") -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "tasks": list(entry.tasks),
+        "text": entry.text,
+        "paper": entry.paper,
+        "parameters": [
+            {**parameter._asdict(), "type": parameter.type.__name__, "choices": list(parameter.choices)}
+            for parameter in entry.parameters
+        ],
+    }
+
+
+def _list(entries: "list[Entry]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("model", "tasks", "parameters", "what it does", box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    for entry in entries:
+        names = ", ".join(parameter.name for parameter in entry.parameters) or "none"
+        table.add_row(entry.name, ", ".join(entry.tasks), names, entry.text)
+    console = Console()
+    console.print(table)
+    console.print("riparian models NAME shows ranges, defaults and the paper.", highlight=False)
+
+
+def _show(entry: "Entry") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{entry.name}[/bold] ({', '.join(entry.tasks)})")
+    console.print(entry.text)
+    console.print(f"Paper: {entry.paper}")
+    if not entry.parameters:
+        console.print("It takes no parameters.")
+        return
+    table = Table("parameter", "type", "default", "range", "", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for parameter in entry.parameters:
+        default = "none" if parameter.default is None else str(parameter.default)
+        table.add_row(
+            parameter.name,
+            parameter.type.__name__,
+            default.lower() if parameter.type is bool else default,
+            parameter.range,
+            parameter.text,
+        )
+    console.print()
+    console.print(table)

@@ -1,0 +1,311 @@
+"""CSV files with a header, as blocks of columns: what `riparian evaluate` and `riparian replay` read.
+
+Plain or gzip (told by content, not by name). A cell is missing where it is empty or "?". Column types are given by a
+stream file, or inferred in a first pass: numeric where every value is a number, else nominal. Rows are read in blocks,
+so memory stays bounded whatever the size of the file.
+"""
+
+import csv
+import gzip
+import math
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.errors import DataError
+from topics.records import CLASSIFICATION, NOMINAL, NUMERIC, REGRESSION
+
+MISSING = ("", "?")
+BLOCK = 8192  # rows
+# A target of numbers is a regression when it has more values than this, or fractional ones.
+MOST_NUMERIC_CLASSES = 20
+# Distinct values kept while types are inferred; a column that has looked numeric so far needs few.
+MOST_VALUES = 1_000_000
+MOST_NUMBERS = 2_000
+
+BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
+
+Floats = NDArray[np.float64]
+
+
+class Block(NamedTuple):
+    """Consecutive rows. columns : texts, one list a requested column. lines : where each row ends in the file."""
+
+    columns: list[list[str]]
+    lines: list[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+class Types(NamedTuple):
+    """What a first pass over a file found.
+
+    features : name -> "numeric" or "nominal", in the file's order. n_values : name of a nominal feature -> number of
+    its values. n_classes : of a classification's target, else 0. n : rows.
+    """
+
+    features: dict[str, str]
+    n_values: dict[str, int]
+    target: str
+    task: str
+    n_classes: int
+    n: int
+
+
+class DataFile:
+    """A CSV file.
+
+    Parameters
+    ----------
+    path : path
+        CSV or gzip CSV with a header, in UTF-8.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns of the header.
+
+    Raises
+    ------
+    DataError
+        One sentence that names the file, and the line where that makes sense.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        with self._reader() as reader:
+            header = next(reader, None)
+        if header is None:
+            raise DataError(f"{self.path} is empty: expected a header with column names, then rows")
+        self.names = tuple(name.strip() for name in header)
+        self._check_header()
+
+    def _check_header(self) -> None:
+        if len(self.names) < 2:
+            raise DataError(
+                f"{self.path} has one column, {self.names[0][:40]!r}: expected features and a target, "
+                "separated by commas"
+            )
+        if all(_number(name) is not None for name in self.names):
+            raise DataError(
+                f"{self.path} begins with numbers ({', '.join(self.names[:3])}, …): expected a header, "
+                "add a first line with column names"
+            )
+        for name in self.names:
+            if not name:
+                raise DataError(f"column {self.names.index(name) + 1} of {self.path} has no name: add it to the header")
+            if self.names.count(name) > 1:
+                raise DataError(f"{self.path} has two columns called {name!r}: rename one in the header")
+
+    @contextmanager
+    def _reader(self) -> Iterator[Any]:
+        """A csv reader over the decompressed text; whatever goes wrong while reading is a DataError."""
+        try:
+            with self._open() as lines:
+                yield csv.reader(lines)
+        except FileNotFoundError:
+            raise DataError(f"there is no file {self.path}: check the path") from None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{self.path} is damaged ({error}): get a complete copy") from None
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.path} is not UTF-8 text ({error.reason}): convert it") from None
+        except csv.Error as error:
+            raise DataError(f"{self.path} is not CSV ({error}): check quotes and separators") from None
+        except OSError as error:
+            raise DataError(f"{self.path} cannot be read ({error.strerror or error}): check the path") from None
+
+    def _open(self) -> IO[str]:
+        with open(self.path, "rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        if packed:
+            return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
+        return open(self.path, encoding="utf-8-sig", newline="")
+
+    def position(self, name: str, role: str) -> int:
+        """Index of the column `name`; `role` is what it is wanted for, for the error."""
+        if name not in self.names:
+            known = ", ".join(self.names[:12]) + (", …" if len(self.names) > 12 else "")
+            raise DataError(f"{self.path} has no column {name!r} for {role}: its columns are {known}")
+        return self.names.index(name)
+
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
+        """The rows in blocks of at most `size`, reduced to `columns`; at most `limit` rows. Blank lines are skipped.
+
+        Raises
+        ------
+        DataError
+            A row has another number of cells than the header (with its line).
+        """
+        left = math.inf if limit is None else limit
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        with self._reader() as reader:
+            next(reader, None)
+            for row in reader:
+                if left <= 0:
+                    break
+                if len(row) != len(self.names):
+                    if not row:
+                        continue
+                    raise DataError(
+                        f"line {reader.line_num} of {self.path} has {len(row)} cells, the header has "
+                        f"{len(self.names)}: mend or remove the line"
+                    )
+                rows.append(row)
+                lines.append(reader.line_num)
+                left -= 1
+                if len(rows) >= size:
+                    yield _transposed(rows, lines, columns)
+                    rows, lines = [], []
+        if rows:
+            yield _transposed(rows, lines, columns)
+
+    def count(self, limit: int | None = None) -> int:
+        """Number of rows (checked as `blocks` does)."""
+        return sum(len(block) for block in self.blocks((0,), limit))
+
+    def numbers(self, block: Block, at: int, name: str) -> Floats:
+        """Column `at` of `block` as (n,) float64, NaN where missing. DataError with the line of what is no number."""
+        column = block.columns[at]
+        try:
+            values = np.array(list(map(float, column)))
+            if np.isfinite(values).all():
+                return values
+        except ValueError:
+            pass
+        values = np.empty(len(column))
+        for i, text in enumerate(map(str.strip, column)):
+            number = math.nan if text in MISSING else _number(text)
+            if number is None:
+                raise DataError(
+                    f"line {block.lines[i]} of {self.path} has {text[:40]!r} in column {name!r}: expected a finite "
+                    "number, or nothing where it is missing (or declare the column nominal)"
+                )
+            values[i] = number
+        return values
+
+    def booleans(self, block: Block, at: int, name: str) -> list[bool | None]:
+        """Column `at` of `block` as booleans, None where missing. DataError with the line of what is neither."""
+        values: list[bool | None] = []
+        for i, text in enumerate(texts(block.columns[at])):
+            value = None if text is None else BOOLEANS.get(text.lower())
+            if value is None and text is not None:
+                raise DataError(
+                    f"line {block.lines[i]} of {self.path} has {text[:40]!r} in column {name!r}: expected true or false"
+                )
+            values.append(value)
+        return values
+
+    def types(
+        self,
+        *,
+        target: str | None = None,
+        task: str | None = None,
+        nominal: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Types:
+        """Read the file once and infer the type of every column.
+
+        Parameters
+        ----------
+        target : str, optional
+            The column to predict; the last one by default.
+        task : str, optional
+            "classification" or "regression". By default a classification, unless the target is numeric with more
+            than 20 values or fractional ones.
+        nominal : sequence of str
+            Columns that are nominal although they look like numbers.
+        limit : int, optional
+            Rows to look at.
+        """
+        target, goal = self.target(target)
+        forced = {self.position(name, "a nominal feature") for name in nominal}
+        if goal in forced:
+            task = task or CLASSIFICATION
+        numeric = set(range(len(self.names))) - forced
+        values = [_Values() for _ in self.names]
+        fractional = False
+        n = 0
+        for block in self.blocks(range(len(self.names)), limit):
+            n += len(block)
+            for j, column in enumerate(block.columns):
+                known = dict.fromkeys(map(str.strip, column))
+                for text in MISSING:
+                    known.pop(text, None)
+                if j in numeric:
+                    found = [_number(text) for text in known]
+                    if None in found:
+                        numeric.discard(j)
+                    elif j == goal:
+                        fractional |= any(v != int(v) for v in found if v is not None)
+                values[j].add(known, MOST_NUMBERS if j in numeric else MOST_VALUES)
+        if n == 0:
+            raise DataError(f"{self.path} has a header and no rows: expected at least one")
+        if not len(values[goal]):
+            raise DataError(f"column {target!r} of {self.path} is empty: choose another target by --target")
+        numbers = goal in numeric
+        if task is None:
+            many = len(values[goal]) > MOST_NUMERIC_CLASSES
+            task = REGRESSION if numbers and (fractional or many) else CLASSIFICATION
+        if task == REGRESSION and not numbers:
+            raise DataError(
+                f"column {target!r} of {self.path} is not numeric: use --task classification, or another --target"
+            )
+        others = [(j, name) for j, name in enumerate(self.names) if j != goal]
+        return Types(
+            features={name: NUMERIC if j in numeric else NOMINAL for j, name in others},
+            n_values={name: len(values[j]) for j, name in others if j not in numeric},
+            target=target,
+            task=task,
+            n_classes=len(values[goal]) if task == CLASSIFICATION else 0,
+            n=n,
+        )
+
+    def target(self, name: str | None, features: Collection[str] = ()) -> tuple[str, int]:
+        """The target's name and index: the last column unless `name` says otherwise; it must not be a feature."""
+        name = self.names[-1] if name is None else name
+        if name in features:
+            raise DataError(
+                f"column {name!r} of {self.path} would be the target and is a feature: name the target by --target"
+            )
+        return name, self.position(name, "the target")
+
+
+class _Values:
+    """Distinct values of a column, up to a bound; `len()` is `MOST_VALUES` once they were too many to keep."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, None] | None = {}
+
+    def add(self, texts: dict[str, None], bound: int) -> None:
+        if self.known is not None:
+            self.known |= texts
+            if len(self.known) > bound:
+                self.known = None
+
+    def __len__(self) -> int:
+        return MOST_VALUES if self.known is None else len(self.known)
+
+
+def texts(column: list[str]) -> list[str | None]:
+    """The values of a nominal column: stripped of blanks, None where missing."""
+    return [None if value in MISSING else value for value in map(str.strip, column)]
+
+
+def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
+    return Block([[row[j] for row in rows] for j in columns], lines)
+
+
+def _number(text: str) -> float | None:
+    """The finite number that `text` is, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,200 @@
+"""CSV files: blocks, missing values, inferred types, and an error that says what to mend."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from app.data import DataFile, texts
+from app.errors import DataError
+
+SMALL = "a,b,c\n1,x,UP\n2.5,,DOWN\n?,y,UP\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="data.csv", **options):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8", **options)
+        return path
+
+    return write
+
+
+def columns(file, **options):
+    blocks = list(file.blocks(range(len(file.names)), **options))
+    return [[text for block in blocks for text in block.columns[j]] for j in range(len(file.names))]
+
+
+def test_rows_come_as_columns(write):
+    file = DataFile(write(SMALL))
+    assert file.names == ("a", "b", "c")
+    (block,) = file.blocks((2, 0))
+    assert block.columns == [["UP", "DOWN", "UP"], ["1", "2.5", "?"]]
+    assert block.lines == [2, 3, 4]
+    assert file.count() == 3
+
+
+def test_blocks_are_cut_by_size_and_limit(write):
+    file = DataFile(write("a,b\n" + "".join(f"{i},{i}\n" for i in range(10))))
+    assert [len(block) for block in file.blocks((0,), size=4)] == [4, 4, 2]
+    assert [len(block) for block in file.blocks((0,), limit=5, size=4)] == [4, 1]
+    assert columns(file, limit=3)[0] == ["0", "1", "2"]
+    assert file.count(7) == 7
+    assert columns(file, size=3) == columns(file)
+
+
+def test_gzip_is_told_by_content_and_a_byte_order_mark_is_ignored(tmp_path):
+    path = tmp_path / "packed.csv"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + SMALL.encode()))
+    assert columns(DataFile(path)) == [["1", "2.5", "?"], ["x", "", "y"], ["UP", "DOWN", "UP"]]
+    assert DataFile(path).names[0] == "a"
+
+
+def test_quotes_blank_lines_and_carriage_returns(write):
+    file = DataFile(write('a,b\r\n"1,5","two\r\nlines"\r\n\r\n2,"say ""so"""\r\n\r\n', newline=""))
+    assert columns(file) == [["1,5", "2"], ["two\r\nlines", 'say "so"']]
+
+
+def test_missing_values(write):
+    file = DataFile(write("a,b,y\n1,x,1\n,?,2\n ? , z ,3\n"))
+    (block,) = file.blocks((0, 1))
+    assert np.array_equal(file.numbers(block, 0, "a"), [1.0, np.nan, np.nan], equal_nan=True)
+    assert texts(block.columns[1]) == ["x", None, "z"]
+
+
+def test_booleans(write):
+    file = DataFile(write("a,y\ntrue,1\nFalse,1\n1,1\n0,1\n?,1\nno,1\n"))
+    (block,) = file.blocks((0,))
+    assert file.booleans(block, 0, "a") == [True, False, True, False, None, False]
+    (block,) = DataFile(write("a,y\n1,1\nmaybe,1\n")).blocks((0,))
+    with pytest.raises(DataError, match=r"line 3 .* has 'maybe' in column 'a': expected true or false"):
+        file.booleans(block, 0, "a")
+
+
+def test_types_are_inferred(write):
+    types = DataFile(write("n,s,m,k,y\n1,a,?,1,UP\n-2e3,b,7,x,DOWN\n,a,8,2,UP\n")).types()
+    assert types.features == {"n": "numeric", "s": "nominal", "m": "numeric", "k": "nominal"}
+    assert types.n_values == {"s": 2, "k": 3}
+    assert (types.target, types.task, types.n_classes, types.n) == ("y", "classification", 2, 3)
+
+
+def test_columns_can_be_said_to_be_nominal(write):
+    types = DataFile(write("day,y\n1,a\n2,b\n")).types(nominal=["day"])
+    assert types.features == {"day": "nominal"}
+    assert types.n_values == {"day": 2}
+
+
+def test_target_can_be_named(write):
+    types = DataFile(write("y,a\nUP,1\nDOWN,2\n")).types(target="y")
+    assert types.features == {"a": "numeric"}
+    assert types.task == "classification"
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "n_classes"),
+    [
+        (["0", "1", "0"], "classification", 2),
+        ([str(i) for i in range(20)], "classification", 20),
+        ([str(i) for i in range(21)], "regression", 0),
+        (["0.5", "1", "2"], "regression", 0),
+        (["1.0", "2.0"], "classification", 2),
+        (["1", "?", "2", ""], "classification", 2),
+        (["1", "x"], "classification", 2),
+    ],
+)
+def test_task_follows_the_target(write, values, task, n_classes):
+    types = DataFile(write("a,y\n" + "".join(f"1,{v}\n" for v in values))).types()
+    assert (types.task, types.n_classes) == (task, n_classes)
+
+
+def test_task_can_be_said(write):
+    file = DataFile(write("a,y\n1,1\n2,2\n"))
+    assert file.types(task="regression").task == "regression"
+    assert file.types(nominal=["y"]).task == "classification"
+    assert file.types(task="regression").n_classes == 0
+
+
+def test_late_text_makes_a_column_nominal(write):
+    rows = "".join(f"{i},UP\n" for i in range(3000)) + "x,UP\n"
+    types = DataFile(write("a,y\n" + rows)).types()
+    assert types.features == {"a": "nominal"}
+    assert types.n_values["a"] >= 3001
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: expected a header with column names"),
+        ("1,2,3\n4,5,6\n", r"begins with numbers \(1, 2, 3, …\): expected a header"),
+        ("a\n1\n", "has one column, 'a': expected features and a target"),
+        ("a;b;c\n1;2;3\n", "has one column, 'a;b;c': .* separated by commas"),
+        ("a,,c\n1,2,3\n", "column 2 of .* has no name"),
+        ("a,b,a\n1,2,3\n", "two columns called 'a': rename one"),
+        ("a,b\n1,2\n3\n4,5\n", "line 3 of .* has 1 cells, the header has 2: mend or remove the line"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 of .* has 3 cells"),
+        ("a,b\n", "has a header and no rows"),
+        ("a,b\n1,?\n2,\n", "column 'b' of .* is empty: choose another target by --target"),
+    ],
+)
+def test_errors_say_what_to_mend(write, text, message):
+    path = write(text)
+    with pytest.raises(DataError, match=message) as caught:
+        DataFile(path).types()
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_errors_about_columns(write):
+    file = DataFile(write(SMALL))
+    with pytest.raises(DataError, match="no column 'z' for the target: its columns are a, b, c"):
+        file.types(target="z")
+    with pytest.raises(DataError, match="no column 'z' for a nominal feature"):
+        file.types(nominal=["z"])
+    with pytest.raises(DataError, match=r"column 'c' of .* is not numeric: use --task classification"):
+        file.types(task="regression")
+    with pytest.raises(DataError, match=r"column 'c' of .* would be the target and is a feature"):
+        file.target(None, ["a", "c"])
+
+
+@pytest.mark.parametrize("cell", ["abc", "inf", "nan", "1e999", "0x10"])
+def test_what_is_no_number_is_named_with_its_line(write, cell):
+    file = DataFile(write(f"a,y\n1,u\n\n{cell},v\n"))
+    (block,) = file.blocks((0,))
+    with pytest.raises(DataError, match=f"line 4 of .* has '{cell}' in column 'a': expected a finite number"):
+        file.numbers(block, 0, "a")
+
+
+def test_errors_about_the_file(tmp_path, write):
+    with pytest.raises(DataError, match=r"there is no file .*absent.csv: check the path"):
+        DataFile(tmp_path / "absent.csv")
+    with pytest.raises(DataError, match="cannot be read"):
+        DataFile(tmp_path)
+    (tmp_path / "latin.csv").write_bytes(b"a,b\n\xe9,1\n" * 5)
+    with pytest.raises(DataError, match="is not UTF-8 text"):
+        DataFile(tmp_path / "latin.csv").types()
+    whole = gzip.compress(("a,b\n" + "1,2\n" * 5000).encode())
+    (tmp_path / "half.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="is damaged"):
+        DataFile(tmp_path / "half.csv.gz").types()
+    (tmp_path / "rotten.csv.gz").write_bytes(whole[:40] + b"\xff" * 20 + whole[60:])
+    with pytest.raises(DataError, match="is damaged"):
+        DataFile(tmp_path / "rotten.csv.gz").types()
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("data", "task", "n_classes", "n"),
+    [
+        ("elec", "classification", 2, 45312),
+        ("weather", "classification", 2, 18159),
+        ("pendigits", "classification", 10, 10992),
+        ("nursery", "classification", 5, 12960),
+        ("splice", "classification", 3, 3190),
+        ("fried", "regression", 0, 40768),
+        ("abalone", "regression", 0, 4177),
+    ],
+)
+def test_public_data_sets(data_dir, data, task, n_classes, n):
+    types = DataFile(data_dir / f"{data}.csv.gz").types()
+    assert (types.task, types.n_classes, types.n) == (task, n_classes, n)

@@ -1,0 +1,287 @@
+"""Evaluation against a naive loop over the rows, the command's figures, and the same figures for every cut."""
+
+import csv
+import gzip
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app import evaluate as module
+from app.cli import cli
+from app.cli.evaluate import parse_settings
+from app.data import DataFile
+from app.errors import DataError, SpecError
+from app.evaluate import encode, evaluate, spec_for
+from app.spec import loads
+from models.contract import Schema
+from models.registry import create
+from tests.models.naive_prequential import NaivePrequential
+from topics.vocabulary import Vocabulary
+
+N = 700
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Numeric, nominal and missing values, and some rows without a label."""
+    rng = np.random.default_rng(4)
+    path = tmp_path_factory.mktemp("data") / "mixed.csv.gz"
+    with gzip.open(path, "wt", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["u", "colour", "v", "label"])
+        for _ in range(N):
+            u, colour, v = rng.normal(), rng.choice(["red", "green", "blue", "?"]), rng.normal()
+            label = "yes" if u + (colour == "red") > 0.3 else "no"
+            writer.writerow([f"{u:.4f}", colour, "" if rng.random() < 0.1 else v, "" if rng.random() < 0.1 else label])
+    return path
+
+
+def naive(path, model, delay, task="classification", **parameters):
+    """One row at a time: predict; then learn the label that is due."""
+    with gzip.open(path, "rt") as file:
+        rows = list(csv.reader(file))[1:]
+    codes = [{}, {}, {}, {}]
+
+    def value(j, text):
+        if text in ("", "?"):
+            return np.nan
+        if j in (1, 3) and task == "classification":
+            return float(codes[j].setdefault(text, len(codes[j])))
+        return float(text)
+
+    x = np.array([[value(j, text) for j, text in enumerate(row[:3])] for row in rows])
+    y = [value(3, row[3]) for row in rows]
+    learner = create(model, Schema((0, 4, 0), 2, task), **parameters)
+    twin = NaivePrequential(task)
+    predictions = []
+
+    def learn(i):
+        if i >= 0 and not np.isnan(y[i]):
+            twin.score(int(y[i]), predictions[i].tolist())
+            learner.learn_many(x[i : i + 1], np.array([y[i]]))
+
+    for i in range(len(rows) + delay):
+        if i < len(rows):
+            predictions.append(learner.predict_many(x[i : i + 1])[0])
+        learn(i - delay)
+    return np.array(predictions), twin.metrics()
+
+
+def run(path, model, delay=0, **options):
+    file = DataFile(path)
+    spec, goal, n = spec_for(file, model, options.pop("parameters", {}), label_delay=delay, **options)
+    outcomes = []
+    result = evaluate(file, spec, goal, n, label_delay=delay, limit=options.get("limit"), on_outcome=outcomes.append)
+    p = [outcome.p["champion"] for outcome in outcomes]
+    width = max(part.shape[1] for part in p)  # capacity of classes, which grows
+    return result, np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in p])
+
+
+@pytest.mark.parametrize("delay", [0, 1, 50, N - 1, N + 100])
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [("hoeffding-tree", {"grace_period": 30, "tie_threshold": 0.3}), ("naive-bayes", {}), ("last-label", {})],
+)
+def test_evaluation_equals_a_naive_loop(mixed, model, parameters, delay):
+    result, predictions = run(mixed, model, delay, parameters=parameters)
+    expected, metrics = naive(mixed, model, delay, **parameters)
+    # Room for codes does not matter, the numbers do.
+    assert np.array_equal(predictions[:, :2], expected)
+    for key, value in metrics.items():
+        assert result[key] == pytest.approx(value, rel=1e-12), key
+    assert result["label_delay"] == delay
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+def test_cuts_do_not_matter(mixed, delay, monkeypatch):
+    whole, whole_p = run(mixed, "hoeffding-tree", delay)
+    for size in (1, 13, 10_000):
+        monkeypatch.setattr(module, "LARGEST_BATCH", size)
+        monkeypatch.setattr(module, "CURVE_POINTS", 1)
+        result, predictions = run(mixed, "hoeffding-tree", delay)
+        assert predictions.tobytes() == whole_p.tobytes()
+        assert {k: result[k] for k in ("n", "accuracy", "kappa", "log_loss")} == {
+            k: whole[k] for k in ("n", "accuracy", "kappa", "log_loss")
+        }
+
+
+def test_result_is_json_with_the_documented_keys(mixed):
+    result, _ = run(mixed, "naive-bayes")
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    keys = "model parameters data n accuracy kappa kappa_temporal log_loss f1_macro instances_per_second state_bytes"
+    assert {*keys.split(), "seconds", "curve"} <= set(result)
+    assert not {"mae", "rmse", "r2", "rejected"} & set(result)
+    assert result["data"] == "mixed.csv.gz"
+    counts = [n for n, _ in result["curve"]]
+    assert counts == sorted(set(counts))
+    assert counts[-1] == result["n"]
+    assert all(0.0 <= accuracy <= 1.0 for _, accuracy in result["curve"])
+
+
+def test_regression(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("a,y\n1,0.5\n2,1.5\n3,4.0\n4,?\n5,2.0\n")
+    result, predictions = run(path, "last-label")
+    assert predictions[:, 0].tolist() == [0.0, 0.5, 1.5, 4.0, 4.0]
+    assert result["mae"] == pytest.approx((0.5 + 1.0 + 2.5 + 2.0) / 4)
+    assert result["n"] == 4
+    assert {"rmse", "r2"} <= set(result)
+    assert not {"accuracy", "kappa", "log_loss"} & set(result)
+
+
+def test_limit(mixed):
+    result, predictions = run(mixed, "naive-bayes", limit=100)
+    whole, all_predictions = run(mixed, "naive-bayes")
+    assert len(predictions) == 100
+    assert result["n"] < 100 < whole["n"]
+    assert predictions.tobytes() == all_predictions[:100].tobytes()
+
+
+STREAM = """
+name: s
+task: classification
+features:
+  v: numeric
+  colour: {type: nominal, max_values: 2}
+champion: {model: last-label}
+challengers: {nb: naive-bayes}
+classes: ["yes", "no"]
+metrics: {window: 50}
+seed: 3
+"""
+
+
+def test_stream_file_says_what_the_data_are(mixed):
+    file = DataFile(mixed)
+    spec, goal, n = spec_for(file, "naive-bayes", {}, stream=loads(STREAM))
+    assert list(spec.features) == ["v", "colour"]
+    assert list(spec.models()) == ["champion"]
+    assert spec.models()["champion"][0] == "naive-bayes"
+    assert (spec.metrics.window, spec.seed, spec.classes) == (50, 3, ["yes", "no"])
+    result = evaluate(file, spec, goal, n)
+    with gzip.open(mixed, "rt") as lines:
+        colours = [row[1] for row in csv.reader(lines)][1:]
+    known = list(dict.fromkeys(c for c in colours if c != "?"))[:2]
+    refused = sum(c not in (*known, "?") for c in colours)
+    assert refused > 100
+    assert result["rejected"] == refused
+    assert spec_for(file, "naive-bayes", {}, stream=loads(STREAM), window=9)[0].metrics.window == 9
+
+
+def test_options_that_exclude_each_other(mixed):
+    file = DataFile(mixed)
+    with pytest.raises(SpecError, match="--task and --stream exclude each other"):
+        spec_for(file, "naive-bayes", {}, stream=loads(STREAM), task="regression")
+    with pytest.raises(SpecError, match="--nominal and --stream exclude each other"):
+        spec_for(file, "naive-bayes", {}, stream=loads(STREAM), nominal=["v"])
+    spec, goal, n = spec_for(file, "naive-bayes", {}, stream=loads(STREAM.replace("  v:", "  w:")))
+    with pytest.raises(DataError, match="no column 'w' for a feature of the stream"):
+        evaluate(file, spec, goal, n)
+
+
+def test_too_many_classes_are_refused(tmp_path):
+    path = tmp_path / "ids.csv"
+    path.write_text("a,y\n" + "".join(f"1,c{i}\n" for i in range(1001)))
+    with pytest.raises(DataError, match="has 1001 classes, at most 1000"):
+        spec_for(DataFile(path), "naive-bayes", {})
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([None, "a", "b", "c", "d"]), st.sampled_from([None, "x", "y", "z"])), max_size=25
+    ),
+    st.integers(1, 4),
+    st.integers(0, 25),
+)
+@settings(max_examples=200, deadline=None)
+def test_codes_are_a_fold_over_the_rows(rows, limit, cut):
+    """Row by row: a row that one vocabulary refuses is seen by none; however the rows are cut."""
+    expected, refused = [], []
+    known = [{}, {}]
+    for i, row in enumerate(rows):
+        if any(v is not None and v not in k and len(k) >= limit for v, k in zip(row, known, strict=True)):
+            refused.append(i)
+            expected.append([np.nan, np.nan])
+            continue
+        expected.append([
+            np.nan if v is None else float(k.setdefault(v, len(k))) for v, k in zip(row, known, strict=True)
+        ])  # fmt: skip
+    vocabularies = [Vocabulary(limit), Vocabulary(limit)]
+    found, found_refused = [], []
+    for start, part in ((0, rows[:cut]), (cut, rows[cut:])):
+        codes, bad = encode([([row[j] for row in part], vocabularies[j]) for j in range(2)])
+        found += list(zip(*codes, strict=True))
+        found_refused += [start + i for i in bad]
+    assert found_refused == refused
+    assert np.array_equal(np.array(found).reshape(-1, 2), np.array(expected).reshape(-1, 2), equal_nan=True)
+
+
+def test_settings_of_the_command_line():
+    assert parse_settings(("a=1", "b = x=y ")) == {"a": "1", "b": "x=y"}
+    for given_settings, message in ((("a",), "write a parameter and its value"), (("a=1", "a=2"), "'a' twice")):
+        with pytest.raises(SpecError, match=message):
+            parse_settings(given_settings)
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, [str(a) for a in arguments])
+
+
+def test_command_prints_json_or_a_table(mixed):
+    found = invoke(
+        "evaluate", mixed, "--model", "hoeffding-tree", "--set", "grace_period=50", "--label-delay", 5, "--json"
+    )
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    assert result["parameters"]["grace_period"] == 50
+    expected, _ = run(mixed, "hoeffding-tree", 5, parameters={"grace_period": 50})
+    assert result["accuracy"] == expected["accuracy"]
+    table = invoke("evaluate", mixed, "--model", "hoeffding-tree", "--set", "grace_period=50", "--label-delay", 5)
+    assert f"{result['accuracy']:.4%}" in table.stdout
+    assert "5 instances late" in table.stdout
+
+
+def test_command_says_what_is_wrong(mixed):
+    assert isinstance(invoke("evaluate", mixed, "--model", "hoefding-tree").exception, SpecError)
+    assert isinstance(invoke("evaluate", mixed, "--model", "naive-bayes", "--fading", "2").exception, SpecError)
+    assert isinstance(invoke("evaluate", "absent.csv", "--model", "naive-bayes").exception, DataError)
+    assert invoke("evaluate", mixed).exit_code == 2
+
+
+def test_models_lists_learners():
+    listed = json.loads(invoke("models", "--json").stdout)
+    assert {"hoeffding-tree", "naive-bayes", "majority-class", "last-label"} <= {entry["name"] for entry in listed}
+    one = json.loads(invoke("models", "hoeffding-tree", "--json").stdout)
+    assert one in listed
+    assert {"name", "type", "default", "low", "high", "choices", "text"} <= set(one["parameters"][0])
+    shown = invoke("models", "hoeffding-tree").stdout
+    assert "Domingos" in shown
+    assert "grace_period" in shown
+    assert "last-label" in invoke("models").stdout
+    assert isinstance(invoke("models", "nothing").exception, SpecError)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("data", "model", "least"),
+    [
+        ("elec", "hoeffding-tree", 0.815),
+        ("weather", "hoeffding-tree", 0.735),
+        ("pendigits", "hoeffding-tree", 0.887),
+        ("nursery", "hoeffding-tree", 0.902),
+        ("splice", "hoeffding-tree", 0.934),
+        ("elec", "naive-bayes", 0.7235),
+        ("weather", "naive-bayes", 0.6822),
+        ("pendigits", "naive-bayes", 0.8482),
+        ("nursery", "naive-bayes", 0.8417),
+        ("splice", "naive-bayes", 0.9286),
+    ],
+)
+def test_public_data_sets_reach_other_libraries(data_dir, data, model, least):
+    """Floors of the first release (Hoeffding tree, defaults), and naive Bayes within a point of MOA's."""
+    result, _ = run(data_dir / f"{data}.csv.gz", model, nominal=["day"] if data == "elec" else [])
+    assert result["accuracy"] >= least
