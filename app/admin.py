@@ -24,7 +24,7 @@ from aiokafka.errors import (
 from aiokafka.structs import TopicPartition
 
 from app.errors import BrokerError, TopicError
-from topics.names import DEADLETTERS, INPUTS, OUTPUTS
+from topics.names import DEADLETTERS, INPUTS, OUTPUTS, group_id
 
 if TYPE_CHECKING:
     from app.spec import Spec
@@ -74,11 +74,6 @@ class LagReport(NamedTuple):
     group: str
     workers: int
     rows: tuple[PartitionLag, ...]
-
-
-def group_id(stream: str) -> str:
-    """The consumer group (and Faust app id) of a stream's workers."""
-    return f"riparian-{stream}"
 
 
 # the broker ----------------------------------------------------------------------------------------------------------

@@ -15,12 +15,9 @@ import base64
 import contextlib
 import json
 import os
-import random
 import select
 import signal
-import socket
 import string
-import struct
 import subprocess
 import sys
 import time
@@ -32,6 +29,7 @@ from typing import NamedTuple
 
 from app.errors import BrokerError
 from app.java import BROKER_FILES, find_java, kafka_jars, kafka_version, locked
+from app.ports import answers, free_port, port_is_free
 
 DEFAULT_PORT = 9092
 READY_SECONDS = 30.0
@@ -40,12 +38,10 @@ STOP_SECONDS = 20.0
 # Java's options, by the names that Kafka's own scripts read. One compiler tier: against the default two, 6 million
 # records of 80 bytes in and out cost 3.3-4.3 s of CPU instead of 5.7, and a start takes 1.4 s instead of 2.1. The
 # serial collector: 230 MB resident, against 275 (G1) and 320 (parallel), at the same rates; 200 MB with one tier.
-HEAP = {"KAFKA_HEAP_OPTS": "-Xms128m -Xmx512m"}
-PERFORMANCE = {"KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-
-# Free ports are drawn from below 32768, where Linux begins to hand out ports for outgoing connections: between our look
-# and Kafka's bind two seconds pass, and a port from that range could be taken by any client meanwhile.
-FREE_PORTS = range(20_000, 32_000)
+JAVA_OPTIONS = {
+    "KAFKA_HEAP_OPTS": "-Xms128m -Xmx512m",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
 
 
 class Running(NamedTuple):
@@ -61,11 +57,6 @@ class Running(NamedTuple):
     def bootstrap(self) -> str:
         """HOST:PORT for Kafka clients."""
         return f"127.0.0.1:{self.port}"
-
-
-def default_data_dir() -> Path:
-    """`.riparian/broker` under the current directory."""
-    return Path(".riparian") / "broker"
 
 
 # processes -----------------------------------------------------------------------------------------------------------
@@ -102,50 +93,6 @@ def _wait_until_gone(running: Running, seconds: float) -> bool:
             os.waitpid(running.pid, os.WNOHANG)  # it is our own child when one process starts and stops it
         time.sleep(0.02)
     return True
-
-
-# ports ---------------------------------------------------------------------------------------------------------------
-
-
-def port_is_free(port: int) -> bool:
-    """Whether 127.0.0.1:port can be listened on."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def free_port(*taken: int) -> int:
-    """A port of 127.0.0.1 that nothing listens on, none of `taken`."""
-    draw = random.SystemRandom()
-    for _ in range(1_000):
-        port = draw.choice(FREE_PORTS)
-        if port not in taken and port_is_free(port):
-            return port
-    raise BrokerError(f"Expected a free port in {FREE_PORTS.start}-{FREE_PORTS.stop}, found none: name one by --port.")
-
-
-def answers(port: int, timeout_seconds: float = 2.0) -> bool:
-    """Whether a Kafka broker on this port answers a metadata request and names at least one live broker.
-
-    A bare socket and 20 bytes, so that `riparian broker status` waits for neither an event loop nor a client.
-    """
-    metadata, version, correlation = 3, 1, 1
-    header = struct.pack(">hhih", metadata, version, correlation, 8) + b"riparian"
-    request = header + struct.pack(">i", 0)  # an empty list of topics
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout_seconds) as link, link.makefile("rb") as reader:
-            link.sendall(struct.pack(">i", len(request)) + request)
-            head = reader.read(12)
-    except OSError:
-        return False
-    if len(head) < 12:
-        return False
-    _, answered, n_brokers = struct.unpack(">iii", head)
-    return bool(answered == correlation and n_brokers > 0)
 
 
 # the data directory --------------------------------------------------------------------------------------------------
@@ -215,17 +162,16 @@ def _prepare(data_dir: Path, port: int, say: Callable[[str], None]) -> list[str]
             raise BrokerError(
                 f"Kafka could not format its storage in {kafka}: see to that directory. It said:\n{shown}"
             )
-    options = [option for name, usual in (HEAP | PERFORMANCE).items() for option in os.environ.get(name, usual).split()]
+    options = [option for name, usual in JAVA_OPTIONS.items() for option in os.environ.get(name, usual).split()]
     return [java, *options, "-Djava.awt.headless=true", *common, "kafka.Kafka", str(properties)]
 
 
 def _wait_until_ready(running: Running, seconds: float) -> None:
-    """Wait for the port and an answered metadata request; end the broker and raise when they do not come."""
+    """Wait for the port and an answered metadata request; BrokerError when they do not come."""
     deadline = time.monotonic() + seconds
     while not answers(running.port):
         dead = not alive(running)
         if dead or time.monotonic() > deadline:
-            end(running)
             what = "ended while starting" if dead else f"did not answer within {seconds:.0f} s"
             raise BrokerError(
                 f"Kafka {what}: see {running.data_dir / 'logs'}, or choose an empty directory with --data. "
@@ -304,7 +250,11 @@ def start(
             )
         process.returncode = 0  # a daemon: let Popen neither wait for it nor warn that nobody did
         running = _recorded(data_dir, process.pid, port)
-        _wait_until_ready(running, seconds)
+        try:
+            _wait_until_ready(running, seconds)
+        except BaseException:  # Ctrl-C too: a start that fails leaves nothing
+            end(running)
+            raise
     return running
 
 
@@ -411,18 +361,19 @@ class LocalBroker:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
             try:
-                self._running = _recorded(self.data_dir, self._first_line(seconds), port)
+                self._running = _recorded(self.data_dir, self._first_line(), port)
                 _wait_until_ready(self._running, seconds)
             except BaseException:
                 self._reap()
+                _record_path(self.data_dir).unlink(missing_ok=True)
                 raise
             self.port = port
 
-    def _first_line(self, seconds: float) -> int:
+    def _first_line(self) -> int:
         """Kafka's process id, from the supervisor's first line."""
         assert self._supervisor is not None
         assert self._supervisor.stdout is not None
-        readable, _, _ = select.select([self._supervisor.stdout], [], [], seconds)
+        readable, _, _ = select.select([self._supervisor.stdout], [], [], READY_SECONDS)
         line = self._supervisor.stdout.readline() if readable else b""
         if not line:
             raise BrokerError(f"Kafka could not be started. Last lines:\n{log_tail(self.data_dir)}")

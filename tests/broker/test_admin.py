@@ -14,9 +14,9 @@ from aiokafka.structs import TopicPartition
 from click.testing import CliRunner
 
 from app import admin
-from app.broker import free_port
 from app.errors import BrokerError, TopicError
-from topics.names import default_topics
+from app.ports import free_port
+from topics.names import default_topics, group_id
 
 pytestmark = pytest.mark.broker
 
@@ -271,7 +271,7 @@ def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, t
     found = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).output)
     assert (found["lag"], found["partitions"][0]["end"]) == (None, 3)
 
-    group = admin.group_id(topic_name)
+    group = group_id(topic_name)
     offsets = {TopicPartition(topic, 0): 0 for topic in (declared.topics.features, declared.topics.labels)}
     asyncio.run(commit(broker, group, offsets))
     assert "3 records behind" in CliRunner().invoke(command, arguments).output

@@ -17,7 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner
 
 from app import broker as local
-from app import java
+from app import java, ports
 from app.cli.broker import command
 from app.errors import BrokerError
 from tests.conftest import leftovers
@@ -63,7 +63,7 @@ def daemon_dir(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_daemon_starts_once_is_seen_and_stops(daemon_dir: Path) -> None:
     data = ["--data", str(daemon_dir)]
-    port = str(local.free_port())
+    port = str(ports.free_port())
 
     absent = riparian("broker", "status", *data, "--json")
     assert absent.returncode == 1
@@ -103,7 +103,7 @@ def test_topics_survive_an_outage_and_the_port_stays(tmp_path: Path) -> None:
         asyncio.run(topics(broker.bootstrap, create="kept"))
         broker.kill()
         assert not broker.alive
-        assert not local.answers(port)
+        assert not ports.answers(port)
         broker.start()
         assert (broker.port, broker.alive) == (port, True)
         assert broker.pid != pid
@@ -164,7 +164,7 @@ def test_a_killed_supervisor_leaves_no_broker(caller: tuple[subprocess.Popen[str
 
 
 def test_a_foreground_broker_ends_with_its_command(tmp_path: Path) -> None:
-    data = ["--data", str(tmp_path), "--port", str(local.free_port())]
+    data = ["--data", str(tmp_path), "--port", str(ports.free_port())]
     process = subprocess.Popen(
         [*RIPARIAN, "broker", "start", "--foreground", "--json", *data],
         stdout=subprocess.PIPE,
@@ -181,7 +181,7 @@ def test_a_foreground_broker_ends_with_its_command(tmp_path: Path) -> None:
 
 
 def test_two_starts_at_once_make_one_broker(daemon_dir: Path) -> None:
-    port = local.free_port()
+    port = ports.free_port()
     found: list[local.Running] = []
     threads = [threading.Thread(target=lambda: found.append(local.start(daemon_dir, port=port))) for _ in range(2)]
     for thread in threads:
@@ -211,7 +211,16 @@ def test_a_broken_storage_shows_the_last_lines(tmp_path: Path) -> None:
     (tmp_path / "kafka" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
     with pytest.raises(BrokerError, match=r"(?s)Kafka ended while starting.*node id 7"):
         local.LocalBroker(tmp_path).start()
-    assert local.status(tmp_path) is None
+    assert not (tmp_path / "broker.json").exists()
+    with pytest.raises(BrokerError, match=r"(?s)Kafka ended while starting.*node id 7"):
+        local.start(tmp_path, port=ports.free_port())
+    assert not (tmp_path / "broker.json").exists()
+
+
+def test_a_broker_that_does_not_answer_in_time_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(BrokerError, match=r"did not answer within 0 s"):
+        local.LocalBroker(tmp_path).start(seconds=0.4)
+    assert not (tmp_path / "broker.json").exists()
 
 
 def test_a_reused_process_id_is_not_killed(tmp_path: Path) -> None:

@@ -1,0 +1,239 @@
+"""What the tests on real Kafka share: a worker process, records in and out, and the in-memory oracle.
+
+The oracle folds the retained topics in the order that the predictions record, in this process, and must come to the
+same predictions and to the same state, to the bit, as the workers did.
+"""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.structs import ConsumerRecord, TopicPartition
+
+from app import checkpoint
+from app.admin import ensure_topics
+from app.learner import PartitionLearner
+from app.merge import Buffer, Merge, Script
+from app.spec import Spec, load
+from topics.names import group_id
+from topics.records import RawBatch
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 90.0  # seconds until a test gives up waiting; nothing is asserted about times
+
+
+class Worker:
+    """`riparian worker` as a process of its own; killed at the end of the test whatever happens."""
+
+    def __init__(self, stream: Path, broker: str, folder: Path, *, web_port: int = 0, name: str = "w") -> None:
+        self.log = folder / f"{name}-{time.monotonic_ns()}.log"
+        command = [sys.executable, "-m", "app.cli", "worker", str(stream), "--broker", broker]
+        command += ["--web-port", str(web_port), "--data-dir", str(folder / f"data-{time.monotonic_ns()}")]
+        command += ["--session-timeout", "6", "--log-level", "info"]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+def stream_file(folder: Path, name: str, **fields: Any) -> tuple[Path, Spec]:
+    """Write a stream file of a small classification stream, with `fields` put over it."""
+    content: dict[str, Any] = {
+        "name": name,
+        "task": "classification",
+        "features": {"a": "numeric", "b": "numeric", "c": {"type": "nominal"}},
+        "champion": {"model": "hoeffding-tree", "grace_period": 50},
+        "challengers": {"nb": "naive-bayes", "last": "last-label"},
+        "checkpoint": {"every": "300ms"},
+        "metrics": {"every": "1s"},
+        "join": {"max_wait": "30s"},
+    }
+    content.update(fields)
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path, load(path)
+
+
+class Sent(NamedTuple):
+    """A record to send. time : Kafka timestamp in ms."""
+
+    value: bytes | None
+    time: int
+    key: bytes | None = None
+
+
+def instances(n: int, start: int = 0, *, seed: int = 0, delay: int = 5) -> tuple[list[Sent], list[Sent]]:
+    """n features and their labels: a concept on three features, stamps 1 ms apart, labels `delay` ms later."""
+    rng = np.random.default_rng([seed, start])
+    now = int(time.time() * 1000) - 3_600_000 + start
+    features, labels = [], []
+    for i in range(n):
+        a, b, c = rng.random(), rng.random(), "xyz"[rng.integers(3)]
+        y = (a > 0.5) != (c == "x" and b > 0.3)
+        id_ = f"{start + i:07d}"
+        record = {"id": id_, "x": {"a": round(a, 4), "b": round(b, 4), "c": c}}
+        features.append(Sent(json.dumps(record).encode(), now + i, id_.encode()))
+        label = json.dumps({"id": id_, "y": "yes" if y else "no"}).encode()
+        labels.append(Sent(label, now + i + delay, id_.encode()))
+    return features, labels
+
+
+async def _send(broker: str, topic: str, partition: int, records: Iterable[Sent], pause: float, chunk: int) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=broker, enable_idempotence=True, max_request_size=5_000_000)
+    await producer.start()
+    try:
+        records = list(records)
+        for at in range(0, len(records), chunk):
+            for r in records[at : at + chunk]:
+                last = await producer.send(topic, r.value, key=r.key, partition=partition, timestamp_ms=r.time)
+            await last
+            await asyncio.sleep(pause)
+    finally:
+        await producer.stop()
+
+
+def send(
+    broker: str, topic: str, records: Sequence[Sent], *, partition: int = 0, pause: float = 0.0, chunk: int = 1000
+) -> None:
+    """Append records to one partition, in order; with a pause (seconds) after every chunk."""
+    if records:
+        asyncio.run(_send(broker, topic, partition, records, pause, chunk))
+
+
+def create_topics(spec: Spec, broker: str) -> None:
+    asyncio.run(ensure_topics(spec, broker))
+
+
+async def _read(broker: str, topic: str, partition: int) -> list[ConsumerRecord]:
+    tp, found = TopicPartition(topic, partition), []
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        consumer.assign([tp])
+        end = (await consumer.end_offsets([tp]))[tp]
+        while await consumer.position(tp) < end:
+            found += (await consumer.getmany(tp, timeout_ms=500)).get(tp, [])
+    finally:
+        await consumer.stop()
+    return found
+
+
+def read(broker: str, topic: str, partition: int = 0) -> list[ConsumerRecord]:
+    """All records of a partition as it stands now."""
+    return asyncio.run(_read(broker, topic, partition))
+
+
+def predictions(broker: str, spec: Spec, partition: int = 0) -> list[dict[str, Any]]:
+    return [json.loads(record.value) for record in read(broker, spec.topics.predictions, partition)]
+
+
+def stored(broker: str, spec: Spec, partition: int = 0) -> PartitionLearner | None:
+    """The learner that the changelog holds."""
+    table: dict[bytes, bytes] = {}
+    for record in read(broker, f"{group_id(spec.name)}-state-changelog", partition):
+        if record.value is None:
+            table.pop(record.key, None)
+        else:
+            table[record.key] = record.value
+    data = table.get(checkpoint.manifest_key(partition))
+    if data is None:
+        return None
+    manifest = checkpoint.decode_manifest(data)
+    learner = PartitionLearner(spec, partition)
+    learner.restore(checkpoint.decode(manifest, table))
+    # Nothing but the manifest and its chunks may stay behind.
+    assert len(table) == 1 + len(manifest.chunks())
+    return learner
+
+
+def wait_for_state(
+    broker: str, spec: Spec, n_features: int, n_labels: int, partition: int = 0, worker: Worker | None = None
+) -> PartitionLearner:
+    """Wait until the changelog's manifest stands behind all records; the learner that it holds."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        learner = None
+        try:
+            learner = stored(broker, spec, partition)
+        except Exception as error:  # the topic is not there yet, or a chunk is on its way
+            last: object = error
+        else:
+            last = learner and (learner.feature_offset, learner.label_offset)
+        if learner is not None and learner.feature_offset >= n_features and learner.label_offset >= n_labels:
+            return learner
+        if time.monotonic() > deadline or (worker is not None and worker.process.poll() is not None):
+            output = worker.output[-3000:] if worker is not None else ""
+            raise AssertionError(f"the state stands at {last}, not at {(n_features, n_labels)}\n{output}")
+        time.sleep(0.3)
+
+
+def _raw(records: list[ConsumerRecord]) -> RawBatch:
+    return RawBatch(
+        [r.offset for r in records],
+        [r.timestamp for r in records],
+        [r.key for r in records],
+        [r.value for r in records],
+    )
+
+
+def check_against_oracle(broker: str, spec: Spec, learner: PartitionLearner) -> PartitionLearner:
+    """Fold the retained topics in the recorded order: every prediction once, in order, equal to the bit, and the state
+    that the workers left equal to that of the fold. Returns the fold's learner."""
+    partition = learner.partition
+    sent = predictions(broker, spec, partition)
+    offsets = [p["offset"] for p in sent]
+    oracle = PartitionLearner(spec, partition)
+    merge = Merge(
+        Buffer(),
+        Buffer(),
+        Script(np.array(offsets, np.int64), np.array([p["label_offset"] for p in sent], np.int64)),
+        limit=777,
+    )
+    merge.features.add(_raw(read(broker, spec.topics.features, partition)))
+    if spec.topics.labels is not None:
+        merge.labels.add(_raw(read(broker, spec.topics.labels, partition)))
+    made: list[dict[str, Any]] = []
+    while len(merge.features) or len(merge.labels):
+        outcome = oracle.step(merge.release(labels_complete=True, features_complete=True))
+        values = oracle.codec.encode_predictions(
+            outcome.ids,
+            outcome.p["champion"],
+            oracle.classes,
+            oracle.model_names["champion"],
+            outcome.offsets.tolist(),
+            outcome.label_offsets.tolist(),
+        )
+        made += [json.loads(value) for value in values]
+    assert offsets == [p["offset"] for p in made], "a prediction is missing, repeated or out of order"
+    assert sent == made
+    assert oracle.digest() == learner.digest()
+    return oracle

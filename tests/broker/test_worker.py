@@ -1,0 +1,176 @@
+"""A worker on real Kafka: end to end, killed, stopped, shared with another, fed with bad records."""
+
+import json
+import threading
+
+import pytest
+
+from tests.broker.harness import (
+    Sent,
+    Worker,
+    check_against_oracle,
+    create_topics,
+    instances,
+    predictions,
+    read,
+    send,
+    stream_file,
+    wait_for_state,
+)
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_backlog_is_predicted_and_learned_in_the_order_of_its_timestamps(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    features, labels = instances(3000, delay=5)
+    send(broker, spec.topics.features, features)
+    send(broker, spec.topics.labels, labels)
+    with Worker(path, broker, tmp_path) as worker:
+        learner = wait_for_state(broker, spec, 3000, 3000, worker=worker)
+        assert worker.stop() == 0
+    check_against_oracle(broker, spec, learner)
+    # A label comes 5 ms after its features, features 1 ms apart: 5 instances wait when the sixth comes.
+    sent = predictions(broker, spec)
+    assert [p["label_offset"] for p in sent] == [max(0, i - 5) for i in range(3000)]
+    assert learner.metrics["champion"].metrics()["accuracy"] > 0.8
+    records = [json.loads(r.value) for r in read(broker, spec.topics.metrics)]
+    assert {r["model"] for r in records} == {"champion", "nb", "last"}
+    last = [r for r in records if r["model"] == "champion"][-1]
+    assert last["overall"]["accuracy"] == learner.metrics["champion"].metrics()["accuracy"]
+
+
+def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    n = 12_000
+    features, labels = instances(n, delay=40)
+    senders = [
+        threading.Thread(target=send, args=(broker, topic, records), kwargs={"pause": 0.25, "chunk": 200})
+        for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
+    ]
+    for sender in senders:
+        sender.start()
+    try:
+        for _ in range(2):
+            with Worker(path, broker, tmp_path) as worker:
+                before = len(predictions(broker, spec))
+                wait_for_state(broker, spec, before + 600, before // 2, worker=worker)
+                worker.kill()
+    finally:
+        for sender in senders:
+            sender.join()
+    with Worker(path, broker, tmp_path) as worker:
+        learner = wait_for_state(broker, spec, n, n, worker=worker)
+        worker.kill()
+    oracle = check_against_oracle(broker, spec, learner)
+    assert oracle.pending.counts["joined"] == n
+
+
+def test_two_workers_share_the_partitions_and_hand_them_over(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name, partitions=2)
+    create_topics(spec, broker)
+    n = 2000
+    sent = {p: instances(2 * n, seed=p) for p in range(2)}
+    for p, (features, labels) in sent.items():
+        send(broker, spec.topics.features, features[:n], partition=p)
+        send(broker, spec.topics.labels, labels[:n], partition=p)
+    with Worker(path, broker, tmp_path, name="first") as first:
+        for p in range(2):
+            wait_for_state(broker, spec, n, n, p, first)
+        with Worker(path, broker, tmp_path, name="second") as second:
+            for p, (features, labels) in sent.items():
+                send(broker, spec.topics.features, features[n:], partition=p, pause=0.3, chunk=100)
+                send(broker, spec.topics.labels, labels[n:], partition=p, pause=0.1, chunk=100)
+            learners = [wait_for_state(broker, spec, 2 * n, 2 * n, p, second) for p in range(2)]
+            assert "partition 0: manifest" in second.output or "partition 1: manifest" in second.output
+            assert second.stop() == 0
+        assert first.process.poll() is None
+        assert first.stop() == 0
+    for learner in learners:
+        check_against_oracle(broker, spec, learner)
+
+
+BAD = {
+    "tombstone": None,
+    "empty": b"",
+    "not-json": b"{oops",
+    "not-utf8": b'{"id": "\xff"}',
+    "wrong-type": b'{"id": "1", "x": {"a": "high"}}',
+    "missing-id": b'{"x": {"a": 1}}',
+    "missing-x": b'{"id": "1"}',
+    "not-finite": b'{"id": "1", "x": {"a": 1e999}}',
+    "too-large": b'{"id": "1", "pad": "' + b"x" * 300_000 + b'"}',
+    "too-deep": b'{"id": "1", "pad": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nominal-overflow": b'{"id": "1", "x": {"c": "fourth"}}',
+    "too-long": b'{"id": "' + b"i" * 2000 + b'", "x": {}}',
+    "wrong-time": b'{"id": "1", "at": "noon", "x": {}}',
+}
+BAD_LABELS = {
+    "wrong-label": b'{"id": "0000001", "y": [1]}',
+    "unknown-value": b'{"id": "0000001", "y": "perhaps"}',
+    "not-json": b"NaN",
+}
+
+
+def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, tmp_path, topic_name):
+    path, spec = stream_file(
+        tmp_path,
+        topic_name,
+        classes=["yes", "no"],
+        record={"time": "at"},
+        features={"a": "numeric", "b": "numeric", "c": {"type": "nominal", "max_values": 3}},
+    )
+    create_topics(spec, broker)
+    good, labels = instances(1000)
+    now = good[-1].time
+    bad = [Sent(value, now, b"key") for value in BAD.values()]
+    bad_labels = [Sent(value, now + 10, b"key") for value in BAD_LABELS.values()]
+    send(broker, spec.topics.features, [*good[:500], *bad, *good[500:]])
+    send(broker, spec.topics.labels, [*labels, *bad_labels])
+    with Worker(path, broker, tmp_path) as worker:
+        learner = wait_for_state(broker, spec, 1000 + len(bad), 1000 + len(bad_labels), worker=worker)
+        assert worker.stop() == 0
+    check_against_oracle(broker, spec, learner)
+    assert learner.pending.counts["joined"] == 1000
+    letters = read(broker, spec.topics.deadletters)
+    found = {}
+    for letter in letters:
+        headers = {name: value.decode() for name, value in letter.headers}
+        found[headers["riparian-topic"], headers["riparian-reason"]] = (headers, letter.value)
+        assert letter.key == b"key"
+    assert len(letters) == len(BAD) + len(BAD_LABELS)
+    for topic, records, first in (
+        (spec.topics.features, BAD, 500),
+        (spec.topics.labels, BAD_LABELS, 1000),
+    ):
+        for i, (reason, value) in enumerate(records.items()):
+            headers, original = found[topic, reason]
+            assert original == value
+            assert headers["riparian-offset"] == str(first + i)
+            assert headers["riparian-partition"] == "0"
+
+
+def test_labels_inside_the_feature_records_need_no_label_topic(broker, tmp_path, topic_name):
+    path, spec = stream_file(
+        tmp_path,
+        topic_name,
+        topics={"labels": None},
+        record={"id": "@key", "x": "", "y": "target"},
+        features={"a": {"type": "numeric", "from": "deep.a"}, "flag": "boolean"},
+    )
+    create_topics(spec, broker)
+    records = [
+        Sent(json.dumps({"deep": {"a": i % 7}, "flag": i % 2 == 0, "target": i % 7 > 3}).encode(), 1000 + i, b"k%d" % i)
+        for i in range(2000)
+    ]
+    send(broker, spec.topics.features, records)
+    with Worker(path, broker, tmp_path) as worker:
+        learner = wait_for_state(broker, spec, 2000, 0, worker=worker)
+        assert worker.stop() == 0
+    check_against_oracle(broker, spec, learner)
+    assert learner.pending.counts["joined"] == 2000
+    sent = predictions(broker, spec)
+    assert [p["id"] for p in sent[:3]] == ["k0", "k1", "k2"]
+    assert sent[-1]["y"] is ((1999 % 7) > 3)
