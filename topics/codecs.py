@@ -65,6 +65,9 @@ TIME = str | int | float | None
 _TYPES = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: BOOLEAN}
 _WHERE = re.compile(r" - at `\$\.(.*)`$", re.DOTALL)
 
+# Reads one JSON value, and takes nothing from it.
+_SKIP = msgspec.json.Decoder(msgspec.Raw).decode
+
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = dict[int, tuple[str, str]]
 
@@ -116,20 +119,29 @@ class _Reader:
             bad[i] = r.TOO_DEEP, "nested more than 200 levels"
         else:
             try:
-                return self.layout.decode(value)
-            except msgspec.ValidationError as error:
-                bad[i] = self._explain(str(error))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                bad[i] = (r.NOT_JSON if is_utf8(value) else r.NOT_UTF8), str(error)[:200]
-            except RecursionError:
-                bad[i] = r.TOO_DEEP, "nested too deeply for the decoder"
+                try:
+                    return self.layout.decode(value)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    bad[i] = self._explain(value, error)
+            except RecursionError:  # the stack was nearly used up before: not the record's fault, but no reason to stop
+                bad[i] = r.TOO_DEEP, "nested too deeply for the stack that is left"
         return self.layout.empty
 
-    def _explain(self, message: str) -> tuple[str, str]:
-        """Reason and detail of a record that is JSON, but not of the mapped types."""
-        found = _WHERE.search(message)
-        where = found[1] if found else ""
-        detail = f"{where}: {message[: found.start()]}" if found else message
+    def _explain(self, value: bytes, error: Exception) -> tuple[str, str]:
+        """Reason and detail of a record that the typed decoder refuses. Broken JSON comes before wrong types, which
+        the decoder may meet first."""
+        if isinstance(error, msgspec.ValidationError):
+            try:
+                _SKIP(value)
+            except msgspec.DecodeError as broken:
+                error = broken
+        message = str(error)
+        if not isinstance(error, msgspec.ValidationError):
+            return (r.NOT_JSON if is_utf8(value) else r.NOT_UTF8), message[:200]
+        at = _WHERE.search(message)
+        if at is None:
+            return r.WRONG_TYPE, message[:200]
+        where, detail = at[1], f"{at[1]}: {message[: at.start()]}"
         if where in self.reasons:
             return self.reasons[where], detail[:200]
         return (r.NOT_FINITE if message.startswith("Number out of range") else r.WRONG_TYPE), detail[:200]

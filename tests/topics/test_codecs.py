@@ -1,0 +1,583 @@
+"""JsonCodec against the naive decoder, batches against single records, every reason, golden bytes."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.topics.naive_codec import Naive
+from topics import records as r
+from topics.codecs import CODECS, JsonCodec
+from topics.records import Feature, Features, Labels, Mapping, RawBatch
+from topics.vocabulary import Vocabulary
+
+FEATURES = (
+    Feature("a", "numeric", ("x", "a")),
+    Feature("b", "numeric", ("x", "b")),
+    Feature("c", "nominal", ("x", "c")),
+    Feature("age", "numeric", ("customer", "age")),
+    Feature("kind", "nominal", ("customer", "of", "kind")),
+    Feature("new", "boolean", ("customer", "new")),
+)
+MIXED = Mapping("classification", FEATURES, time=("ts",), label_time=("ts",))
+FLAT = Mapping("regression", (Feature("a", "numeric", ("a",)), Feature("b", "numeric", ("b",))), x=(), id=None)
+NUMERIC = Mapping("classification", tuple(Feature(n, "numeric", ("x", n)) for n in "abc"))
+
+
+def raw(values: list[bytes | None], keys: list[bytes | None] | None = None) -> RawBatch:
+    n = len(values)
+    return RawBatch(list(range(n)), [0] * n, keys or [None] * n, values)
+
+
+def vocabularies(mapping: Mapping, limit: int = 3, declared: dict[str, list[Any]] | None = None) -> list[Any]:
+    new: list[Vocabulary | None] = []
+    for feature in mapping.features:
+        if feature.type == "numeric":
+            new.append(None)
+        elif feature.type == "boolean":
+            new.append(Vocabulary(2, [False, True]))
+        else:
+            new.append(Vocabulary(limit, (declared or {}).get(feature.name)))
+    return new
+
+
+def features(value: Any, mapping: Mapping = MIXED, **options: Any) -> Features:
+    """Decode one record."""
+    encoded = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+    classes = Vocabulary(3) if mapping.task == "classification" else None
+    return JsonCodec(mapping).decode_features(raw([encoded], [b"k"]), vocabularies(mapping, **options), classes)
+
+
+def labels(value: Any, mapping: Mapping = MIXED) -> Labels:
+    encoded = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+    classes = Vocabulary(3) if mapping.task == "classification" else None
+    return JsonCodec(mapping).decode_labels(raw([encoded]), classes)
+
+
+def test_a_record_becomes_a_row() -> None:
+    found = features(
+        {
+            "id": 7,
+            "ts": 1_700_000_000,
+            "x": {"a": 1, "b": None, "c": "red", "other": [1, {"z": 2}]},
+            "customer": {"age": 41.5, "of": {"kind": True}, "new": False},
+            "y": "UP",
+        }
+    )
+    assert found.position is None
+    assert found.ids == ["7"]
+    assert np.array_equal(found.x, [[1.0, np.nan, 0.0, 41.5, 0.0, 0.0]], equal_nan=True)
+    assert found.x.dtype == np.float64
+    assert found.x.flags.c_contiguous
+    assert found.y == [0.0]
+    assert found.times == [1.7e12]
+    assert found.rejected == []
+
+
+def test_an_empty_batch() -> None:
+    for mapping in (MIXED, FLAT, NUMERIC):
+        found = JsonCodec(mapping).decode_features(raw([]), vocabularies(mapping), Vocabulary(2))
+        assert found.x.shape == (0, len(mapping.features))
+        assert (found.position, found.ids, found.y, found.rejected) == (None, [], None, [])
+        assert JsonCodec(mapping).decode_labels(raw([]), Vocabulary(2)).ids == []
+
+
+def test_what_is_absent_is_missing() -> None:
+    found = features({"id": "1", "x": {}})
+    assert np.isnan(found.x).all()
+    assert found.y is None
+    assert found.times == [None]
+    assert features({"id": "1", "x": {}, "customer": {"of": None}}).rejected == []
+    # A stream that names no time has none.
+    assert features({"id": "1", "x": {"a": 1}}, NUMERIC).times is None
+
+
+def test_the_rejected_are_left_out_by_position() -> None:
+    codec, classes = JsonCodec(NUMERIC), Vocabulary(5)
+    values = [b'{"id":"a","x":{"a":1},"y":"u"}', b"{", b'{"id":"c","x":{"b":2}}', None]
+    found = codec.decode_features(raw(values), [None] * 3, classes)
+    assert found.position == [0, 2]
+    assert found.ids == ["a", "c"]
+    assert np.array_equal(found.x, [[1, np.nan, np.nan], [np.nan, 2, np.nan]], equal_nan=True)
+    assert found.y is not None
+    assert found.y[0] == 0.0
+    assert math.isnan(found.y[1])
+    assert [(bad.position, bad.reason) for bad in found.rejected] == [(1, "not-json"), (3, "tombstone")]
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+GOOD = {"id": "1", "x": {"a": 1}}
+FEATURE_FAULTS: list[tuple[Any, str, str]] = [
+    (None, r.TOMBSTONE, ""),
+    (b"", r.EMPTY, ""),
+    (b'{"id":"1","x":{"a":1},"z":"' + b"z" * 262_144 + b'"}', r.TOO_LARGE, "max_bytes is 262144"),
+    (DEEP, r.TOO_DEEP, ""),
+    (b'{"id":"1","x":{"a":1},"z":' + DEEP + b"}", r.TOO_DEEP, ""),
+    (b'{"id":"1","x":{"a":' + DEEP + b"}}", r.TOO_DEEP, ""),
+    (b'{"id":"1","x":{"z":' + b'{"z":' * 300 + b"1" + b"}" * 300 + b"}}", r.TOO_DEEP, ""),
+    (b'{"id":"1","x":' * 10_000, r.TOO_DEEP, ""),
+    (b"\xff\xfe\x00", r.NOT_UTF8, ""),
+    (b'{"id":"\xff","x":{"a":1}}', r.NOT_UTF8, ""),
+    ('{"id":"1"}'.encode("utf-16"), r.NOT_UTF8, ""),
+    (b"hello", r.NOT_JSON, ""),
+    (b'{"id":"1","x":{"a":1}', r.NOT_JSON, ""),
+    (b'{"id":"1","x":{"a":NaN}}', r.NOT_JSON, ""),
+    (b'{"id":"1","x":{"a":Infinity}}', r.NOT_JSON, ""),
+    (b'{"id":"1","x":{"a":1}}{}', r.NOT_JSON, ""),
+    (b'{"id":"\\ud800","x":{"a":1}}', r.NOT_JSON, ""),
+    ([GOOD], r.WRONG_TYPE, "object"),
+    (5, r.WRONG_TYPE, "object"),
+    ({**GOOD, "x": [1]}, r.WRONG_TYPE, "x:"),
+    ({**GOOD, "x": {"a": "1"}}, r.WRONG_TYPE, "x.a:"),
+    ({**GOOD, "x": {"a": True}}, r.WRONG_TYPE, "x.a:"),
+    ({**GOOD, "x": {"c": [1]}}, r.WRONG_TYPE, "x.c:"),
+    ({**GOOD, "customer": {"new": 1}}, r.WRONG_TYPE, "customer.new:"),
+    ({**GOOD, "customer": 5}, r.WRONG_TYPE, "customer:"),
+    ({**GOOD, "id": 1.5}, r.WRONG_TYPE, "id:"),
+    ({**GOOD, "id": True}, r.WRONG_TYPE, "id:"),
+    ({**GOOD, "id": ["1"]}, r.WRONG_TYPE, "id:"),
+    (b'{"id":' + b"9" * 5000 + b',"x":{"a":1}}', r.WRONG_TYPE, "id:"),
+    (b'{"id":"1","x":{"a":1e999}}', r.NOT_FINITE, "x.a:"),
+    (b'{"id":"1","x":{"a":-1e999}}', r.NOT_FINITE, "x.a:"),
+    (b'{"id":"1","x":{"a":' + b"9" * 400 + b"}}", r.NOT_FINITE, "x.a:"),
+    (b'{"id":"1","x":{"c":1e999}}', r.NOT_FINITE, "x.c:"),
+    ({"x": {"a": 1}}, r.MISSING_ID, "missing"),
+    ({**GOOD, "id": None}, r.MISSING_ID, "missing"),
+    ({**GOOD, "id": ""}, r.MISSING_ID, "empty"),
+    ({"id": "1"}, r.MISSING_X, "x:"),
+    ({"id": "1", "x": None}, r.MISSING_X, "x:"),
+    ({**GOOD, "ts": "yesterday"}, r.WRONG_TIME, "ts: expected ISO 8601"),
+    ({**GOOD, "ts": True}, r.WRONG_TIME, "ts:"),
+    ({**GOOD, "ts": {}}, r.WRONG_TIME, "ts:"),
+    ({**GOOD, "ts": 1e18}, r.WRONG_TIME, "ts:"),
+    ({**GOOD, "ts": 10**400}, r.WRONG_TIME, "ts:"),
+    (b'{"id":"1","x":{"a":1},"ts":1e999}', r.WRONG_TIME, "ts:"),
+    ({**GOOD, "y": ["UP"]}, r.WRONG_LABEL, "y:"),
+    ({**GOOD, "y": {}}, r.WRONG_LABEL, "y:"),
+    (b'{"id":"1","x":{"a":1},"y":1e999}', r.WRONG_LABEL, "y:"),
+    ({**GOOD, "id": "i" * 1025}, r.TOO_LONG, "1025"),
+    ({**GOOD, "x": {"c": "v" * 1025}}, r.TOO_LONG, "c:"),
+    ({**GOOD, "y": "v" * 1025}, r.TOO_LONG, "y:"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason", "detail"), FEATURE_FAULTS)
+def test_every_fault_of_a_feature_record(value: Any, reason: str, detail: str) -> None:
+    found = features(value)
+    assert found.ids == []
+    assert found.x.shape == (0, 6)
+    assert found.position == []
+    (bad,) = found.rejected
+    assert (bad.position, bad.reason) == (0, reason)
+    assert detail in bad.detail
+    assert bad.detail
+    assert len(bad.detail) <= 300
+
+
+LABEL_FAULTS: list[tuple[Any, str, str]] = [
+    (None, r.TOMBSTONE, ""),
+    (b"", r.EMPTY, ""),
+    (b"[", r.NOT_JSON, ""),
+    (b"\xff", r.NOT_UTF8, ""),
+    (DEEP, r.TOO_DEEP, ""),
+    ({"id": "1"}, r.WRONG_LABEL, "missing"),
+    ({"id": "1", "y": None}, r.WRONG_LABEL, "missing"),
+    ({"id": "1", "y": []}, r.WRONG_LABEL, "y:"),
+    ({"y": "UP"}, r.MISSING_ID, ""),
+    ({"id": "1", "y": "UP", "ts": ""}, r.WRONG_TIME, "ts:"),
+    ({"id": "1", "y": "v" * 1025}, r.TOO_LONG, ""),
+]
+
+
+@pytest.mark.parametrize(("value", "reason", "detail"), LABEL_FAULTS)
+def test_every_fault_of_a_label_record(value: Any, reason: str, detail: str) -> None:
+    found = labels(value)
+    assert (found.ids, found.y, found.position) == ([], [], [])
+    (bad,) = found.rejected
+    assert (bad.position, bad.reason) == (0, reason)
+    assert detail in bad.detail
+
+
+def test_every_reason_is_tested() -> None:
+    tested = {reason for _, reason, _ in FEATURE_FAULTS} | {r.UNKNOWN_VALUE, r.NOMINAL_OVERFLOW}
+    assert tested == set(r.REASONS)
+
+
+def test_a_target_is_a_finite_number() -> None:
+    assert labels({"id": "1", "y": 3}, FLAT).y == [3.0]
+    for y in ("3", True, [], None):
+        assert labels({"id": "1", "y": y}, FLAT).rejected[0].reason == r.WRONG_LABEL
+    for text in (b"1e999", b"9" * 400):
+        assert labels(b'{"id":"1","y":' + text + b"}", FLAT).rejected[0].reason == r.WRONG_LABEL
+
+
+def test_the_id_may_be_the_key() -> None:
+    codec = JsonCodec(FLAT)
+    keys = [b"k1", None, b"", b"\xff", "schlüssel".encode(), b"k" * 1025]
+    found = codec.decode_features(raw([b'{"a":1,"y":2}'] * 6, keys), [None, None])
+    assert found.ids == ["k1", "schlüssel"]
+    assert found.y == [2.0, 2.0]
+    assert [bad.reason for bad in found.rejected] == ["missing-id", "missing-id", "not-utf8", "too-long"]
+    assert codec.decode_features(raw([b'{"a":1}'], [b"k1"]), [None, None]).y is None
+
+
+def test_at_the_bound_a_new_value_is_rejected_and_leaves_no_trace() -> None:
+    codec, known, classes = JsonCodec(MIXED), vocabularies(MIXED, limit=2), Vocabulary(2)
+    values = [
+        b'{"id":"1","x":{"c":"red"},"y":"UP"}',
+        b'{"id":"2","x":{"c":1},"y":"DOWN"}',
+        b'{"id":"3","x":{"c":"blue"},"customer":{"of":{"kind":"first"}},"y":"UP"}',
+        b'{"id":"4","x":{"c":"1"},"y":"FLAT"}',
+        b'{"id":"5","x":{"c":1.0},"customer":{"of":{"kind":"second"}},"y":"DOWN"}',
+    ]
+    found = codec.decode_features(raw(values), known, classes)
+    assert [(bad.position, bad.reason) for bad in found.rejected] == [(2, "nominal-overflow"), (3, "nominal-overflow")]
+    assert "c: 'blue'" in found.rejected[0].detail
+    assert found.x[:, 2].tolist() == [0.0, 1.0, 1.0]
+    assert found.y == [0.0, 1.0, 1.0]
+    assert known[2].values == ["red", 1]
+    assert known[4].values == ["second"]
+    assert classes.values == ["UP", "DOWN"]
+
+
+def test_a_declared_vocabulary_is_closed() -> None:
+    found = features({"id": "1", "x": {"c": "blue"}}, declared={"c": ["red"]})
+    assert found.rejected[0].reason == r.UNKNOWN_VALUE
+    assert features({"id": "1", "x": {"c": "red"}}, declared={"c": ["red"]}).x[0, 2] == 0.0
+    classes = Vocabulary(1, ["UP", "DOWN"])
+    found_labels = JsonCodec(MIXED).decode_labels(raw([b'{"id":"1","y":"FLAT"}', b'{"id":"2","y":"DOWN"}']), classes)
+    assert found_labels.y == [1.0]
+    assert found_labels.rejected[0].reason == r.UNKNOWN_VALUE
+
+
+def test_a_value_has_one_code_however_json_writes_it() -> None:
+    codec, classes = JsonCodec(MIXED), Vocabulary(10)
+    forms = [b"1", b"1.0", b'"1"', b"10e-1", b"true", b'"true"', b"0", b"-0", b"-0.0", b"1.5", b'"1.5"', b'"1.0"']
+    values = [b'{"id":"1","y":' + form + b"}" for form in forms]
+    assert codec.decode_labels(raw(values), classes).y == [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4]
+    assert classes.values == [1, True, 0, 1.5, "1.0"]
+
+
+def test_records_just_within_the_bounds_are_good() -> None:
+    nested = b"[" * 198 + b"]" * 198
+    assert features(b'{"id":"1","x":{"a":1},"z":' + nested + b"}").rejected == []
+    # Brackets inside a text are no nesting.
+    assert features(b'{"id":"1","x":{"a":1},"z":"' + b"[" * 1000 + b'\\""}').rejected == []
+    assert features({**GOOD, "id": "i" * 1024}).rejected == []
+    assert features(b'{"id":"1","x":{"a":1.7976931348623157e308}}').x[0, 0] == 1.7976931348623157e308
+    assert features(b'{"id":"1","x":{"a":' + b"9" * 300 + b"}}").x[0, 0] == 1e300
+    small = Mapping("classification", FEATURES, max_bytes=30)
+    assert features(b'{"id":"1","x":{"a":1}}'.ljust(30), small).rejected == []
+    assert features(b'{"id":"1","x":{"a":1}}'.ljust(31), small).rejected[0].reason == r.TOO_LARGE
+
+
+def test_the_depth_does_not_depend_on_the_stack() -> None:
+    value = b'{"id":"1","x":{"a":1},"z":' + b"[" * 198 + b"]" * 198 + b"}"
+
+    def under(n: int) -> Features:
+        return under(n - 1) if n else features(value)
+
+    assert under(300).rejected == []
+
+
+def test_field_names_that_are_no_identifiers() -> None:
+    mapping = Mapping(
+        "classification",
+        (
+            Feature("total amount", "numeric", ("x", "total amount")),
+            Feature("größe", "numeric", ("x", "größe")),
+            Feature("a.b", "numeric", ("x", "a.b")),
+            Feature("class", "nominal", ("x", "class")),
+        ),
+    )
+    found = features({"id": "1", "x": {"total amount": 1, "größe": 2, "a.b": 3, "a": {"b": 4}, "class": "k"}}, mapping)
+    assert found.x.tolist() == [[1, 2, 3, 0]]
+    bad = features({"id": "1", "x": {"total amount": "1"}}, mapping).rejected[0]
+    assert bad.detail.startswith("x.total amount: ")
+
+
+# Batches, fuzz, and the oracle ----------------------------------------------------------------------------------------
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from(
+        [0.5, -0.0, 1.0, 2.0, 10**400, 2**64, 1e16, 10**16, 1e11, 1.7e12, 1.7e9, 1e15, 2**53, float(2**53)]
+    ),
+    st.sampled_from(["", "1", "1.0", "true", "red", "blue", "v" * 1025, "2024-01-01", "2024-01-01T00:00:00+02:00"]),
+)
+ODD = st.one_of(SCALARS, st.just([]), st.just({}), st.just([1]))
+IDS = st.one_of(st.integers(0, 5), st.sampled_from(["a", "b"]), st.sampled_from(["a", "b"]), ODD)
+TIMES = st.one_of(st.none(), st.integers(0, 2_000_000_000_000), SCALARS)
+
+
+def optional(fields: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+NUMBERS = st.one_of(st.integers(-5, 5), st.floats(allow_nan=False, allow_infinity=False), st.none(), ODD)
+NOMINALS = st.one_of(st.sampled_from(["red", "blue"]), SCALARS)
+OBJECTS = st.one_of(
+    st.fixed_dictionaries(
+        {"id": IDS, "x": optional({"a": NUMBERS, "b": NUMBERS, "c": NOMINALS})},
+        optional={
+            "ts": TIMES,
+            "y": NOMINALS,
+            "customer": st.one_of(
+                optional({"age": NUMBERS, "of": st.one_of(optional({"kind": NOMINALS}), ODD), "new": ODD}), ODD
+            ),
+        },
+    ),
+    optional({"id": IDS, "x": ODD, "ts": TIMES, "y": NOMINALS, "a": NUMBERS, "b": NUMBERS, "customer": ODD}),
+    ODD,
+)
+INFINITE = (b"1e999", b"-1e999")
+# Mostly clean records, so that whole batches go the fast way too.
+CLEAN = st.fixed_dictionaries(
+    {"id": st.sampled_from(["a", "b"]), "x": optional({"a": st.floats(-9, 9), "c": st.sampled_from(["red", "blue"])})},
+    optional={"y": st.sampled_from(["UP", "DOWN"]), "ts": st.integers(0, 10**12)},
+)
+VALUES = st.one_of(
+    CLEAN.map(lambda o: json.dumps(o).encode()),
+    OBJECTS.map(lambda o: json.dumps(o).encode()),
+    st.tuples(OBJECTS, st.sampled_from(INFINITE)).map(
+        lambda pair: json.dumps(pair[0]).encode().replace(b"0.5", pair[1])
+    ),
+    st.tuples(OBJECTS, st.integers(0, 80)).map(lambda pair: json.dumps(pair[0]).encode()[: pair[1]]),
+    st.sampled_from([None, b"", b"\xff", b"null"]),
+)
+KEYS = st.sampled_from([b"k", b"l", None, b"", b"\xff"])
+RECORDS = st.lists(st.tuples(VALUES, KEYS), max_size=8)
+MAPPINGS = {
+    "mixed": MIXED,
+    "flat": FLAT,
+    "numeric": NUMERIC,
+    "keyed": Mapping("classification", FEATURES, id=None, time=("ts",), y=None, label_id=None, max_bytes=150),
+    "regression": Mapping("regression", FEATURES, time=("ts",), label_time=("ts",)),
+}
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Two Features or Labels are equal, NaN as NaN."""
+    for field in one._fields:
+        a, b = getattr(one, field), getattr(other, field)
+        if field in ("x", "y"):
+            assert (a is None) == (b is None), field
+            if a is not None:
+                assert np.array_equal(np.array(a, float), np.array(b, float), equal_nan=True), field
+        else:
+            assert a == b, field
+
+
+def one_by_one(decode: Any, batch: RawBatch) -> Any:
+    """What n batches of 1 give, as one result."""
+    parts = [decode(RawBatch(*([column[i]] for column in batch))) for i in range(len(batch))]
+    first = parts[0]
+    position: list[int] = [i for i, part in enumerate(parts) if not part.rejected]
+    joined: dict[str, Any] = {
+        "position": None if len(position) == len(parts) else position,
+        "ids": [v for part in parts for v in part.ids],
+        "rejected": [bad._replace(position=i) for i, part in enumerate(parts) for bad in part.rejected],
+        "times": None if all(p.times is None for p in parts) else [v for part in parts for v in part.times],
+    }
+    if isinstance(first, Features):
+        joined["x"] = np.concatenate([part.x for part in parts])
+        kept = [part for part in parts if not part.rejected]
+        ys = [v for part in kept for v in (part.y or [math.nan])]
+        joined["y"] = ys
+    else:
+        joined["y"] = [v for part in parts for v in part.y]
+    return type(first)(**joined)
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=RECORDS, name=st.sampled_from(sorted(MAPPINGS)), cut=st.integers(0, 8))
+def test_batches_single_records_and_the_oracle_agree(
+    data: list[tuple[bytes | None, bytes | None]], name: str, cut: int
+) -> None:
+    if not data:
+        return
+    mapping = MAPPINGS[name]
+    codec = JsonCodec(mapping)
+    batch = raw([value for value, _ in data], [key for _, key in data])
+    declared = {"kind": ["red", "1"]}
+
+    def fresh() -> tuple[list[Any], Vocabulary | None]:
+        return vocabularies(mapping, 2, declared), Vocabulary(2) if mapping.task == "classification" else None
+
+    (v1, c1), (v2, c2), (v3, c3) = fresh(), fresh(), fresh()
+    whole = codec.decode_features(batch, v1, c1)
+    single = one_by_one(lambda part: codec.decode_features(part, v2, c2), batch)
+    if whole.y is None:
+        # No record of the batch has a label; single batches say so each for itself.
+        assert all(math.isnan(v) for v in single.y)
+        whole = whole._replace(y=single.y)
+    assert_same(whole, single)
+    whole_labels = codec.decode_labels(batch, c1)
+    assert_same(whole_labels, one_by_one(lambda part: codec.decode_labels(part, c2), batch))
+    for part in (RawBatch(*(c[:cut] for c in batch)), RawBatch(*(c[cut:] for c in batch))):
+        codec.decode_features(part, v3, c3)
+    codec.decode_labels(batch, c3)
+
+    def states(vs: list[Any], c: Vocabulary | None) -> list[Any]:
+        return [None if v is None else [(type(i), i) for i in v.state()] for v in (*vs, c)]
+
+    assert states(v1, c1) == states(v2, c2) == states(v3, c3)
+    assert np.isinf(whole.x).sum() == 0
+
+    kinds = [f.name for f in mapping.features if f.name in declared]
+    naive = Naive(
+        mapping,
+        {**{f.name: 2 for f in mapping.features}, "class": 2},
+        {name: declared[name] for name in kinds},
+    )
+    assert_agrees(whole, [naive.feature(key, value) for value, key in data], ("ids", "x", "y", "times"))
+    assert_agrees(whole_labels, [naive.label(key, value) for value, key in data], ("ids", "y", "times"))
+
+
+def assert_agrees(found: Any, expected: list[tuple[set[str], Any]], fields: tuple[str, ...]) -> None:
+    """The codec took the records that the oracle takes, as the oracle takes them, and rejected the others."""
+    reasons = {bad.position: bad.reason for bad in found.rejected}
+    kept = [i for i in range(len(expected)) if i not in reasons]
+    assert kept == [i for i, (faults, _) in enumerate(expected) if not faults]
+    for i, reason in reasons.items():
+        assert reason in expected[i][0]
+    for column, field in enumerate(fields):
+        values = getattr(found, field)
+        if values is not None:
+            for value, i in zip(values, kept, strict=True):
+                wanted = expected[i][1][column]
+                if field in ("x", "y"):
+                    assert np.array_equal(value, wanted, equal_nan=True)
+                else:
+                    assert value == wanted
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.lists(st.one_of(st.binary(max_size=60), st.none()), max_size=5), key=st.one_of(st.binary(), st.none()))
+def test_nothing_that_a_record_holds_raises(data: list[bytes | None], key: bytes | None) -> None:
+    for mapping in MAPPINGS.values():
+        codec = JsonCodec(mapping)
+        batch = raw(data, [key] * len(data))
+        classes = Vocabulary(2) if mapping.task == "classification" else None
+        found = codec.decode_features(batch, vocabularies(mapping), classes)
+        assert len(found.ids) + len(found.rejected) == len(data)
+        assert all(bad.reason in r.REASONS for bad in found.rejected)
+        found_labels = codec.decode_labels(batch, classes)
+        assert len(found_labels.ids) + len(found_labels.rejected) == len(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    value=OBJECTS.map(lambda o: json.dumps(o).encode()),
+    at=st.integers(0, 200),
+    junk=st.sampled_from([b"\xff", b"\x00", b"{", b"]", b'"', b"\\", b"1e999", b"\\ud800", b"[" * 600, b'{"a":' * 300]),
+)
+def test_a_damaged_record_spoils_no_other(value: bytes, at: int, junk: bytes) -> None:
+    clean = b'{"id":"b","x":{"a":1,"c":"red"},"y":"UP"}'
+    batch = raw([clean, value[:at] + junk + value[at:], clean])
+    found = JsonCodec(MIXED).decode_features(batch, vocabularies(MIXED), Vocabulary(3))
+    assert found.position is None or {0, 2} <= set(found.position)
+    assert found.x[0, 0] == found.x[-1, 0] == 1.0
+
+
+def test_codecs_by_name() -> None:
+    assert list(CODECS) == ["json"]
+    assert isinstance(CODECS["json"](NUMERIC), JsonCodec)
+
+
+def test_paths_that_exclude_each_other_are_refused() -> None:
+    clash = Mapping("classification", (Feature("a", "numeric", ("x",)), Feature("b", "numeric", ("x", "b"))))
+    with pytest.raises(ValueError, match='expected "x" to be either a value or an object'):
+        JsonCodec(clash)
+
+
+# Golden records: other programs read these bytes ----------------------------------------------------------------------
+
+
+def test_golden_predictions() -> None:
+    codec, classes = JsonCodec(NUMERIC), Vocabulary(10)
+    for label in ("UP", 7, True):
+        classes.code(label)
+    p = np.array([[0.1 + 0.2, 0.7, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.25, 0.25, 0.25, 0.0], [0.0] * 4])
+    written = codec.encode_predictions(
+        ["a", 'b"', "c", "d"], p, classes, "hoeffding-tree", [1, 2, 3, 4], np.array([0, 0, 9, 9])
+    )
+    assert written == [
+        b'{"id":"a","y":7,"p":{"UP":0.30000000000000004,"7":0.7,"true":0.0},"model":"hoeffding-tree","offset":1,'
+        b'"label_offset":0}',
+        b'{"id":"b\\"","y":true,"p":{"UP":0.0,"7":0.0,"true":1.0},"model":"hoeffding-tree","offset":2,"label_offset":0}',
+        b'{"id":"c","y":"UP","p":{"UP":0.25,"7":0.25,"true":0.25},"model":"hoeffding-tree","offset":3,"label_offset":9}',
+        b'{"id":"d","y":null,"p":null,"model":"hoeffding-tree","offset":4,"label_offset":9}',
+    ]
+
+
+def test_golden_predictions_of_a_regression() -> None:
+    codec = JsonCodec(FLAT)
+    values = np.array([[1.5], [np.nan]])
+    assert codec.encode_predictions(["a", "b"], values, None, "last-label", [1, 2], [0, 1]) == [
+        b'{"id":"a","y":1.5,"model":"last-label","offset":1,"label_offset":0}',
+        b'{"id":"b","y":null,"model":"last-label","offset":2,"label_offset":1}',
+    ]
+
+
+def test_golden_predictions_with_challengers() -> None:
+    codec, classes = JsonCodec(NUMERIC), Vocabulary(10, ["no", "yes"])
+    champion, other = np.array([[0.5, 0.5]]), {"nb": np.array([[0.25, 0.75]]), "last": np.array([[0.0, 0.0]])}
+    arguments = (["a"], champion, classes, "m", [1], [2])
+    assert codec.encode_predictions(*arguments, challengers=other) == [
+        b'{"id":"a","y":"no","p":{"no":0.5,"yes":0.5},"model":"m","offset":1,"label_offset":2,"challengers":'
+        b'{"nb":{"y":"yes","p":{"no":0.25,"yes":0.75}},"last":{"y":null,"p":null}}}'
+    ]
+    assert codec.encode_predictions(*arguments, challengers=other, probabilities=False) == [
+        b'{"id":"a","y":"no","model":"m","offset":1,"label_offset":2,"challengers":'
+        b'{"nb":{"y":"yes"},"last":{"y":null}}}'
+    ]
+
+
+def test_predictions_before_any_class_is_known() -> None:
+    codec = JsonCodec(NUMERIC)
+    assert codec.encode_predictions(["a"], np.zeros((1, 2)), Vocabulary(10), "m", [1], [0]) == [
+        b'{"id":"a","y":null,"p":null,"model":"m","offset":1,"label_offset":0}'
+    ]
+    assert codec.encode_predictions([], np.zeros((0, 2)), Vocabulary(10), "m", [], []) == []
+    assert codec.encode_predictions([], np.zeros((0, 2)), Vocabulary(10, ["a"]), "m", [], []) == []
+
+
+def test_the_classes_of_predictions_grow() -> None:
+    codec, classes = JsonCodec(NUMERIC), Vocabulary(10, None)
+    classes.code("a")
+    p = np.array([[1.0, 0.0]])
+    assert json.loads(codec.encode_predictions(["i"], p, classes, "m", [0], [0])[0])["p"] == {"a": 1.0}
+    classes.code("b")
+    assert json.loads(codec.encode_predictions(["i"], p, classes, "m", [0], [0])[0])["p"] == {"a": 1.0, "b": 0.0}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(st.text(st.characters(codec="utf-8"), max_size=5), min_size=1, max_size=4, unique=True),
+    rows=st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=1, max_size=4),
+    ids=st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=4, max_size=4),
+)
+def test_predictions_read_back_to_the_same_bits(texts: list[str], rows: list[list[float]], ids: list[str]) -> None:
+    """Class names with quotes, control characters and all."""
+    codec, p = JsonCodec(NUMERIC), np.array(rows)
+    ids = ids[: len(rows)]
+    n = range(len(rows))
+    for value, row, i in zip(
+        codec.encode_predictions(ids, p, Vocabulary(4, texts), "m", n, n), rows, ids, strict=False
+    ):
+        found = json.loads(value)
+        shares = row[: len(texts)]
+        assert found["id"] == i
+        if max(shares) > 0:
+            assert found["p"] == dict(zip(texts, shares, strict=True))
+            assert found["y"] == texts[shares.index(max(shares))]
+        else:
+            assert found["p"] is None
+            assert found["y"] is None

@@ -1,0 +1,46 @@
+"""Names on the wire stay what they are."""
+
+import pytest
+
+from topics import names
+
+
+def test_topics_of_a_stream() -> None:
+    assert names.default_topics("elec") == names.Topics(
+        "elec.features", "elec.labels", "elec.predictions", "elec.metrics", "elec.drift", "elec.deadletters"
+    )
+    assert names.Topics._fields == (*names.INPUTS, *names.OUTPUTS)
+
+
+def test_headers_of_a_dead_letter() -> None:
+    assert names.dead_letter_headers("elec.features", 3, 12, "not-json", "größe: \ud800") == [
+        ("riparian-topic", b"elec.features"),
+        ("riparian-partition", b"3"),
+        ("riparian-offset", b"12"),
+        ("riparian-reason", b"not-json"),
+        ("riparian-detail", "größe: ?".encode()),
+    ]
+
+
+@pytest.mark.parametrize("name", ["elec.features", "A-b_c.9", "x", "t" * 249])
+def test_names_that_kafka_takes(name: str) -> None:
+    names.check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "found nothing"),
+        (".", 'found "."'),
+        ("..", 'found ".."'),
+        ("a b", 'found "a b"'),
+        ("größe", "letters, digits"),
+        ("a/b", "letters, digits"),
+        ("a\n", "letters, digits"),
+        ("t" * 250, "at most 249 characters, found 250"),
+    ],
+)
+def test_names_that_kafka_refuses(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match="expected a topic name") as error:
+        names.check_topic_name(name)
+    assert said in str(error.value)
