@@ -1,0 +1,39 @@
+"""`riparian inspect`: what a partition has learned, from its last checkpoint."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from app.cli import broker_option
+
+
+@click.command("inspect")
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--partition", default=0, show_default=True, help="The partition whose model is shown.")
+@click.option("--model", "role", default="champion", show_default=True, help="champion, or a challenger's name.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "dot"]),
+    default="text",
+    show_default=True,
+    help="A tree for people, one JSON object, or a graph for Graphviz.",
+)
+@broker_option
+def command(stream: Path, partition: int, role: str, form: str, broker: str) -> None:
+    """Show a model as the last checkpoint of its partition holds it.
+
+    Reads the state's changelog topic and changes nothing; workers may run or not.
+    """
+    from app import spec as stream_file
+
+    spec = stream_file.load(stream)
+
+    from app import admin, inspection
+
+    inspection.check_role(spec, role)
+    asyncio.run(admin.wait_for_broker(broker, 3.0))
+    state = inspection.load(spec, broker, partition)
+    shown = {"text": inspection.text, "json": inspection.as_json, "dot": inspection.dot}[form]
+    click.echo(shown(state, spec, role))

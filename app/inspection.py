@@ -1,0 +1,342 @@
+"""What a partition's changelog knows: its last checkpoint, read by a plain client, and its models for people.
+
+Nothing is changed, and no worker needs to run. A model describes itself as nodes or parts with indices and codes;
+here these get the names that the stream file and the records gave them.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import TopicPartition
+
+from app import checkpoint
+from app.errors import SpecError, StateError
+from app.learner import PartitionLearner
+from app.spec import Spec
+from topics.names import group_id
+
+SHOWN_CLASSES = 3  # of a node, the most frequent ones
+
+
+def changelog_topic(stream: str) -> str:
+    """The topic of a stream's state, as Faust names the changelog of the app's table."""
+    return f"{group_id(stream)}-state-changelog"
+
+
+class State(NamedTuple):
+    """A partition as its last checkpoint left it. n_bytes : of the manifest and its chunks, compressed."""
+
+    manifest: checkpoint.Manifest
+    learner: PartitionLearner
+    n_bytes: int
+
+
+async def _partitions(broker: str, topic: str) -> set[int]:
+    """Partitions of a topic, none where it is absent. All topics are asked for: naming one may create it."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    try:
+        found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
+    finally:
+        await admin.close()
+    return {part["partition"] for entry in found for part in entry["partitions"]}
+
+
+async def read_changelog(broker: str, topic: str, partition: int) -> dict[bytes, bytes]:
+    """The last value of every key in a partition; deleted ones left out. Empty where there is no such partition."""
+    if partition not in await _partitions(broker, topic):
+        return {}
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100
+    )
+    items: dict[bytes, bytes] = {}
+    await consumer.start()
+    try:
+        tp = TopicPartition(topic, partition)
+        consumer.assign([tp])
+        end = (await consumer.end_offsets([tp]))[tp]
+        while await consumer.position(tp) < end:
+            found = await consumer.getmany(tp, timeout_ms=1000)
+            for record in found.get(tp, ()):
+                if record.value is None:
+                    items.pop(record.key, None)
+                else:
+                    items[record.key] = record.value
+    finally:
+        await consumer.stop()
+    return items
+
+
+def restore(spec: Spec, partition: int, items: dict[bytes, bytes]) -> State:
+    """The learner of a partition from the items of its changelog."""
+    data = items.get(checkpoint.manifest_key(partition))
+    if data is None:
+        raise StateError(
+            f"stream {spec.name} has no state in partition {partition} yet: start a worker, and wait for its first "
+            f"checkpoint (checkpoint.every is {spec.checkpoint.every:g} s)"
+        )
+    manifest = checkpoint.decode_manifest(data)
+    learner = PartitionLearner(spec, partition)
+    learner.restore(checkpoint.decode(manifest, items))
+    chunks = (items[checkpoint.chunk_key(partition, digest)] for digest in manifest.chunks())
+    return State(manifest, learner, len(data) + sum(map(len, chunks)))
+
+
+def load(spec: Spec, broker: str, partition: int) -> State:
+    """Read the changelog and restore a partition.
+
+    Raises
+    ------
+    SpecError
+        There is no such partition.
+    StateError
+        There is no checkpoint, or it cannot be used.
+    """
+    if not 0 <= partition < spec.partitions:
+        raise SpecError(
+            f"--partition is {partition}, and the stream {spec.name} has {spec.partitions}: give 0"
+            + (f" to {spec.partitions - 1}" if spec.partitions > 1 else "")
+        )
+    return restore(spec, partition, asyncio.run(read_changelog(broker, changelog_topic(spec.name), partition)))
+
+
+def summary(state: State, role: str) -> dict[str, Any]:
+    """What is known besides the nodes: JSON-serialisable."""
+    manifest, learner = state.manifest, state.learner
+    model = learner.models[role]
+    return {
+        "stream": manifest.stream,
+        "partition": manifest.partition,
+        "sequence": manifest.sequence,
+        "created": manifest.created_ms,
+        "age_seconds": round(max(0.0, time.time() - manifest.created_ms / 1000.0), 3),
+        "offset": learner.feature_offset,
+        "label_offset": learner.label_offset,
+        "instances": learner.n_instances,
+        "labels": learner.n_labels,
+        "waiting": learner.pending.n_waiting,
+        "counters": dict(learner.pending.counts),
+        "checkpoint_bytes": state.n_bytes,
+        "model": role,
+        "learner": learner.model_names[role],
+        "parameters": model.parameters(),
+        **model.size(),
+        "state_bytes": model.n_bytes,
+        "metrics": learner.metrics[role].metrics(),
+    }
+
+
+class Names:
+    """Names for the indices and codes of a model's description."""
+
+    def __init__(self, spec: Spec, learner: PartitionLearner) -> None:
+        self.features = list(spec.features)
+        self.values = [None if v is None else list(v.texts) for v in learner.vocabularies]
+        self.classes = None if learner.classes is None else list(learner.classes.texts)
+
+    def value(self, feature: int, code: int) -> str:
+        """A nominal value's text; its code where no record had it yet."""
+        known = self.values[feature] or []
+        return known[code] if code < len(known) else f"#{code}"
+
+    def by_class(self, value: Sequence[float]) -> dict[str, float] | list[float]:
+        """A vector with one entry a class as a mapping, classes without a name (capacity) left out."""
+        if self.classes is None or len(value) < len(self.classes):
+            return list(value)
+        return dict(zip(self.classes, value, strict=False))
+
+
+def named(node: dict[str, Any], names: Names) -> dict[str, Any]:
+    """A node with feature, nominal values and classes by name."""
+    result = dict(node)
+    feature = node.get("feature")
+    if feature is not None:
+        result["feature"] = names.features[feature]
+        if "equals" in node:
+            result["equals"] = names.value(feature, node["equals"])
+        if isinstance(node.get("children"), dict):
+            result["children"] = {names.value(feature, int(code)): child for code, child in node["children"].items()}
+    if isinstance(node.get("value"), list):
+        result["value"] = names.by_class(node["value"])
+    for field in ("mean", "deviation"):
+        if isinstance(node.get(field), list):
+            result[field] = names.by_class(node[field])
+    if feature is not None and isinstance(node.get("values"), list) and names.classes is not None:
+        result["values"] = {
+            name: {names.value(feature, code): weight for code, weight in enumerate(weights)}
+            for name, weights in zip(names.classes, node["values"], strict=False)
+        }
+    return result
+
+
+# text -----------------------------------------------------------------------------------------------------------------
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value - round(value)) < 1e-9 and abs(value) < 1e15 else f"{value:,.4g}"
+
+
+def _distribution(value: Any) -> str:
+    """`UP 61 % · DOWN 39 %`, or a predicted value."""
+    if isinstance(value, dict):
+        total = sum(value.values())
+        if total <= 0.0:
+            return "no labels yet"
+        ranked = sorted(value.items(), key=lambda item: -item[1])
+        shown = [f"{name} {weight / total:.0%}" for name, weight in ranked[:SHOWN_CLASSES] if weight > 0.0]
+        rest = sum(weight > 0.0 for _, weight in ranked[SHOWN_CLASSES:])
+        return " · ".join(shown) + (f" · {rest} more" if rest else "")
+    return ", ".join(map(_number, value)) if isinstance(value, list) else str(value)
+
+
+def _content(node: dict[str, Any]) -> str:
+    """A leaf or part in one line."""
+    parts = [_distribution(node["value"])] if "value" in node else []
+    parts.append(f"weight {_number(node.get('weight', 0.0))}")
+    if "predictor" in node:
+        parts.append(f"by {node['predictor']}")
+    if isinstance(node.get("mean"), dict):
+        deviation = node.get("deviation", {})
+        parts = [f"{name} {mean:.4g} ± {deviation.get(name, 0.0):.4g}" for name, mean in node["mean"].items()]
+    elif isinstance(node.get("values"), dict):
+        # The share of each value within a class, the most frequent first.
+        parts = []
+        for name, weights in node["values"].items():
+            parts.append(f"{name}: {_distribution(weights)}")
+    return ", ".join(parts)
+
+
+def edges(node: dict[str, Any]) -> list[tuple[str, int]]:
+    """(condition, child id) of an inner node; the branch of missing values says so."""
+    if "children" not in node:
+        return []
+    name, children, default = node["feature"], node["children"], node.get("default")
+    if isinstance(children, dict):
+        found = [(f"{name} = {value}", child) for value, child in children.items()]
+    elif "threshold" in node:
+        found = [
+            (f"{name} ≤ {node['threshold']:.6g}", children[0]),
+            (f"{name} > {node['threshold']:.6g}", children[1]),
+        ]
+    else:
+        found = [(f"{name} = {node['equals']}", children[0]), (f"{name} ≠ {node['equals']}", children[1])]
+    shown = [(f"{text}, or missing" if child == default else text, child) for text, child in found]
+    if (
+        default is not None
+        and default not in children
+        and default not in (children.values() if isinstance(children, dict) else ())
+    ):
+        shown.append((f"{name} otherwise, or missing", default))
+    return shown
+
+
+def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
+    """The nodes of a model (named) as an indented tree, or its parts as a list. Iterative: trees may be deep."""
+    if not nodes:
+        yield "(nothing yet)"
+        return
+    by_id = {node["id"]: node for node in nodes}
+    parts: dict[Any, list[dict[str, Any]]] = {}
+    for node in nodes:
+        parts.setdefault(node.get("parent"), []).append(node)
+    # (line, node, prefix of the lines below)
+    stack = [(_content(root) if not edges(root) else "", root, "") for root in reversed(parts.get(None, []))]
+    while stack:
+        line, node, prefix = stack.pop()
+        if line:
+            yield line
+        branches = edges(node)
+        if branches:
+            below = [(text, by_id[child]) for text, child in branches]
+        else:
+            below = [(f"{part.get('feature', part['id'])}", part) for part in parts.get(node["id"], [])]
+        rows = []
+        for i, (text, child) in enumerate(below):
+            last = i == len(below) - 1
+            content = "" if edges(child) else f": {_content(child)}"
+            rows.append(
+                (f"{prefix}{'└─ ' if last else '├─ '}{text}{content}", child, prefix + ("   " if last else "│  "))
+            )
+        stack.extend(reversed(rows))
+
+
+def text(state: State, spec: Spec, role: str) -> str:
+    """A summary and the model as a tree."""
+    found = summary(state, role)
+    learner = state.learner
+    names = Names(spec, learner)
+    nodes = [named(node, names) for node in learner.models[role].describe()]
+    given = ", ".join(f"{name}={value}" for name, value in found["parameters"].items())
+    metric = ", ".join(
+        f"{name.replace('_', ' ')} {value:.4f}" for name, value in found["metrics"].items() if name != "n"
+    )
+    size = (
+        f"{found['n_nodes']:,} nodes, {found['n_leaves']:,} leaves, depth {found['depth']}, "
+        if found["n_nodes"]
+        else ""
+    )
+    lines = [
+        f"{found['stream']}, partition {found['partition']}: {role} is a {found['learner']}",
+        *([given] if given else []),
+        f"checkpoint {found['sequence']:,}, {found['age_seconds']:,.0f} s old, {found['checkpoint_bytes']:,} bytes: "
+        f"next feature offset {found['offset']:,}, next label offset {found['label_offset']:,}",
+        f"{found['instances']:,} instances, {found['counters']['joined']:,} learned, {found['waiting']:,} waiting",
+        f"{size}{found['state_bytes']:,} bytes of state",
+        *([f"on {found['metrics']['n']:,} labels: {metric}"] if metric else []),
+        "",
+        *tree_lines(nodes),
+    ]
+    return "\n".join(lines)
+
+
+# json and dot --------------------------------------------------------------------------------------------------------
+
+
+def as_json(state: State, spec: Spec, role: str) -> str:
+    """Summary and nodes as one JSON object."""
+    names = Names(spec, state.learner)
+    nodes = [named(node, names) for node in state.learner.models[role].describe()]
+    return json.dumps({**summary(state, role), "nodes": nodes}, ensure_ascii=False)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def dot(state: State, spec: Spec, role: str) -> str:
+    """The model as a Graphviz digraph: `riparian inspect … --format dot | dot -Tsvg`."""
+    names = Names(spec, state.learner)
+    nodes = [named(node, names) for node in state.learner.models[role].describe()]
+    found = summary(state, role)
+    title = f"{found['stream']}, partition {found['partition']}: {role} ({found['learner']}) at {found['offset']}"
+    lines = [
+        f"digraph {_quoted(found['stream'])} {{",
+        f"  label={_quoted(title)};",
+        '  node [shape=box, fontname="sans"];',
+    ]
+    linked: set[int] = set()
+    for node in nodes:
+        branches = edges(node)
+        label = str(node["feature"]) if branches else _content(node)
+        if not branches and "feature" in node:
+            label = f"{node['feature']}: {label}"
+        shape = "" if branches else ", style=rounded"
+        lines.append(f"  n{node['id']} [label={_quoted(label)}{shape}];")
+        for condition, child in branches:
+            linked.add(child)
+            lines.append(f"  n{node['id']} -> n{child} [label={_quoted(condition)}];")
+    for node in nodes:  # parts hang on their root without a condition
+        if node.get("parent") is not None and node["id"] not in linked:
+            lines.append(f"  n{node['parent']} -> n{node['id']};")
+    return "\n".join([*lines, "}"])
+
+
+def check_role(spec: Spec, role: str) -> None:
+    """SpecError unless the stream file has a model of this name."""
+    if role not in spec.models():
+        raise SpecError(f"the stream {spec.name} has no model {role!r}: give one of {', '.join(spec.models())}")

@@ -1,0 +1,170 @@
+"""A model read back from its changelog, with names: the tree that is shown is the tree that predicts."""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app import checkpoint, inspection
+from app.errors import SpecError, StateError
+from app.learner import PartitionLearner
+from app.merge import Piece, Release
+from app.spec import Spec, loads
+from topics.records import RawBatch
+
+STREAM = """
+name: orchard
+task: classification
+partitions: 2
+features:
+  size: numeric
+  colour: nominal
+  ripe: boolean
+champion: {model: hoeffding-tree, grace_period: 50, leaf_prediction: mc, delta: 0.05}
+challengers: {nb: {model: naive-bayes}, last: {model: last-label}}
+"""
+COLOURS = ["red", 'deep "green"', "blue"]
+
+
+def orchard(n: int = 3000) -> list[dict[str, Any]]:
+    """Fruit that a tree has to split on a number and on a colour."""
+    draw = np.random.default_rng(7)
+    rows = []
+    for i in range(n):
+        size, colour = float(draw.uniform()), COLOURS[draw.integers(3)]
+        y = "apple" if size > 0.5 or colour == "blue" else "plum"
+        if draw.uniform() < 0.02:
+            y = "pear"
+        rows.append({"id": str(i), "x": {"size": size, "colour": colour, "ripe": bool(i % 2)}, "y": y})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def spec() -> Spec:
+    return loads(STREAM)
+
+
+@pytest.fixture(scope="module")
+def trained(spec: Spec) -> PartitionLearner:
+    learner = PartitionLearner(spec, 1)
+    values = [json.dumps(row).encode() for row in orchard()]
+    offsets = np.arange(len(values))
+    raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), list(values))
+    empty = Piece(RawBatch([], [], [], []), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    learner.step(Release(Piece(raw, offsets, offsets), empty, np.zeros(len(values), np.int64)))
+    return learner
+
+
+@pytest.fixture(scope="module")
+def items(trained: PartitionLearner) -> dict[bytes, bytes]:
+    """The partition's changelog after one checkpoint."""
+    encoded = checkpoint.encode(
+        trained.cut(), stream="orchard", partition=1, sequence=4, created_ms=0, outputs_offset=0, written=set()
+    )
+    chunks = {checkpoint.chunk_key(1, digest): chunk for digest, chunk in encoded.new.items()}
+    return {**chunks, checkpoint.manifest_key(1): encoded.manifest}
+
+
+@pytest.fixture(scope="module")
+def state(spec: Spec, items: dict[bytes, bytes]) -> inspection.State:
+    return inspection.restore(spec, 1, items)
+
+
+def descend(nodes: list[dict[str, Any]], x: dict[str, Any]) -> dict[str, Any]:
+    """The leaf of an instance, by what the JSON says alone."""
+    by_id = {node["id"]: node for node in nodes}
+    node = nodes[0]
+    while "children" in node:
+        value, children = x[node["feature"]], node["children"]
+        if isinstance(children, dict):
+            node = by_id[children[str(value).lower() if isinstance(value, bool) else value]]
+        elif "threshold" in node:
+            node = by_id[children[0 if value <= node["threshold"] else 1]]
+        else:
+            node = by_id[children[0 if value == node["equals"] else 1]]
+    return node
+
+
+def test_the_tree_that_is_shown_is_the_tree_that_predicts(
+    spec: Spec, trained: PartitionLearner, state: inspection.State
+) -> None:
+    shown = json.loads(inspection.as_json(state, spec, "champion"))
+    nodes = shown["nodes"]
+    assert shown["n_nodes"] == len(nodes) > 4
+    assert {"size", "colour"} <= {node["feature"] for node in nodes if "children" in node}
+    rows = orchard(300)
+    raw = [json.dumps({"id": r["id"], "x": r["x"]}).encode() for r in rows]
+    batch = RawBatch(list(range(300)), [0] * 300, [None] * 300, list(raw))
+    decoded = trained.codec.decode_features(batch, trained.vocabularies, trained.classes)
+    predicted = trained.models["champion"].predict_many(decoded.x)
+    assert trained.classes is not None
+    for row, p in zip(rows, predicted, strict=True):
+        value = descend(nodes, row["x"])["value"]
+        total = sum(value.values())
+        expected = [value[name] / total for name in trained.classes.texts]
+        assert p[: len(expected)] == pytest.approx(expected)
+
+
+def test_the_summary_is_that_of_the_checkpoint(
+    spec: Spec, trained: PartitionLearner, items: dict[bytes, bytes], state: inspection.State
+) -> None:
+    shown = json.loads(inspection.as_json(state, spec, "nb"))
+    assert (shown["stream"], shown["partition"], shown["sequence"]) == ("orchard", 1, 4)
+    assert (shown["offset"], shown["label_offset"], shown["instances"]) == (3000, 0, 3000)
+    assert (shown["model"], shown["learner"]) == ("nb", "naive-bayes")
+    assert shown["metrics"] == trained.metrics["nb"].metrics()
+    assert shown["checkpoint_bytes"] == sum(map(len, items.values()))
+    assert shown["age_seconds"] > 1e9
+
+
+def test_text_names_features_values_and_classes(spec: Spec, state: inspection.State) -> None:
+    text = inspection.text(state, spec, "champion")
+    assert "champion is a hoeffding-tree" in text
+    assert "3,000 instances, 3,000 learned, 0 waiting" in text
+    assert re.search(r"size ≤ 0\.\d+", text)
+    assert 'colour = deep "green"' in text
+    assert "apple" in text
+    assert "plum" in text
+    n_leaves = sum("weight" in line for line in text.splitlines())
+    assert n_leaves == state.learner.models["champion"].size()["n_leaves"]
+
+
+def test_parts_of_other_learners(spec: Spec, state: inspection.State) -> None:
+    bayes = inspection.text(state, spec, "nb")
+    assert re.search(r"size: .*apple 0\.\d+ ± 0\.\d+", bayes)
+    assert re.search(r"colour: apple: \w+ \d+%", bayes)
+    assert "weight 3,000" in inspection.text(state, spec, "last")
+
+
+def test_dot_has_every_node_and_edge_once_and_quotes_text(spec: Spec, state: inspection.State) -> None:
+    for role in ("champion", "nb", "last"):
+        lines = inspection.dot(state, spec, role).splitlines()
+        nodes = state.learner.models[role].describe()
+        assert lines[0] == 'digraph "orchard" {'
+        assert lines[-1] == "}"
+        assert sum(bool(re.match(r"  n\d+ \[", line)) for line in lines) == len(nodes)
+        targets = [found[1] for line in lines if (found := re.match(r"  n\d+ -> (n\d+)", line))]
+        assert sorted(targets) == sorted(f"n{node['id']}" for node in nodes[1:])
+        for line in lines:  # every quote is closed, every inner one escaped
+            assert len(re.findall(r'(?<!\\)"', line)) % 2 == 0
+
+
+def test_no_state_yet(spec: Spec, items: dict[bytes, bytes]) -> None:
+    with pytest.raises(StateError, match="no state in partition 0 yet"):
+        inspection.restore(spec, 0, items)
+
+
+def test_a_missing_chunk_is_said(spec: Spec, items: dict[bytes, bytes]) -> None:
+    short = dict(items)
+    del short[next(key for key in short if b"chunk" in key)]
+    with pytest.raises(StateError, match="chunk"):
+        inspection.restore(spec, 1, short)
+
+
+def test_partitions_and_models_that_are_not_there(spec: Spec) -> None:
+    with pytest.raises(SpecError, match="--partition is 2, and the stream orchard has 2: give 0 to 1"):
+        inspection.load(spec, "127.0.0.1:1", 2)
+    with pytest.raises(SpecError, match="no model 'tree': give one of champion, nb, last"):
+        inspection.check_role(spec, "tree")
