@@ -81,7 +81,3 @@ def main() -> None:
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()

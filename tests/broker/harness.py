@@ -138,6 +138,8 @@ async def _read(broker: str, topic: str, partition: int) -> list[ConsumerRecord]
     consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest")
     await consumer.start()
     try:
+        if topic not in await consumer.topics():
+            return []
         consumer.assign([tp])
         end = (await consumer.end_offsets([tp]))[tp]
         while await consumer.position(tp) < end:
@@ -184,7 +186,7 @@ def wait_for_state(
         learner = None
         try:
             learner = stored(broker, spec, partition)
-        except Exception as error:  # the topic is not there yet, or a chunk is on its way
+        except Exception as error:  # a chunk is on its way
             last: object = error
         else:
             last = learner and (learner.feature_offset, learner.label_offset)

@@ -1,0 +1,5 @@
+"""`python -m app.cli` is `riparian`."""
+
+from app.cli import main
+
+main()
