@@ -259,6 +259,45 @@ def score(cached, n_values, offset, x, r, joint):
 
 
 @kernel
+def score_two(cached, n_values, offset, x, r, joint):
+    """`score` for two classes, the same bits: sums in registers take 14 ns on Agrawal, sums in `joint` 37 ns.
+
+    Called by the loop over the program, not by `score`: with both in one function it takes 73 ns.
+    """
+    one = np.uint64(1)
+    two = np.uint64(2)
+    first = cached[0]
+    second = cached[1]
+    for f in range(len(n_values)):
+        value = x[r, f]
+        i = offset[f]
+        if n_values[f] > 0:
+            if value >= 0.0 and value < n_values[f]:
+                j = i + np.uint64(value) * two + two
+                first += cached[j] - cached[i]
+                second += cached[j + one] - cached[i + one]
+        elif value - value == 0.0:
+            a = cached[i + two]
+            b = cached[i + two + one]
+            near = value - cached[i]
+            far = value - cached[i + one]
+            term = cached[i + two + two] - a * near * near
+            other = cached[i + two + two + one] - b * far * far
+            if min(a, b) < 0.0:
+                if a < 0.0:
+                    term = 0.0 if near == 0.0 else -math.inf
+                if b < 0.0:
+                    other = 0.0 if far == 0.0 else -math.inf
+            first += term
+            second += other
+    joint[0] = first
+    joint[1] = second
+    if second > first:
+        return 1
+    return 0 if first > -math.inf else -1
+
+
+@kernel
 def write_joint(joint, best, out, r):
     """out[r, :] = probabilities of the classes from log scores whose highest is joint[best]."""
     total = 0.0

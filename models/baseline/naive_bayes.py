@@ -21,6 +21,7 @@ from models.observers import (
     observe,
     refresh,
     score,
+    score_two,
     transfer,
     write_joint,
     write_weights,
@@ -144,7 +145,10 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
             if fresh[0] == 0:
                 refresh(stats[0], cache.rows[0], known.count, layout, weights[0])
                 fresh[0] = 1
-            best = score(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)
+            if n_classes == 2:
+                best = score_two(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)
+            else:
+                best = score(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)
             if best >= 0:
                 write_joint(joint, best, out, r)
             else:

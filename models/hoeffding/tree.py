@@ -32,6 +32,7 @@ from models.observers import (
     observe,
     refresh,
     score,
+    score_two,
     transfer,
     write_joint,
     write_weights,
@@ -570,7 +571,10 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
                 if fresh[block] == 0:
                     refresh(stats[block], cached[block], count, layout, weights[node])
                     fresh[block] = 1
-                best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                if n_classes == 2:
+                    best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                else:
+                    best = score(cached[block], n_values, layout.cached, slab, r, joint)
                 last_best = best
                 last_scored = True
             if best >= 0:
@@ -602,7 +606,10 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
                 if fresh[block] == 0:
                     refresh(stats[block], cached[block], count, layout, weights[node])
                     fresh[block] = 1
-                best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                if n_classes == 2:
+                    best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                else:
+                    best = score(cached[block], n_values, layout.cached, slab, r, joint)
             if best < 0:
                 best = majority
             if majority == c:
