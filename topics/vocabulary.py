@@ -14,6 +14,8 @@ UNKNOWN = -1
 MAX_TEXT = 1024
 # Integers beyond this are not all floats, so a float stands for itself there.
 _EXACT = 2.0**53
+# Integers beyond these cannot be written by the encoders, and are kept as their texts.
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
 def canonical(value: Scalar) -> str:
@@ -123,6 +125,8 @@ class Vocabulary:
             self._append(value, text)
 
     def _append(self, value: Scalar, text: str) -> None:
+        if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+            value = text
         self.codes[text] = float(len(self.values))
         self.values.append(value)
         self.texts.append(text)

@@ -46,9 +46,9 @@ class Naive:
                 x.append(self._number(v, r.NOT_FINITE, r.WRONG_TYPE, reasons))
             elif feature.type == r.BOOLEAN:
                 if not isinstance(v, bool):
-                    reasons.add(r.WRONG_TYPE)
+                    _mistyped(v, reasons)
                 x.append(float(v) if isinstance(v, bool) else math.nan)
-            elif isinstance(v, str | int | float) and not _infinite(v):
+            elif isinstance(v, str | int) or (isinstance(v, float) and not _infinite(v)):
                 wanted.append((feature.name, text_of(v)))
                 x.append((feature.name, text_of(v)))
             else:
@@ -104,7 +104,7 @@ class Naive:
             if found is None:
                 return None
             if not isinstance(found, dict):
-                reasons.add(r.WRONG_TYPE)
+                _mistyped(found, reasons)
                 return None
         return found.get(path[-1])
 
@@ -113,7 +113,7 @@ class Naive:
         if v is None:
             reasons.add(r.MISSING_X)
         elif not isinstance(v, dict):
-            reasons.add(r.WRONG_TYPE)
+            _mistyped(v, reasons)
 
     def _id(self, found: Any, key: bytes | None, path: Path | None, reasons: set[str]) -> str:
         if path is None:
@@ -127,7 +127,7 @@ class Naive:
         if v is None or v == "":
             reasons.add(r.MISSING_ID)
         elif isinstance(v, bool) or not isinstance(v, str | int):
-            reasons.add(r.NOT_FINITE if isinstance(v, float) and _infinite(v) else r.WRONG_TYPE)
+            _mistyped(v, reasons)
         elif len(str(v)) > 1024:
             reasons.add(r.TOO_LONG)
         return str(v)
@@ -169,7 +169,7 @@ class Naive:
             return None
         if self.mapping.task == r.REGRESSION:
             return self._number(v, r.WRONG_LABEL, r.WRONG_LABEL, reasons)
-        if not isinstance(v, str | int | float) or _infinite(v):
+        if not isinstance(v, str | int | float) or (isinstance(v, float) and _infinite(v)):
             reasons.add(r.WRONG_LABEL)
             return None
         wanted.append(("class", text_of(v)))
@@ -190,6 +190,13 @@ class Naive:
         if text not in self.texts[name]:
             self.texts[name].append(text)
         return float(self.texts[name].index(text))
+
+
+def _mistyped(v: Any, reasons: set[str]) -> None:
+    """A number that is too large for its place and not wanted there at all is either."""
+    reasons.add(r.WRONG_TYPE)
+    if isinstance(v, int | float) and _infinite(v):
+        reasons.add(r.NOT_FINITE)
 
 
 def _infinite(v: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,3 +110,12 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(before: list[Any], after
     assert one.state() == other.state()
     assert one.texts == other.texts
     assert one.capacity == other.capacity
+
+
+def test_integers_that_no_encoder_writes_are_kept_as_texts() -> None:
+    vocabulary = Vocabulary(10)
+    for value in (2**64 - 1, 2**64, -(2**63), -(2**63) - 1):
+        vocabulary.code(value)
+    assert vocabulary.values == [2**64 - 1, str(2**64), -(2**63), str(-(2**63) - 1)]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(vocabulary.state())) == vocabulary.values
+    assert vocabulary.find(2**64) == vocabulary.find(str(2**64)) == 1
