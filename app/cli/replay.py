@@ -1,0 +1,101 @@
+"""`riparian replay`: publish a file to a stream's topics."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+
+from app.cli import broker_option
+
+
+@click.command("replay")
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("data", metavar="DATA.csv.gz", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Instances a second, in real time. [default: as fast as possible, stamped as if 1,000 a second had come]",
+)
+@click.option(
+    "--label-delay",
+    default="0s",
+    show_default=True,
+    metavar="DURATION",
+    help="From an instance's features to its label: 250ms, 30s, 5m, by the records' timestamps.",
+)
+@click.option("--target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Publish the first N rows only.")
+@click.option("--id-prefix", default="", metavar="TEXT", help="Put before the row's number, which is its id.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@broker_option
+def command(
+    stream: Path,
+    data: Path,
+    rate: float | None,
+    label_delay: str,
+    target: str | None,
+    limit: int | None,
+    id_prefix: str,
+    as_json: bool,
+    broker: str,
+) -> None:
+    """Publish the rows of DATA.csv.gz to the topics of STREAM.yaml: features, and labels after a delay.
+
+    Columns are found by the names of the stream file's features. Topics that are missing are created. Without --rate
+    everything is sent at once, stamped 1 ms apart and ending about now, so that a label delay of 30s means 30,000
+    instances.
+    """
+    from app.data import DataFile
+    from app.durations import parse_duration
+    from app.errors import DataError
+    from app.spec import load
+
+    spec = load(stream)
+    try:
+        delay = parse_duration(label_delay, example="30s")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--label-delay") from None
+    file = DataFile(data)
+    file.target(target, spec.features)
+    n = file.count(limit)
+    if n == 0:
+        raise DataError(f"{data} has a header and no rows: expected at least one")
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from app.render import rows_of_file
+    from app.replay import publish
+
+    errors = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    ) as progress:
+        bar = progress.add_task(f"{data.name} to {spec.topics.features}", total=n)
+        done = asyncio.run(
+            publish(
+                spec,
+                rows_of_file(file, spec, target, limit, id_prefix),
+                broker,
+                rate=rate,
+                label_delay=delay,
+                n=n,
+                on_progress=lambda sent: progress.update(bar, completed=sent),
+            )
+        )
+    if as_json:
+        found = {"stream": spec.name, "data": data.name, **done._asdict()}
+        click.echo(json.dumps(found | {"records_per_second": round(done.records_per_second)}))
+        return
+    where = f"{done.features:,} features to {spec.topics.features}"
+    if spec.topics.labels is not None:
+        where += f", {done.labels:,} labels to {spec.topics.labels}"
+    click.echo(f"{where}: {done.seconds:.1f} s, {done.records_per_second:,.0f} records/s, {done.n_bytes:,} bytes")

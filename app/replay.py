@@ -1,0 +1,407 @@
+"""Replays: rows of data published to a stream's topics, features and labels each in their own time.
+
+The timestamps of the records say what the stream was like, since the worker merges features and labels by them:
+
+- With `rate`, instances are due at that rate from now on, in real time; a label is due `label_delay` after its
+  features and is stamped with that moment.
+- Without, everything is sent as fast as Kafka takes it, *stamped* as if 1,000 instances a second had come: 1 ms from
+  one instance to the next. So a label delay of 30 s is 30,000 instances, as in `riparian evaluate --label-delay 30000`.
+  Wider steps would not change the order, and narrower ones are lost: Kafka's timestamps are whole milliseconds,
+  and features go first on a tie, so that instances of one millisecond would all be predicted before the first of
+  their labels is learned. The last stamp is about now: old stamps fall to the topic's retention, and Kafka refuses
+  those more than an hour ahead. Nor may stamps begin before those that the topics hold already, for time in a
+  topic never runs backwards.
+
+A worker that follows the replay live may see one topic before the other. With immediate labels each block's labels are
+sent, and acknowledged, before its features: a label that comes early waits for its instance, so that nothing is lost
+by being early, while features without their labels would be predicted by a model that has not learned yet. With late
+labels the features go first. To have exactly the order of the stamps, start the worker after the replay.
+
+Features and label of an instance have its id as their key, and go to the partition that Kafka's own partitioner
+(murmur2) gives them.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+from numpy.typing import NDArray
+
+from app.admin import ensure_topics, wait_for_broker
+from app.errors import BrokerError, DataError, SpecError
+from app.render import Renderer, Rows
+from app.spec import Spec
+
+MAX_BATCH_BYTES = 900_000  # below the broker's default limit of 1 MB a batch
+MAX_REQUEST_BYTES = 4_000_000
+MAX_OUTSTANDING = 8  # batches of one topic on their way
+STEP_MS = 1.0  # between instances, where there is no rate
+FUTURE_MS = 3_500_000  # Kafka refuses stamps more than an hour ahead
+TICK_SECONDS = 0.01  # how often a paced replay sends what is due
+TAIL_SECONDS = 10.0
+BROKER_SECONDS = 5.0  # how long an absent broker is waited for
+
+
+class Published(NamedTuple):
+    """What was sent. start, end : stamps (ms) of the first feature and of the last record. seconds : it took."""
+
+    features: int
+    labels: int
+    n_bytes: int
+    start: int
+    end: int
+    seconds: float
+
+    @property
+    def records_per_second(self) -> float:
+        return (self.features + self.labels) / self.seconds if self.seconds > 0 else 0.0
+
+
+class Schedule(NamedTuple):
+    """When instance i is due: start + i * step_ms. Its label: delay_ms later. Stamps are whole milliseconds."""
+
+    start: int
+    step_ms: float
+    delay_ms: int
+
+    def stamp(self, i: int) -> int:
+        return self.start + int(i * self.step_ms)
+
+    def n_due(self, now: float) -> int:
+        """How many instances are due at `now` (ms)."""
+        n = max(0, int((now - self.start) / self.step_ms))
+        while self.stamp(n) <= now:
+            n += 1
+        while n and self.stamp(n - 1) > now:
+            n -= 1
+        return n
+
+
+class Messages(NamedTuple):
+    """Records of one topic in order."""
+
+    keys: list[bytes]
+    values: list[bytes]
+    stamps: list[int]
+
+
+def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
+    """Kafka's hash of each key, (n,) uint32: the keys of one length at a time, 20 times as fast as one by one."""
+    result = np.empty(len(keys), np.uint32)
+    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+    m = np.uint32(0x5BD1E995)
+    for length in np.unique(lengths).tolist():
+        at = np.flatnonzero(lengths == length)
+        data = np.frombuffer(b"".join([keys[i] for i in at.tolist()]), np.uint8).reshape(len(at), length)
+        h = np.full(len(at), 0x9747B28C ^ length, np.uint32)
+        whole = length // 4 * 4
+        for k in np.ascontiguousarray(data[:, :whole]).view("<u4").T:
+            k = k * m
+            k = (k ^ (k >> np.uint32(24))) * m
+            h = (h * m) ^ k
+        for j in range(length - 1, whole - 1, -1):
+            h ^= data[:, j].astype(np.uint32) << np.uint32(8 * (j - whole))
+        if whole < length:
+            h *= m
+        h = (h ^ (h >> np.uint32(13))) * m
+        result[at] = h ^ (h >> np.uint32(15))
+    return result
+
+
+def partitions_of(keys: Sequence[bytes], n_partitions: int) -> NDArray[np.int64]:
+    """The partition of each key, as Kafka's clients choose it."""
+    return (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % n_partitions
+
+
+class Timeline:
+    """Rows to feature and label messages with their stamps, label by label as they fall due."""
+
+    def __init__(self, spec: Spec, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.has_labels = spec.topics.labels is not None
+        self.renderer = Renderer(spec.mapping(), labels_inside=not self.has_labels)
+        self._ids: deque[str] = deque()
+        self._y: deque[str] = deque()
+        self._due: deque[int] = deque()
+
+    def features(self, rows: Rows) -> Messages:
+        """Feature messages of the rows; their labels wait until they are due."""
+        schedule = self.schedule
+        stamps = [schedule.stamp(i) for i in range(rows.first, rows.first + len(rows))]
+        if self.has_labels:
+            if None in rows.y:
+                labelled = [i for i, y in enumerate(rows.y) if y is not None]
+                self._ids.extend(rows.ids[i] for i in labelled)
+                self._y.extend(y for y in rows.y if y is not None)
+                self._due.extend(stamps[i] + schedule.delay_ms for i in labelled)
+            else:
+                self._ids.extend(rows.ids)
+                self._y.extend(y for y in rows.y if y is not None)
+                self._due.extend([stamp + schedule.delay_ms for stamp in stamps])
+        return Messages(list(map(str.encode, rows.ids)), self.renderer.features(rows, stamps), stamps)
+
+    def labels(self, until: float, limit: int) -> Messages:
+        """The messages of at most `limit` labels with stamps up to `until`."""
+        due = self._due
+        if due and due[-1] <= until and len(due) <= limit:
+            n = len(due)
+        else:
+            n = 0
+            for stamp in due:
+                if stamp > until or n == limit:
+                    break
+                n += 1
+        ids = [self._ids.popleft() for _ in range(n)]
+        y = [self._y.popleft() for _ in range(n)]
+        stamps = [due.popleft() for _ in range(n)]
+        return Messages(list(map(str.encode, ids)), self.renderer.labels(ids, y, stamps), stamps)
+
+    @property
+    def next_label(self) -> int | None:
+        """Stamp of the next label, if any waits."""
+        return self._due[0] if self._due else None
+
+
+class _Sender:
+    """Messages to produce batches, a topic and partition at a time; few of them on their way at once."""
+
+    def __init__(self, producer: AIOKafkaProducer, n_partitions: int) -> None:
+        self.producer, self.n_partitions = producer, n_partitions
+        self.outstanding: deque[asyncio.Future[Any]] = deque()
+        self.n_bytes = 0
+
+    async def send(self, topic: str, messages: Messages) -> None:
+        if self.n_partitions == 1:
+            await self._send(topic, 0, messages)
+            return
+        where = partitions_of(messages.keys, self.n_partitions)
+        for partition in range(self.n_partitions):
+            chosen = np.flatnonzero(where == partition).tolist()
+            keys, values, stamps = messages
+            part = Messages([keys[i] for i in chosen], [values[i] for i in chosen], [stamps[i] for i in chosen])
+            await self._send(topic, partition, part)
+
+    async def _send(self, topic: str, partition: int, messages: Messages) -> None:
+        batch = self.producer.create_batch()
+        for key, value, stamp in zip(*messages, strict=True):
+            if batch.append(timestamp=stamp, key=key, value=value) is None:
+                await self._post(batch, topic, partition)
+                batch = self.producer.create_batch()
+                if batch.append(timestamp=stamp, key=key, value=value) is None:
+                    raise DataError(f"the record of {key.decode()} has {len(value)} bytes, more than a batch may have")
+        if batch.record_count():
+            await self._post(batch, topic, partition)
+
+    async def _post(self, batch: Any, topic: str, partition: int) -> None:
+        self.n_bytes += batch.size()
+        while len(self.outstanding) >= MAX_OUTSTANDING:
+            await self.outstanding.popleft()
+        self.outstanding.append(await self.producer.send_batch(batch, topic, partition=partition))
+
+    async def flush(self) -> None:
+        """Wait until everything is acknowledged."""
+        while self.outstanding:
+            await self.outstanding.popleft()
+
+
+async def publish(
+    spec: Spec,
+    rows: Iterable[Rows],
+    broker: str,
+    *,
+    rate: float | None = None,
+    label_delay: float = 0.0,
+    n: int | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Published:
+    """Publish instances and their labels to the topics of a stream, which are created where they are missing.
+
+    Parameters
+    ----------
+    spec : Spec
+        The stream.
+    rows : iterable of Rows
+        Instances, such as app.render.rows_of_file gives them.
+    broker : str
+        Kafka bootstrap server.
+    rate : float, optional
+        Instances a second, in real time. Without it: as fast as possible, stamped 1 ms apart.
+    label_delay : float
+        Seconds from an instance's features to its label, by their stamps.
+    n : int, optional
+        Number of instances: then the stamps of an unpaced replay end about now. Without it they begin now.
+    on_progress : callable, optional
+        Told the number of instances sent.
+
+    Raises
+    ------
+    BrokerError, TopicError, DataError, SpecError
+    """
+    if spec.topics.labels is None and label_delay > 0:
+        raise SpecError(
+            f"stream {spec.name} has its labels inside the feature records, where they cannot come later: "
+            "leave --label-delay out, or name a topic of labels"
+        )
+    await wait_for_broker(broker, BROKER_SECONDS)
+    created = (await ensure_topics(spec, broker)).created
+    inputs = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
+    latest = await last_stamp(
+        broker, [TopicPartition(t, p) for t in inputs if t not in created for p in range(spec.partitions)]
+    )
+    schedule = plan(spec, latest, rate=rate, label_delay=label_delay, n=n)
+    producer = AIOKafkaProducer(
+        bootstrap_servers=broker,
+        enable_idempotence=True,
+        acks="all",
+        max_batch_size=MAX_BATCH_BYTES,
+        max_request_size=MAX_REQUEST_BYTES,
+    )
+    try:
+        await producer.start()
+        try:
+            replay = _Replay(spec, producer, schedule, on_progress)
+            return await (replay.burst(rows) if rate is None else replay.paced(rows))
+        finally:
+            await producer.stop()
+    except KafkaError as error:
+        raise BrokerError(f"Kafka at {broker} did not take the records ({error}): see the broker's log") from error
+
+
+def plan(
+    spec: Spec, latest: int, *, rate: float | None = None, label_delay: float = 0.0, n: int | None = None
+) -> Schedule:
+    """When instances are due, after `latest`, the last stamp (ms) that the topics hold. The rest as in `publish`."""
+    delay_ms = round(label_delay * 1000)
+    now = int(time.time() * 1000)
+    if rate is not None:
+        return Schedule(max(now, latest + 1), 1000.0 / rate, delay_ms)
+    span = 0 if n is None else int(n * STEP_MS) + delay_ms
+    start = max(now - span, latest + 1)
+    if n is not None and start + span > now + FUTURE_MS:
+        raise DataError(
+            f"the topics of stream {spec.name} hold records up to a moment ago, and {n:,} rows stamped 1 ms apart "
+            "would reach more than an hour ahead, which Kafka refuses: use --limit, --rate, or a new stream"
+        )
+    return Schedule(start, STEP_MS, delay_ms)
+
+
+async def last_stamp(broker: str, partitions: Sequence[TopicPartition]) -> int:
+    """The largest stamp (ms) among the last records of `partitions`; 0 where they are empty."""
+    if not partitions:
+        return 0
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False, fetch_max_wait_ms=100)
+    await consumer.start()
+    try:
+        consumer.assign(partitions)
+        ends, begins = await consumer.end_offsets(partitions), await consumer.beginning_offsets(partitions)
+        waiting = {tp for tp in partitions if ends[tp] > begins[tp]}
+        if not waiting:
+            return 0
+        consumer.assign(list(waiting))
+        for tp in waiting:
+            consumer.seek(tp, ends[tp] - 1)
+        latest, deadline = 0, time.monotonic() + TAIL_SECONDS
+        while waiting and time.monotonic() < deadline:
+            for tp, records in (await consumer.getmany(timeout_ms=500)).items():
+                latest = max([latest, *(record.timestamp for record in records)])
+                if records:
+                    waiting.discard(tp)
+        return latest
+    finally:
+        await consumer.stop()
+
+
+class _Replay:
+    """One replay on its way."""
+
+    def __init__(
+        self, spec: Spec, producer: AIOKafkaProducer, schedule: Schedule, on_progress: Callable[[int], None] | None
+    ) -> None:
+        self.feature_topic = spec.topics.features
+        self.label_topic = spec.topics.labels
+        self.schedule = schedule
+        self.timeline = Timeline(spec, schedule)
+        self.sender = _Sender(producer, spec.partitions)
+        self.on_progress = on_progress
+        self.n_features = self.n_labels = 0
+        self.end = schedule.start
+        self.began = time.perf_counter()
+
+    async def burst(self, rows: Iterable[Rows]) -> Published:
+        """Everything as fast as Kafka takes it, blocks in the order of the stamps."""
+        size = 1
+        for block in rows:
+            size = max(size, len(block))
+            features = self.timeline.features(block)
+            await self._send(features, self.timeline.labels(features.stamps[-1], 2 * size))
+        while self.timeline.next_label is not None:
+            await self._send(Messages([], [], []), self.timeline.labels(float("inf"), size))
+        return await self._finish()
+
+    async def paced(self, rows: Iterable[Rows]) -> Published:
+        """Each record when it is due."""
+        blocks = _Queue(rows)
+        while True:
+            now = time.time() * 1000
+            due = blocks.take(self.schedule.n_due(now) - self.n_features)
+            features = self.timeline.features(due) if due is not None else Messages([], [], [])
+            labels = self.timeline.labels(now, 1 << 30)
+            if features.keys or labels.keys:
+                await self._send(features, labels)
+                await self.sender.flush()
+            nexts = [] if self.timeline.next_label is None else [self.timeline.next_label]
+            if not blocks.exhausted:
+                nexts.append(self.schedule.stamp(self.n_features))
+            if not nexts:
+                return await self._finish()
+            await asyncio.sleep(max(TICK_SECONDS, min(nexts) / 1000 - time.time()))
+
+    async def _send(self, features: Messages, labels: Messages) -> None:
+        """One block of both topics: immediate labels ahead of their features, late ones behind."""
+        parts = [(self.feature_topic, features), (self.label_topic, labels)]
+        if self.schedule.delay_ms == 0:
+            parts.reverse()
+        for topic, messages in parts:
+            if topic is not None and messages.keys:
+                await self.sender.send(topic, messages)
+                if topic == self.label_topic and self.schedule.delay_ms == 0:
+                    await self.sender.flush()
+                self.end = max(self.end, messages.stamps[-1])
+        self.n_features += len(features.keys)
+        self.n_labels += len(labels.keys)
+        if self.on_progress is not None:
+            self.on_progress(self.n_features)
+
+    async def _finish(self) -> Published:
+        await self.sender.flush()
+        seconds = time.perf_counter() - self.began
+        return Published(self.n_features, self.n_labels, self.sender.n_bytes, self.schedule.start, self.end, seconds)
+
+
+class _Queue:
+    """Rows taken from blocks in any number."""
+
+    def __init__(self, rows: Iterable[Rows]) -> None:
+        self._blocks: Iterator[Rows] = iter(rows)
+        self._rest: Rows | None = next(self._blocks, None)
+
+    @property
+    def exhausted(self) -> bool:
+        return self._rest is None
+
+    def take(self, n: int) -> Rows | None:
+        """The next at most n rows, not beyond a block; None where there are none."""
+        rest = self._rest
+        if rest is None or n <= 0:
+            return None
+        if n >= len(rest):
+            self._rest = next(self._blocks, None)
+            return rest
+        self._rest = Rows(rest.first + n, rest.ids[n:], [c[n:] for c in rest.features], rest.y[n:])
+        return Rows(rest.first, rest.ids[:n], [c[:n] for c in rest.features], rest.y[:n])
