@@ -249,8 +249,6 @@ def build(data: dict[str, Any], where: str = "stream") -> Spec:
         return Spec.model_validate(data)
     except ValidationError as error:
         raise SpecError(f"{where}: {sentence(error, Spec)}") from None
-    except RecursionError:
-        raise SpecError(f"{where}: expected fields, found an alias that holds itself; write it out") from None
 
 
 def loads(text: str, where: str = "stream") -> Spec:

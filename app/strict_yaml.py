@@ -95,7 +95,9 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
             f"{where}: expected YAML, found what cannot be read ({type(error).__name__}); mend it"
         ) from None
     if found is None:
-        raise SpecError(f"{where}: expected a stream, found an empty file; see riparian check --help")
+        raise SpecError(
+            f"{where}: expected a stream, found an empty file; begin with name, task, features and champion"
+        )
     if not isinstance(found, dict):
         raise SpecError(
             f"{where}: expected fields such as name: and task:, found a {_kind(found)}; write one field a line"

@@ -1,0 +1,237 @@
+"""`riparian check`, the JSON Schema and the reference are of one piece with what validates."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli.check import command, waiting_bytes
+from app.errors import BrokerError, SpecError
+from app.reference import BEGIN, END, json_schema, markdown, refreshed
+from app.spec import Spec, load
+from app.strict_yaml import read_yaml
+from models.registry import REGISTRY
+from topics.records import REASONS
+from topics.vocabulary import MAX_TEXT
+
+ROOT = Path(__file__).resolve().parents[2]
+ELEC = ROOT / "examples" / "elec.yaml"
+ORDERS = ROOT / "examples" / "orders.yaml"
+
+
+def run(*arguments: str, **options: Any) -> str:
+    result = CliRunner().invoke(command, list(arguments), catch_exceptions=False, **options)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_it_shows_what_a_file_declares() -> None:
+    shown = run(str(ELEC))
+    for word in ("elec: classification, 1 partition", "elec.deadletters", "x.nswprice", "1, 2, 3, 4, 5, 6, 7",
+                 "hoeffding-tree", "grace_period=200", "last-label", "learned, up to 100", "up to 7d"):  # fmt: skip
+        assert word in shown
+    shown = run(str(ORDERS))
+    for word in ("4 partitions", "in the feature records", "customer.age", "learned, up to 1,000", "false, true"):
+        assert word in shown
+
+
+def test_it_prints_one_object() -> None:
+    found = json.loads(run(str(ORDERS), "--json"))
+    assert found["name"] == "orders"
+    assert found["topics"]["labels"] is None
+    assert found["features"][2] == {"name": "age", "type": "numeric", "path": ["customer", "age"], "values": None}
+    assert found["models"]["majority"] == {"model": "majority-class", "parameters": {}}
+    assert found["waiting_bytes"] == waiting_bytes(load(ORDERS)) == 8 * 1_000_000 * (4 + 2 * 2)
+    assert "missing" not in found
+
+
+def test_it_refuses_with_a_sentence() -> None:
+    with pytest.raises(SpecError, match="nothing here"):
+        CliRunner().invoke(command, ["nothing here.yaml"], catch_exceptions=False)
+    result = CliRunner().invoke(command, [])
+    assert result.exit_code == 2
+    assert "expected a stream file, found none; give STREAM.yaml or --schema" in result.output
+
+
+def test_it_asks_the_broker_only_when_told_to() -> None:
+    run(str(ELEC), env={"RIPARIAN_BROKER": "127.0.0.1:1"})
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
+        CliRunner().invoke(command, [str(ELEC), "--broker", "127.0.0.1:1"], catch_exceptions=False)
+
+
+def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    from app import admin
+
+    async def there(*arguments: Any, **options: Any) -> None: ...
+
+    async def checked(spec: Spec, broker: str) -> admin.TopicsReport:
+        return admin.TopicsReport({"elec.features": 1, "elec.labels": 1}, (), ("elec.predictions", "elec.drift"))
+
+    monkeypatch.setattr(admin, "wait_for_broker", there)
+    monkeypatch.setattr(admin, "check_topics", checked)
+    shown = run(str(ELEC), "--broker", "b:1")
+    assert "1 partition" in shown
+    assert "missing topics are created by riparian worker: elec.predictions, elec.drift" in " ".join(shown.split())
+    found = json.loads(run(str(ELEC), "--broker", "b:1", "--json"))
+    assert found["missing"] == ["elec.predictions", "elec.drift"]
+    assert found["partitions_present"] == {"elec.features": 1, "elec.labels": 1}
+
+
+# The schema -----------------------------------------------------------------------------------------------------------
+
+
+def faults(value: Any, schema: Any, root: Any, where: str = "") -> list[str]:
+    """Where `value` breaks `schema`: the part of JSON Schema that ours uses. An unknown keyword is an error."""
+    if schema is True:
+        return []
+    if schema is False:
+        return [where]
+    found: list[str] = []
+    kinds = {"string": str, "integer": int, "number": int | float, "boolean": bool, "array": list, "object": dict,
+             "null": type(None)}  # fmt: skip
+    for keyword, rule in schema.items():
+        match keyword:
+            case "$ref":
+                found += faults(value, root["$defs"][rule.removeprefix("#/$defs/")], root, where)
+            case "anyOf":
+                found += [] if any(not faults(value, option, root, where) for option in rule) else [where]
+            case "allOf":
+                found += [fault for part in rule for fault in faults(value, part, root, where)]
+            case "if":
+                if not faults(value, rule, root, where):
+                    found += faults(value, schema["then"], root, where)
+            case "type":
+                names = rule if isinstance(rule, list) else [rule]
+                good = any(isinstance(value, kinds[n]) for n in names)
+                if isinstance(value, bool) and "boolean" not in names:
+                    good = False
+                found += [] if good else [where]
+            case "enum":
+                found += [] if value in rule else [where]
+            case "const":
+                found += [] if value == rule else [where]
+            case "required":
+                found += [f"{where}.{name}" for name in rule if isinstance(value, dict) and name not in value]
+            case "properties":
+                for name, part in rule.items():
+                    if isinstance(value, dict) and name in value:
+                        found += faults(value[name], part, root, f"{where}.{name}")
+            case "additionalProperties":
+                if isinstance(value, dict):
+                    for name in value.keys() - schema.get("properties", {}).keys():
+                        found += faults(value[name], rule, root, f"{where}.{name}")
+            case "items":
+                if isinstance(value, list):
+                    found += [fault for i, v in enumerate(value) for fault in faults(v, rule, root, f"{where}.{i}")]
+            case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
+                if isinstance(value, int | float):
+                    good = {"minimum": value >= rule, "maximum": value <= rule, "exclusiveMinimum": value > rule,
+                            "exclusiveMaximum": value < rule}[keyword]  # fmt: skip
+                    found += [] if good else [where]
+            case "minItems":
+                found += [where] if isinstance(value, list) and len(value) < rule else []
+            case "minProperties":
+                found += [where] if isinstance(value, dict) and len(value) < rule else []
+            case "pattern":
+                found += [where] if isinstance(value, str) and re.search(rule, value) is None else []
+            case "then" | "$defs" | "$schema" | "title" | "description" | "default" | "examples":
+                pass
+            case _:
+                raise AssertionError(f"the test does not know {keyword}")
+    return found
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda file: file.stem)
+def test_the_schema_takes_the_examples(file: Path) -> None:
+    schema = json_schema()
+    assert faults(read_yaml(file), schema, schema) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"featurs": {}}, ".featurs"),
+        ({"task": "bags"}, ".task"),
+        ({"partitions": 0}, ".partitions"),
+        ({"features": {"a": "numerik"}}, ".features.a"),
+        ({"join": {"horizon": 5}}, ".join.horizon"),
+        ({"join": {"horizon": "soon"}}, ".join.horizon"),
+        ({"metrics": {"fading": 2}}, ".metrics.fading"),
+        ({"champion": "hoefding-tree"}, ".champion"),
+        ({"champion": {"model": "hoeffding-tree", "grace_period": "x"}}, ".champion"),
+        ({"champion": {"model": "naive-bayes", "grace_period": 5}}, ".champion"),
+        ({"champion": {}}, ".champion"),
+        ({"classes": ["a"]}, ".classes"),
+    ],
+)
+def test_the_schema_refuses_what_the_file_must_not_say(change: dict[str, Any], where: str) -> None:
+    schema = json_schema()
+    assert where in faults({**read_yaml(ELEC), **change}, schema, schema)
+
+
+def test_the_schema_has_every_default_valid_and_every_field_described() -> None:
+    schema = json_schema()
+    parts = [schema, *(d for d in schema["$defs"].values() if "properties" in d)]
+    assert len(parts) > 5
+    for part in parts:
+        for name, field in part["properties"].items():
+            kind = schema["$defs"].get(field.get("$ref", "").removeprefix("#/$defs/"), {})
+            assert field.get("description") or kind.get("description"), name
+            if "default" in field:
+                assert faults(field["default"], field, schema) == [], name
+
+
+def test_the_schema_has_every_parameter_of_every_learner() -> None:
+    """A learner with its defaults written out is valid."""
+    schema = json_schema()
+    for entry in REGISTRY.values():
+        written = {"model": entry.name, **entry.defaults()}
+        assert faults(written, schema["$defs"]["ModelSpec"], schema) == []
+        assert faults({**written, "no_such_parameter": 1}, schema["$defs"]["ModelSpec"], schema) != []
+
+
+def test_the_schema_is_printed() -> None:
+    assert json.loads(run("--schema")) == json.loads(json.dumps(json_schema()))
+
+
+# The reference --------------------------------------------------------------------------------------------------------
+
+DOCUMENT = (ROOT / "docs" / "stream-file.md").read_text(encoding="utf-8")
+
+
+def test_the_document_is_up_to_date() -> None:
+    assert refreshed(DOCUMENT) == DOCUMENT, "run python -m app.reference"
+
+
+def test_the_document_has_every_field() -> None:
+    tables = markdown()
+    for model in (Spec, *(f.annotation for f in Spec.model_fields.values() if hasattr(f.annotation, "model_fields"))):
+        for name, field in model.model_fields.items():  # type: ignore[union-attr]
+            assert f"| `{field.alias or name}` |" in tables
+    for section in ("`topics`", "`record`", "`label`", "`features.NAME`", "`champion, challengers.NAME`", "`join`"):
+        assert f"## {section}" in tables
+
+
+def test_the_document_has_every_reason() -> None:
+    rows = [
+        line.split("`")[1]
+        for line in DOCUMENT.split("## Why a record is rejected")[1].splitlines()
+        if line[:3] == "| `"
+    ]
+    assert rows == list(REASONS)
+    assert f"{MAX_TEXT:,} characters" in DOCUMENT
+
+
+def test_the_example_of_the_document_is_valid(tmp_path: Path) -> None:
+    example = DOCUMENT.split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "elec.yaml").write_text(example)
+    assert load(tmp_path / "elec.yaml").name == "elec"
+
+
+def test_a_document_without_the_marks_is_not_overwritten() -> None:
+    with pytest.raises(ValueError, match="put them back"):
+        refreshed("# A document")
+    assert refreshed(f"a\n{BEGIN}old{END}\nb").startswith(f"a\n{BEGIN}\n\n## Fields")
