@@ -37,8 +37,8 @@ COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 LATENCY_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, MINUTE, HOUR)
 STEP_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-WAIT_SECONDS = (
-    0.01, 0.1, 1.0, 10.0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY
+WAIT_SECONDS = (  # the first: labels inside the features, or before them
+    0.0, 0.01, 0.1, 1.0, 10.0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY
 )  # fmt: skip
 CHECKPOINT_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 BATCH_RECORDS = tuple(float(2**k) for k in range(15))

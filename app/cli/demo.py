@@ -1,0 +1,196 @@
+"""`riparian demo`: the whole thing at once, on this machine."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from app.demo import Plan, Show, WorkerProcess
+    from app.demo_view import Figures
+
+LINE_SECONDS = 5.0  # between plain lines
+
+
+@click.command("demo")
+@click.option(
+    "--broker",
+    metavar="HOST:PORT",
+    envvar="RIPARIAN_BROKER",
+    show_envvar=True,
+    help="A Kafka that runs already. [default: one of the demo's own, in .riparian/demo]",
+)
+@click.option(
+    "--rows", type=click.IntRange(1, 45_312), default=45_312, show_default=True, help="Rows of elec to stream."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 100_000),
+    default=1000.0,
+    show_default=True,
+    metavar="N",
+    help="Instances a second.",
+)
+@click.option(
+    "--label-delay",
+    default="0s",
+    show_default=True,
+    metavar="DURATION",
+    help="From an instance's features to its label, such as 5s; 0s: the label is inside the feature record.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the metrics page. [default: 6066, or a free one]")
+@click.option("--exit", "exit_", is_flag=True, help="End after the last row, as without a terminal.")
+@click.option("--keep", is_flag=True, help="Keep the topics after the end.")
+def command(
+    broker: str | None, rows: int, rate: float, label_delay: str, port: int | None, exit_: bool, keep: bool
+) -> None:
+    """Start a broker and a worker, stream the electricity data through them, and show how the models do.
+
+    A Hoeffding tree is the champion; naive Bayes and the last label are its challengers. On a terminal the demo stays
+    up when the data are through, until Ctrl-C. Every run starts afresh.
+    """
+    from app.durations import parse_duration
+
+    try:
+        delay = parse_duration(label_delay, example="5s")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--label-delay") from None
+
+    from app import demo
+
+    folder = Path(".riparian") / "demo"
+    settings: dict[str, Any] = {"rows": rows, "rate": rate, "label_delay": delay, "port": port}
+    with _signals() as hold, contextlib.ExitStack() as stack:
+        try:
+            if broker is None:
+                click.echo("Starting Kafka …")
+                address = stack.enter_context(demo.local_broker(folder, keep, click.echo))
+                plan = demo.make_plan(folder, address, "elec", **settings)
+            else:
+                from app.admin import wait_for_broker
+
+                asyncio.run(wait_for_broker(broker, 10.0))
+                name = stack.enter_context(demo.foreign_broker(broker, keep))
+                plan = demo.make_plan(folder, broker, name, **settings)
+            worker = stack.enter_context(demo.WorkerProcess(plan))
+            same = _run(plan, worker)
+            if sys.stdout.isatty() and not exit_:
+                _stay(plan, worker)
+            elif keep:
+                click.echo(_kept(plan, broker is None))
+        finally:
+            hold()  # what is being stopped is stopped whole
+            click.echo("Stopping …", err=True)
+    if not same:
+        sys.exit(1)
+
+
+def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
+    """Stream the data and sum up; whether the figures are those of `riparian evaluate`, where they have to be."""
+    from app import demo
+
+    click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.broker} (the first time compiles its kernels) …")
+    began = time.monotonic()
+
+    async def stream() -> "Figures":
+        nonlocal began
+        await demo.until_ready(plan, worker)
+        click.echo(f"Metrics: {plan.metrics_url}")
+        began = time.monotonic()
+        with _view(plan) as show:
+            return await demo.stream(plan, worker, show)
+
+    figures = asyncio.run(stream())
+    seconds = time.monotonic() - began
+    labels = f"labels {plan.label_delay:g} s late" if plan.label_delay else "immediate labels (in the feature records)"
+    click.echo(f"\n{plan.rows:,} instances of elec in {seconds:.1f} s, {labels}")
+    click.echo(f"{'model':<10}{'learner':<18}{'accuracy':<22}{'kappa':>8}{'nodes':>8}")
+    for model in figures.models:
+        kappa = "–" if model.kappa is None else f"{model.kappa:.4f}"
+        click.echo(f"{model.role:<10}{model.learner:<18}{model.accuracy!r:<22}{kappa:>8}{model.nodes:>8,}")
+    if plan.label_delay:
+        return True
+    expected = demo.evaluated(plan)["accuracy"]
+    same = bool(figures.models[0].accuracy == expected)
+    verdict = "the same to the last digit" if same else "NOT THE SAME: please report this"
+    click.echo(f"In memory, the champion has {expected!r}, {verdict}:\n  {demo.evaluate_command(plan)}")
+    return same
+
+
+@contextlib.contextmanager
+def _view(plan: "Plan") -> Iterator["Show"]:
+    """Where figures go: a live table on a terminal, a line now and then elsewhere."""
+    from app import demo_view
+
+    rate = demo_view.Rate()
+    if not sys.stdout.isatty():
+        due = 0.0
+
+        def line(sent: int, figures: "Figures") -> None:
+            nonlocal due
+            speed = rate(figures.at, figures.instances)
+            if figures.at >= due:
+                due = figures.at + LINE_SECONDS
+                click.echo(demo_view.line(sent, plan.rows, figures, speed))
+
+        yield line
+        return
+    from rich.live import Live
+
+    heading = f"stream {plan.spec.name} on {plan.broker}, metrics at {plan.metrics_url}"
+    with Live(auto_refresh=False) as live:
+
+        def draw(sent: int, figures: "Figures") -> None:
+            speed = rate(figures.at, figures.instances)
+            live.update(demo_view.table(heading, sent, plan.rows, figures, speed), refresh=True)
+
+        yield draw
+
+
+def _stay(plan: "Plan", worker: "WorkerProcess") -> None:
+    """Stay up until Ctrl-C, so that people can look around."""
+    click.echo(f"\nEverything stays up: try, in another terminal,\n  curl {plan.metrics_url}")
+    click.echo(f"  riparian inspect {plan.stream} --broker {plan.broker}")
+    click.echo("Ctrl-C ends it.")
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(0.5)
+            worker.check()
+
+
+def _kept(plan: "Plan", local: bool) -> str:
+    where = f"riparian broker start --data {plan.folder / 'broker'} has them again" if local else f"on {plan.broker}"
+    return f"The topics of stream {plan.spec.name} are kept: {where}."
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[Callable[[], None]]:
+    """SIGTERM and SIGHUP end the demo as Ctrl-C does; after a call of what this yields, none of them does.
+
+    Ctrl-C is set up as well: a shell starts background commands with it ignored.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+
+    def hold() -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+
+    try:
+        yield hold
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
