@@ -223,7 +223,7 @@ class JoinSpec(Part):
 
     horizon: duration("7d", 0.001) = Field(  # type: ignore[valid-type]
         default="7d",
-        description="How long an instance waits for its label, and a label for its instance, by the records' timestamps.",
+        description="How long an instance waits for its label, and a label for its instance, by record timestamps.",
     )
     max_pending: int = Field(
         default=1_000_000, ge=1, description="Most instances that wait, a partition; the oldest leaves."
