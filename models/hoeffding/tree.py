@@ -284,23 +284,25 @@ class HoeffdingTree(Learner):
         self._prepare()
 
     def describe(self) -> list[dict[str, Any]]:
-        """Nodes, root first, parents before children. Inner nodes: "feature", and "threshold" (numeric), "equals" (binary
-        nominal) or "children" (value -> id); "default" is the child of missing values. Leaves: "predictor". "value" and
-        "weight" of an inner node are sums over the leaves below it."""
+        """Nodes, root first, parents before children. Inner nodes: "feature", and "threshold" (numeric), "equals"
+        (binary nominal) or "children" (value -> id); "default" is the child of missing values. Leaves: "predictor".
+
+        "weight" is what passed through since the node is there. "value" is the weight of each class: of a leaf with
+        what it inherited, of an inner node the sum over the leaves below.
+        """
         state = self.state()
-        links, weights = state.links, state.weights.copy()
-        for node in range(len(links) - 1, -1, -1):
-            if links[node, TEST] >= 0:
-                weights[node] = 0.0
-        for node in range(len(links) - 1, 0, -1):
-            weights[links[node, PARENT]] += weights[node]
+        links, seen = state.links, state.leaf[:, SEEN].copy()
+        weights = np.where(links[:, [TEST]] < 0, state.weights, 0.0)
+        for i in range(len(links) - 1, 0, -1):
+            seen[links[i, PARENT]] += seen[i]
+            weights[links[i, PARENT]] += weights[i]
         nodes = []
         for i, link in enumerate(links.tolist()):
             node: dict[str, Any] = {
                 "id": i,
                 "parent": None if link[PARENT] < 0 else link[PARENT],
                 "depth": link[DEPTH],
-                "weight": float(weights[i].sum()),
+                "weight": float(seen[i]),
                 "value": weights[i].tolist(),
             }
             if link[TEST] < 0:

@@ -1,0 +1,362 @@
+"""The Hoeffding tree and naive Bayes once more, slow and obvious: one instance at a time, dicts and objects.
+
+Written from the papers (Domingos and Hulten 2000; Gama, Rocha and Medas 2003; Holmes, Kirkby and Pfahringer 2005; Langley,
+Iba and Thompson 1992; John and Langley 1995) and the documented choices of models.observers, models.hoeffding.split and
+models.hoeffding.tree; it shares no code with them. Nothing is cached, nothing has a capacity. Sums are taken in the order
+features, classes, branches, each ascending, so that figures can be compared exactly.
+"""
+
+import math
+
+LN_2 = math.log(2.0)
+
+
+def missing(value):
+    return math.isnan(value) or math.isinf(value)
+
+
+def heaviest(weights):
+    """The class with the highest positive weight, ties to the lowest; None where there is none."""
+    best = None
+    for c in sorted(weights):
+        if weights[c] > 0.0 and (best is None or weights[c] > weights[best]):
+            best = c
+    return best
+
+
+class Gaussian:
+    """Weighted count, mean and squared deviations of one feature in one class, with its range."""
+
+    def __init__(self, value, weight):
+        self.n, self.mean, self.m2, self.least, self.greatest = weight, value, 0.0, value, value
+
+    def add(self, value, weight):
+        self.n += weight
+        before = self.mean
+        self.mean = before + weight * (value - before) / self.n
+        self.m2 += weight * (value - before) * (value - self.mean)
+        self.least = min(self.least, value)
+        self.greatest = max(self.greatest, value)
+
+    def variance(self):
+        return self.m2 / (self.n - 1.0) if self.n > 1.0 else 0.0
+
+    def log_density(self, value):
+        if self.variance() <= 1e-300:
+            return 0.0 if value == self.mean else -math.inf
+        a = 0.5 * (self.n - 1.0) / self.m2
+        return 0.5 * (math.log(a) - math.log(math.pi)) - a * (value - self.mean) * (value - self.mean)
+
+    def weight_up_to(self, threshold):
+        if threshold >= self.greatest:
+            return self.n
+        if threshold < self.least:
+            return 0.0
+        deviation = math.sqrt(self.variance())
+        if deviation == 0.0:  # many values, but so close to another that the variance is 0
+            return self.n if threshold >= self.mean else 0.0
+        return self.n * 0.5 * (1.0 + math.erf((threshold - self.mean) / deviation / math.sqrt(2.0)))
+
+
+class NumericObserver:
+    def __init__(self):
+        self.classes = {}
+
+    def add(self, value, c, weight):
+        if missing(value):
+            return
+        if c in self.classes:
+            self.classes[c].add(value, weight)
+        else:
+            self.classes[c] = Gaussian(value, weight)
+
+    def log_likelihood(self, value, c, n_known):
+        if missing(value):
+            return 0.0
+        return self.classes[c].log_density(value) if c in self.classes else -math.inf
+
+    def candidates(self, settings):
+        if not self.classes:
+            return []
+        least = min(g.least for g in self.classes.values())
+        greatest = max(g.greatest for g in self.classes.values())
+        n = settings["n_split_points"]
+        values = (least + (greatest - least) * (i / (n + 1.0)) for i in range(1, n + 1))
+        return [v for v in values if least < v < greatest]
+
+    def branches(self, value, settings):
+        left = {c: g.weight_up_to(value) for c, g in self.classes.items()}
+        return {0: left, 1: {c: max(0.0, g.n - left[c]) for c, g in self.classes.items()}}
+
+
+class NominalObserver:
+    def __init__(self):
+        self.values = {}  # value -> class -> weight
+        self.classes = {}  # class -> weight
+
+    def add(self, value, c, weight):
+        if missing(value):
+            return
+        of_value = self.values.setdefault(int(value), {})
+        of_value[c] = of_value.get(c, 0.0) + weight
+        self.classes[c] = self.classes.get(c, 0.0) + weight
+
+    def log_likelihood(self, value, c, n_known):
+        if missing(value):
+            return 0.0
+        if c not in self.classes:
+            return -math.inf
+        n = self.values.get(int(value), {}).get(c, 0.0)
+        return math.log(n + 1.0) - math.log(self.classes[c] + n_known)
+
+    def candidates(self, settings):
+        if not settings["binary_splits"]:
+            return [None] if self.values else []
+        return sorted(self.values)
+
+    def branches(self, value, settings):
+        if value is None:
+            return {v: self.values[v] for v in sorted(self.values)}
+        equal = {c: self.values[value].get(c, 0.0) for c in self.classes}
+        return {0: equal, 1: {c: max(0.0, n - equal[c]) for c, n in self.classes.items()}}
+
+
+def add_up(numbers):
+    """Left to right; the built-in sum compensates rounding from Python 3.12 on."""
+    result = 0.0
+    for number in numbers:
+        result += number
+    return result
+
+
+def total(weights):
+    return add_up(weights[c] for c in sorted(weights))
+
+
+def impurity(weights, criterion):
+    shares = [weights[c] / total(weights) for c in sorted(weights) if weights[c] > 0.0]
+    if criterion == "gini":
+        return 1.0 - add_up(share * share for share in shares)
+    entropy = 0.0
+    for share in shares:
+        entropy -= share * math.log(share)
+    return entropy / LN_2
+
+
+def merit(branches, seen, settings):
+    """What a test gains over not splitting, times the share of known values; -inf where a branch is too light."""
+    whole = {}
+    for j in sorted(branches):
+        for c, weight in branches[j].items():
+            whole[c] = whole.get(c, 0.0) + weight
+    n = total(whole)
+    if n <= 0.0:
+        return -math.inf
+    large = [j for j in branches if total(branches[j]) > settings["min_branch_fraction"] * n]
+    if len(large) < 2:
+        return -math.inf
+    after = 0.0
+    for j in sorted(branches):
+        if total(branches[j]) > 0.0:
+            after += total(branches[j]) / n * impurity(branches[j], settings["split_criterion"])
+    return (impurity(whole, settings["split_criterion"]) - after) * min(1.0, n / seen)
+
+
+class Node:
+    """A leaf, until it gets a test."""
+
+    def __init__(self, number, parent, weights, n_values):
+        self.id, self.parent, self.weights = number, parent, dict(weights)
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.seen = self.evaluated = self.mc_correct = self.nb_correct = 0.0
+        self.observers = [NominalObserver() if n else NumericObserver() for n in n_values]
+        self.feature = None
+        self.value = None  # threshold, or value of a binary nominal test, None for one branch a value
+        self.children = {}
+        self.default = None
+
+
+def naive_bayes(weights, observers, x, known):
+    """Log scores of the classes up to a constant, -inf for those of likelihood 0."""
+    scores = {}
+    for c in sorted(weights):
+        if weights[c] > 0.0:
+            scores[c] = math.log(weights[c])
+            for f, observer in enumerate(observers):
+                scores[c] += observer.log_likelihood(x[f], c, len(known[f]))
+    return scores
+
+
+def likeliest(scores):
+    best = None
+    for c in sorted(scores):
+        if scores[c] > -math.inf and (best is None or scores[c] > scores[best]):
+            best = c
+    return best
+
+
+def from_scores(scores, n_classes):
+    top = scores[likeliest(scores)]
+    odds = [math.exp(scores[c] - top) if c in scores else 0.0 for c in range(n_classes)]
+    return [p / add_up(odds) for p in odds]
+
+
+def from_weights(weights, n_classes):
+    n = total(weights)
+    return [weights.get(c, 0.0) / n if n > 0.0 else 0.0 for c in range(n_classes)]
+
+
+class NaiveBayesTwin:
+    def __init__(self, n_values, n_classes):
+        self.n_values, self.n_classes = n_values, n_classes
+        self.weights = {}
+        self.known = [set() for _ in n_values]
+        self.observers = [NominalObserver() if n else NumericObserver() for n in n_values]
+
+    def predict(self, x):
+        scores = naive_bayes(self.weights, self.observers, x, self.known)
+        if likeliest(scores) is None:
+            return from_weights(self.weights, self.n_classes)
+        return from_scores(scores, self.n_classes)
+
+    def learn(self, x, y, w=1.0):
+        if w <= 0.0:
+            return
+        self.weights[int(y)] = self.weights.get(int(y), 0.0) + w
+        for f, observer in enumerate(self.observers):
+            if self.n_values[f] and not missing(x[f]):
+                self.known[f].add(x[f])
+            observer.add(x[f], int(y), w)
+
+
+class HoeffdingTreeTwin:
+    def __init__(self, n_values, n_classes, **settings):
+        self.n_values, self.n_classes, self.settings = n_values, n_classes, settings
+        self.known = [set() for _ in n_values]
+        self.nodes = []
+        self.root = self.add_node(None, {})
+
+    def add_node(self, parent, weights):
+        self.nodes.append(Node(len(self.nodes), parent, weights, self.n_values))
+        return self.nodes[-1]
+
+    def leaf(self, x, learning):
+        node = self.root
+        while node.feature is not None:
+            value = x[node.feature]
+            if math.isnan(value):
+                node = node.default
+            elif not self.n_values[node.feature]:
+                node = node.children[1 if value > node.value else 0]
+            elif node.value is not None:
+                node = node.children[0 if value == node.value else 1]
+            elif int(value) in node.children:
+                node = node.children[int(value)]
+            elif learning and len(self.nodes) < self.settings["max_nodes"]:
+                node.children[int(value)] = node = self.add_node(node, {})
+            else:
+                node = node.default
+        return node
+
+    def scores(self, leaf, x):
+        return naive_bayes(leaf.weights, leaf.observers, x, self.known)
+
+    def predict(self, x):
+        leaf = self.leaf(x, learning=False)
+        mode = self.settings["leaf_prediction"]
+        if mode == "nb" or (mode == "nba" and leaf.nb_correct >= leaf.mc_correct):
+            scores = self.scores(leaf, x)
+            if likeliest(scores) is not None:
+                return from_scores(scores, self.n_classes)
+        return from_weights(leaf.weights, self.n_classes)
+
+    def learn(self, x, y, w=1.0):
+        if w <= 0.0:
+            return
+        y = int(y)
+        leaf = self.leaf(x, learning=True)
+        if self.settings["leaf_prediction"] == "nba":
+            majority = heaviest(leaf.weights)
+            best = likeliest(self.scores(leaf, x))
+            leaf.mc_correct += w if majority == y else 0.0
+            leaf.nb_correct += w if (majority if best is None else best) == y else 0.0
+        leaf.weights[y] = leaf.weights.get(y, 0.0) + w
+        leaf.seen += w
+        for f, observer in enumerate(leaf.observers):
+            if self.n_values[f] and not missing(x[f]):
+                self.known[f].add(x[f])
+            observer.add(x[f], y, w)
+        if leaf.seen - leaf.evaluated >= self.settings["grace_period"]:
+            leaf.evaluated = leaf.seen
+            deep = self.settings["max_depth"]
+            if (deep is None or leaf.depth < deep) and len(self.nodes) + 2 <= self.settings["max_nodes"]:
+                self.try_split(leaf)
+
+    def try_split(self, leaf):
+        present = [c for c in leaf.weights if leaf.weights[c] > 0.0]
+        if len(present) < 2:
+            return
+        # The best candidate of every feature, and not splitting, which gains nothing.
+        best = [(0.0, None, None)]
+        for f, observer in enumerate(leaf.observers):
+            found = None
+            for value in observer.candidates(self.settings):
+                gain = merit(observer.branches(value, self.settings), leaf.seen, self.settings)
+                if found is None or gain > found[0]:
+                    found = (gain, f, value)
+            if found is not None:
+                best.append(found)
+        best.sort(key=lambda candidate: -candidate[0])  # stable: ties go to the first
+        (gain, feature, value), (second, _, _) = best[0], [*best, best[0]][1]
+        if feature is None:
+            return
+        span = 1.0 if self.settings["split_criterion"] == "gini" else math.log(len(present)) / LN_2
+        log_delta = math.log(1.0 / self.settings["delta"])
+        bound = math.sqrt(span * span * log_delta / (2.0 * total(leaf.weights)))
+        if not (gain - second > bound or bound < self.settings["tie_threshold"]):
+            return
+        branches = leaf.observers[feature].branches(value, self.settings)
+        if len(self.nodes) + len(branches) > self.settings["max_nodes"]:
+            return
+        leaf.feature, leaf.value, leaf.observers = feature, value, None
+        for j in sorted(branches):
+            leaf.children[j] = self.add_node(leaf, branches[j])
+            if leaf.default is None or total(branches[j]) > total(leaf.default.weights):
+                leaf.default = leaf.children[j]
+
+    def describe(self):
+        """In the words of HoeffdingTree.describe."""
+        described = []
+        for node in self.nodes:
+            below = self.leaves(node)
+            entry = {
+                "id": node.id,
+                "parent": None if node.parent is None else node.parent.id,
+                "depth": node.depth,
+                "weight": self.weight(node),
+            }
+            if node.feature is None:
+                mode = self.settings["leaf_prediction"]
+                if mode == "nba":
+                    mode = "mc" if node.mc_correct > node.nb_correct else "nb"
+                entry |= {"predictor": mode, "value": [node.weights.get(c, 0.0) for c in range(self.n_classes)]}
+            else:
+                entry["value"] = [sum(leaf.weights.get(c, 0.0) for leaf in below) for c in range(self.n_classes)]
+                entry |= {"feature": node.feature, "default": node.default.id}
+                children = {value: child.id for value, child in node.children.items()}
+                if not self.n_values[node.feature]:
+                    entry |= {"threshold": node.value, "children": [children[0], children[1]]}
+                elif node.value is not None:
+                    entry |= {"equals": node.value, "children": [children[0], children[1]]}
+                else:
+                    entry["children"] = children
+            described.append(entry)
+        return described
+
+    def leaves(self, node):
+        if node.feature is None:
+            return [node]
+        return [leaf for child in node.children.values() for leaf in self.leaves(child)]
+
+    def weight(self, node):
+        return node.seen + sum(self.weight(child) for child in node.children.values())

@@ -1,0 +1,423 @@
+"""The Hoeffding tree against its naive twin, by hand, and by its invariants."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.contract import LEARN, Program, Schema
+from models.hoeffding.split import FEATURE, GINI, INFO_GAIN, MERIT, SECOND, VALUE, best_split
+from models.hoeffding.tree import BLOCK, PARENT, SEEN, TEST, HoeffdingTree
+from models.observers import lay_out
+from tests.models.naive_hoeffding import HoeffdingTreeTwin
+from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
+
+# Grows a tree of some ten nodes in a few hundred instances.
+EAGER = {"grace_period": 20, "delta": 0.1, "tie_threshold": 0.4}
+
+
+def tree(stream, **parameters):
+    return HoeffdingTree(stream.schema, **{**EAGER, **parameters})
+
+
+def twin(stream, **parameters):
+    everything = {**HoeffdingTree(stream.schema).parameters(), **EAGER, **parameters}
+    return HoeffdingTreeTwin(stream.schema.n_values, stream.schema.n_outputs, **everything)
+
+
+def play(learner, program, x):
+    """A twin's predictions, one row each."""
+    out = np.zeros((len(x), learner.n_classes))
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            learner.learn(x[r].tolist(), y, w)
+        else:
+            out[r] = learner.predict(x[r].tolist())
+    return out
+
+
+def check_equal(learner, other):
+    """Structure, tests and leaves exactly; sums over leaves up to rounding."""
+    ours, theirs = learner.describe(), other.describe()
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        exact = {"weight", "value"} if "feature" in a else set()
+        assert {k: v for k, v in a.items() if k not in exact} == {k: v for k, v in b.items() if k not in exact}
+        assert a["weight"] == pytest.approx(b["weight"], rel=1e-12)
+        assert a["value"] == pytest.approx(b["value"], rel=1e-12)
+    state = learner.state()
+    for row, node in zip(state.leaf.tolist(), other.nodes, strict=True):
+        assert row == [node.seen, node.evaluated, node.mc_correct, node.nb_correct]
+
+
+def check_invariants(learner, weight):
+    """Links agree, every block has one owner, nothing leaks, no number is beyond what is used."""
+    state = learner.state()
+    links, leaves = state.links, state.links[:, TEST] < 0
+    size = learner.size()
+    assert size["n_nodes"] == len(links) <= learner.parameters()["max_nodes"]
+    assert size["n_leaves"] == leaves.sum()
+    assert size["depth"] == max(node["depth"] for node in learner.describe())
+    assert sorted(links[leaves, BLOCK]) == list(range(len(state.stats)))
+    assert np.all(links[~leaves, BLOCK] == -1)
+    assert np.all(links[1:, PARENT] < np.arange(1, len(links)))
+    assert state.leaf[:, SEEN].sum() == pytest.approx(weight, rel=1e-9)
+    assert learner.describe()[0]["weight"] == pytest.approx(weight, rel=1e-9)
+    assert np.all(state.weights >= 0.0)
+    nodes = {node["id"]: node for node in learner.describe()}
+    for node in nodes.values():
+        if "feature" in node:
+            children = node["children"]
+            children = children if isinstance(children, list) else list(children.values())
+            assert node["default"] in children
+            assert len(set(children)) == len(children) >= 2
+            assert all(nodes[child]["parent"] == node["id"] for child in children)
+            assert all(nodes[child]["depth"] == node["depth"] + 1 for child in children)
+            own = state.leaf[node["id"], SEEN]
+            assert node["weight"] == pytest.approx(own + sum(nodes[c]["weight"] for c in children))
+    # A block holds what its leaf saw, feature by feature, unless values were missing.
+    for node in np.flatnonzero(leaves):
+        first = state.stats[links[node, BLOCK], : learner.schema.n_outputs]
+        assert first.sum() <= state.leaf[node, SEEN] * (1 + 1e-9) + 1e-9
+
+
+MODES = [
+    {},
+    {"leaf_prediction": "mc"},
+    {"leaf_prediction": "nb", "binary_splits": True},
+    {"split_criterion": "gini"},
+    {"split_criterion": "gini", "binary_splits": True, "leaf_prediction": "mc"},
+    {"max_nodes": 9},
+    {"max_depth": 2, "n_split_points": 3, "min_branch_fraction": 0.2},
+    {"delta": 1e-7, "tie_threshold": 0.0},
+]
+WORLDS = [
+    {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
+    {"n_values": (0, 0), "n_classes": 2, "missing": 0.0},
+    {"n_values": (4, 2, 6), "n_classes": 4, "weights": "fractions"},
+    {"n_values": (0, 3, 0), "n_classes": 2, "missing": 0.3, "weights": "whole"},
+]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_equals_twin(world, mode):
+    stream = mixed(900, seed=3, **world)
+    program = interleave(stream, delay=5)
+    learner, other = tree(stream, **mode), twin(stream, **mode)
+    out = np.zeros((len(stream.y), stream.schema.n_outputs))
+    learner.run(program, stream.x, out)
+    assert out.tolist() == play(other, program, stream.x).tolist()
+    check_equal(learner, other)
+    check_invariants(learner, stream.w.sum())
+    if mode in ({}, {"leaf_prediction": "mc"}):
+        assert learner.size()["n_nodes"] > 5  # or else the test sees little
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 250),
+    n_values=st.lists(st.sampled_from([0, 0, 2, 3, 7]), min_size=1, max_size=4),
+    n_classes=st.integers(2, 4),
+    missing=st.sampled_from([0.0, 0.2, 0.8]),
+    weights=st.sampled_from(["one", "whole", "fractions"]),
+    delay=st.integers(0, 20),
+    parameters=st.fixed_dictionaries(
+        {
+            "grace_period": st.integers(1, 40),
+            "delta": st.sampled_from([0.5, 0.05, 1e-7]),
+            "tie_threshold": st.sampled_from([0.0, 0.3, 5.0]),
+            "split_criterion": st.sampled_from(["info-gain", "gini"]),
+            "leaf_prediction": st.sampled_from(["mc", "nb", "nba"]),
+            "n_split_points": st.integers(1, 12),
+            "binary_splits": st.booleans(),
+            "min_branch_fraction": st.sampled_from([0.0, 0.01, 0.3]),
+            "max_nodes": st.sampled_from([1, 2, 7, 10_000]),
+            "max_depth": st.sampled_from([None, 0, 1, 3]),
+        }
+    ),
+)
+def test_equals_twin_anywhere(seed, n, n_values, n_classes, missing, weights, delay, parameters):
+    stream = mixed(n, seed, n_values=n_values, n_classes=n_classes, missing=missing, weights=weights)
+    program = interleave(stream, delay)
+    learner, other = tree(stream, **parameters), twin(stream, **parameters)
+    out = np.zeros((n, n_classes))
+    learner.run(program, stream.x, out)
+    assert out.tolist() == play(other, program, stream.x).tolist()
+    check_equal(learner, other)
+    check_invariants(learner, stream.w.sum())
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 400),
+    cuts=st.lists(st.floats(0.0, 1.0), max_size=4),
+    delay=st.integers(0, 30),
+    mode=st.sampled_from(MODES),
+    weights=st.sampled_from(["one", "fractions"]),
+)
+def test_cuts_and_snapshots_do_not_matter(seed, n, cuts, delay, mode, weights):
+    stream = mixed(n, seed, weights=weights)
+    program = interleave(stream, delay)
+    whole, out = tree(stream, **mode), np.zeros((n, 3))
+    whole.run(program, stream.x, out)
+    pieces, learner = np.zeros((n, 3)), tree(stream, **mode)
+    places = [0, *sorted(int(c * len(program.op)) for c in cuts), len(program.op)]
+    for start, stop in zip(places[:-1], places[1:], strict=True):
+        learner.run(cut(program, start, stop), stream.x, pieces)
+        saved = snapshot(learner)
+        learner.predict_many(stream.x)
+        learner = tree(stream, **mode)
+        learner.restore(saved)
+        assert same(snapshot(learner), saved)
+    assert pieces.tobytes() == out.tobytes()
+    assert same(snapshot(learner), snapshot(whole))
+    assert learner.describe() == whole.describe()
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 400),
+    at=st.floats(0.0, 1.0),
+    mode=st.sampled_from(MODES),
+    more=st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)),
+)
+def test_growing_equals_having_had_the_room(seed, n, at, mode, more):
+    stream = mixed(n, seed)
+    program = interleave(stream, delay=3)
+    at = int(at * len(program.op))
+    larger = Schema((0, 3 + more[0], 0, 5 + more[1], 0, 2), 3 + more[2], "classification")
+    growing, roomy = tree(stream, **mode), tree(stream._replace(schema=larger), **mode)
+    small, large, out = np.zeros((n, 3)), np.zeros((n, 3 + more[2])), np.zeros((n, 3 + more[2]))
+    growing.run(cut(program, 0, at), stream.x, small)
+    growing.resize(larger)
+    assert growing.schema == larger
+    out[:, :3] = small
+    growing.run(cut(program, at, len(program.op)), stream.x, out)
+    roomy.run(program, stream.x, large)
+    assert out.tobytes() == large.tobytes()
+    assert same(snapshot(growing), snapshot(roomy))
+
+
+def candidate(n_values, rows, y, criterion=INFO_GAIN, binary=False, points=10, share=0.01):
+    """The best split of a leaf that saw these rows."""
+    schema = Schema(n_values, 2, "classification")
+    learner = HoeffdingTree(schema, grace_period=10**9)
+    learner.learn_many(rows, y)
+    post, found = np.zeros((10, 2)), np.zeros(4)
+    stats = learner.state().stats
+    best_split(stats, lay_out(schema)[0], 0, 2, float(len(y)), points, binary, criterion, share, post, found)
+    return found
+
+
+def test_nominal_split_by_hand():
+    # 4 of class 0 at values 0 and 1, 4 of class 1 at values 1 and 2: H = 1 bit before, and after 1/2 of it is undecided.
+    x, y = [[0]] * 2 + [[1]] * 2 + [[1]] * 2 + [[2]] * 2, [0] * 4 + [1] * 4
+    found = candidate((3,), x, y)
+    assert found[[FEATURE, MERIT, SECOND]] == pytest.approx([0, 0.5, 0.0])
+    found = candidate((3,), x, y, criterion=GINI)
+    assert found[[FEATURE, MERIT]] == pytest.approx([0, 0.25])
+    # against the rest: value 0 leaves 2 of class 0 and 4 of class 1 undecided; value 2 is as good, the first wins
+    found = candidate((3,), x, y, binary=True)
+    rest = -(2 / 6) * math.log2(2 / 6) - (4 / 6) * math.log2(4 / 6)
+    assert found == pytest.approx([0, 0, 1.0 - 6 / 8 * rest, 0.0])
+
+
+def test_numeric_split_by_hand():
+    # ranges 0..1 and 10..11 do not overlap: thresholds between them separate perfectly, the least of them is taken
+    x = [[0.0], [1.0], [10.0], [11.0]]
+    found = candidate((0,), x, [0, 0, 1, 1])
+    assert found[[FEATURE, VALUE, MERIT]] == pytest.approx([0, 1.0, 1.0])
+    # one threshold, in the middle of two equal Gaussians with means 1 and 2: Phi(+-0.5 / deviation) of each on a side
+    x = [[0.0], [1.0], [2.0], [1.0], [2.0], [3.0]]
+    found = candidate((0,), x, [0, 0, 0, 1, 1, 1], points=1)
+    p = 0.5 * (1 + math.erf(0.5 / math.sqrt(2.0)))
+    assert found[[VALUE, MERIT]] == pytest.approx([1.5, 1 + p * math.log2(p) + (1 - p) * math.log2(1 - p)])
+
+
+def test_no_split_is_a_candidate():
+    x, y = [[0], [0], [1], [1]], [0, 1, 0, 1]
+    assert candidate((2,), x, y)[FEATURE] == -1.0  # gains nothing
+    assert candidate((0,), [[1.0]] * 4, y)[FEATURE] == -1.0  # a constant cannot be split
+    assert candidate((2,), x[:2], y[:2])[FEATURE] == -1.0  # one branch only
+
+
+def test_missing_values_lessen_the_merit():
+    x = [[0, 0], [0, 0], [1, 1], [1, 1], [np.nan, 0], [np.nan, 0], [np.nan, 1], [np.nan, 1]]
+    found = candidate((2, 2), x, [0, 0, 1, 1] * 2)
+    assert found == pytest.approx([1, 0, 1.0, 0.5])  # feature 0 separates as well, but half of it is missing
+
+
+def test_light_branches_are_no_branches():
+    x, y = [[0]] * 99 + [[1]], [0] * 99 + [1]
+    assert candidate((2,), x, y, share=0.001)[FEATURE] == 0.0
+    assert candidate((2,), x, y, share=0.02)[FEATURE] == -1.0
+
+
+def test_the_bound_decides():
+    """One separating feature: merit 1 bit, second best 0; the leaf splits once sqrt(log(1 / delta) / 2n) < 1."""
+    for delta in (1e-3, 1e-7, 1e-20):
+        learner = HoeffdingTree(Schema((2,), 2, "classification"), grace_period=1, delta=delta, tie_threshold=0.0)
+        n = 0
+        while learner.size()["n_nodes"] == 1:
+            learner.learn_many([[n % 2]], [n % 2])
+            n += 1
+        assert n == math.ceil(math.log(1.0 / delta) / 2.0)
+
+
+def test_ties_are_split_at_the_threshold():
+    """Two equal features: no difference ever, so the tie threshold decides."""
+    learner = HoeffdingTree(Schema((2, 2), 2, "classification"), grace_period=1, delta=1e-3, tie_threshold=0.5)
+    n = 0
+    while learner.size()["n_nodes"] == 1:
+        learner.learn_many([[n % 2, n % 2]], [n % 2])
+        n += 1
+    assert n == math.floor(math.log(1e3) / 2.0 / 0.5**2) + 1
+    assert learner.describe()[0]["feature"] == 0
+
+
+def grown(binary=False):
+    """A root that tests nominal feature 0, of which values 0 (light) and 2 (heavy) were seen."""
+    learner = HoeffdingTree(
+        Schema((5, 0), 2, "classification"), grace_period=30, binary_splits=binary, leaf_prediction="mc"
+    )
+    learner.learn_many([[0, 0.0]] * 10 + [[2, 0.0]] * 20, [0] * 10 + [1] * 20)
+    assert learner.size() == {"n_nodes": 3, "n_leaves": 2, "depth": 1}
+    return learner
+
+
+def test_unseen_values_get_a_branch_when_learned():
+    learner = grown()
+    assert learner.describe()[0]["children"] == {0: 1, 2: 2}
+    before = snapshot(learner)
+    for value in (1.0, 3.0, 4.0, np.nan):  # the way of the heaviest
+        assert learner.predict_many([[value, 0.0]])[0].tolist() == [0.0, 1.0]
+    assert same(snapshot(learner), before)
+    learner.learn_many([[4, 0.0]], [0])
+    learner.learn_many([[1, 0.0]], [0])
+    assert learner.describe()[0]["children"] == {0: 1, 1: 4, 2: 2, 4: 3}
+    assert learner.predict_many([[4, 0.0], [1, 0.0]]).tolist() == [[1.0, 0.0]] * 2
+    learner.learn_many([[np.nan, 0.0]], [0])
+    assert learner.describe()[2]["value"] == [1.0, 20.0]
+    check_invariants(learner, 33.0)
+
+
+def test_unseen_values_share_a_branch_at_the_bound():
+    learner = HoeffdingTree(Schema((5,), 2, "classification"), grace_period=30, max_nodes=3, leaf_prediction="mc")
+    learner.learn_many([[0]] * 10 + [[2]] * 20, [0] * 10 + [1] * 20)
+    learner.learn_many([[4]] * 5, [0] * 5)
+    assert learner.size()["n_nodes"] == 3
+    assert learner.describe()[2]["value"] == [5.0, 20.0]
+
+
+def test_codes_beyond_the_capacity_are_missing():
+    for binary in (False, True):
+        learner = grown(binary)
+        for value in (-1.0, 5.0, 1e9, np.inf):
+            learner.learn_many([[value, 0.0]], [0])
+        assert learner.size()["n_nodes"] == 3
+        check_invariants(learner, 34.0)
+
+
+def test_binary_test_of_a_nominal_feature():
+    root, equal, rest = grown(binary=True).describe()
+    assert root["feature"] == 0
+    assert root["equals"] == 0
+    assert root["children"] == [1, 2]
+    assert (equal["value"], rest["value"]) == ([10.0, 0.0], [0.0, 20.0])
+
+
+def test_labels_and_weights_that_teach_nothing():
+    learner = grown()
+    before = snapshot(learner)
+    for y, w in ((np.nan, 1.0), (-1.0, 1.0), (2.0, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, np.nan), (0.0, np.inf)):
+        learner.learn_many([[4, 0.0]], [y], [w])
+    assert same(snapshot(learner), before)
+
+
+def test_adaptive_leaves_take_what_was_right_more_often():
+    rng = np.random.default_rng(1)
+    y = (rng.random(2000) < 0.3).astype(float)
+    informative = rng.normal(3.0 * y, 1.0)
+    x = np.column_stack([informative, rng.normal(size=2000)])
+    learner = HoeffdingTree(Schema((0, 0), 2, "classification"), max_nodes=1)
+    learner.learn_many(x, y)
+    assert learner.describe()[0]["predictor"] == "nb"
+    # A mixture that Gaussians cannot tell apart: naive Bayes is wrong where the majority is right.
+    x = np.where(y == 1.0, 0.0, rng.choice([-1.0, 1.0], 2000))[:, None] + rng.normal(0.0, 3.0, (2000, 6))
+    y[:] = rng.random(2000) < 0.3
+    learner = HoeffdingTree(Schema((0,) * 6, 2, "classification"), max_nodes=1)
+    learner.learn_many(x, y)
+    assert learner.describe()[0]["predictor"] == "mc"
+    assert learner.predict_many(x[:1])[0].tolist() == [1.0 - y.mean(), y.mean()]
+
+
+def test_cold_leaves_keep_their_bytes():
+    """Learning in one leaf changes no other's row: what a checkpoint cuts into chunks stays the same."""
+    stream = mixed(2000, seed=5, missing=0.0)
+    learner = tree(stream, max_nodes=20)
+    learner.learn_many(stream.x, stream.y)
+    before = snapshot(learner)
+    learner.learn_many(stream.x[:1], stream.y[:1])
+    after = snapshot(learner)
+    for name in ("stats", "leaf", "weights"):
+        assert np.any(before[name] != after[name], axis=1).sum() == 1
+    for name in ("links", "test", "child_of_value", "values", "n_values"):
+        assert before[name].tobytes() == after[name].tobytes()
+
+
+def test_state_does_not_grow_beyond_what_is_used():
+    stream = mixed(3000, seed=6)
+    learner = tree(stream)
+    learner.learn_many(stream.x, stream.y)
+    state = learner.state()
+    assert len(state.links) == len(state.test) == len(state.weights) == len(state.leaf) == learner.size()["n_nodes"]
+    assert len(state.stats) == learner.size()["n_leaves"]
+    assert learner.n_bytes == sum(array.nbytes for array in state)
+
+
+def test_repeated_rows_do_not_reuse_an_old_score():
+    """Predict r, learn s, learn r: the second label meets another state than the prediction did."""
+    stream = mixed(300, seed=7)
+    steps = []
+    for i in range(0, 300, 2):
+        steps += [(0, i), (1, i + 1), (1, i), (1, i)]
+    op, row = (np.array(column) for column in zip(*steps, strict=True))
+    y = np.where(op == LEARN, stream.y[row], np.nan)
+    program = Program(op.astype(np.int8), row.astype(np.int32), y, np.ones(len(op)))
+    learner, other = tree(stream), twin(stream)
+    out = np.zeros((300, 3))
+    learner.run(program, stream.x, out)
+    assert out.tolist() == play(other, program, stream.x).tolist()
+    check_equal(learner, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grace_period", 0),
+        ("delta", 0.0),
+        ("delta", 1.5),
+        ("delta", float("nan")),
+        ("tie_threshold", -1.0),
+        ("split_criterion", "entropy"),
+        ("leaf_prediction", "nbc"),
+        ("n_split_points", 0),
+        ("min_branch_fraction", 0.6),
+        ("max_nodes", 0),
+        ("max_depth", -1),
+    ],
+)
+def test_parameters_out_of_range(name, value):
+    with pytest.raises(ValueError, match=f"parameter '{name}'"):
+        HoeffdingTree(Schema((0,), 2, "classification"), **{name: value})
+
+
+def test_classification_only():
+    with pytest.raises(ValueError, match="classification"):
+        HoeffdingTree(Schema((0,), 1, "regression"))
