@@ -254,7 +254,10 @@ class Runner:
         """Chunks first, then the manifest, then delete what no manifest needs any more."""
         engine, partition = self.engine, self.partition
         await engine.outputs.flush(partition)
+        began = time.monotonic()
         encoded = await engine.in_thread(self._encode, cut, outputs_offset)
+        # What it costs is the encoding; waiting for the broker, in an outage say, must not put off the next one.
+        spent = time.monotonic() - began
         key = checkpoint.chunk_key
         await engine.store.write(partition, {key(partition, d): chunk for d, chunk in encoded.new.items()})
         await engine.store.write(partition, {checkpoint.manifest_key(partition): encoded.manifest})
@@ -265,9 +268,8 @@ class Runner:
         if engine.labels_topic is not None:
             offsets[engine.tp_labels(partition)] = cut.meta["label_offset"]
         await engine.commit(offsets)
-        seconds = time.monotonic() - started
-        self._checkpoint_due = started + max(engine.spec.checkpoint.every, seconds / CHECKPOINT_SHARE)
-        engine.observer.checkpointed(self, seconds, len(encoded.manifest) + sum(map(len, encoded.new.values())))
+        self._checkpoint_due = started + max(engine.spec.checkpoint.every, spent / CHECKPOINT_SHARE)
+        engine.observer.checkpointed(self, time.monotonic() - started, len(encoded.manifest) + sum(map(len, encoded.new.values())))
 
     def _encode(self, cut: Cut, outputs_offset: int) -> checkpoint.Encoded:
         return checkpoint.encode(

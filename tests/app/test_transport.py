@@ -1,0 +1,89 @@
+# ruff: noqa: E501  (signatures are compared as they print)
+"""What we override in faust-streaming and aiokafka must still be there, with the signatures that we know."""
+
+import importlib.metadata
+import inspect
+
+import aiokafka.consumer.fetcher as fetcher
+import pytest
+from aiokafka.consumer.subscription_state import TopicPartitionState
+from faust.transport import consumer as faust_consumer
+from faust.transport.drivers import aiokafka as driver
+
+from app import transport
+from topics.records import RawBatch
+
+SIGNATURES = {
+    fetcher.PartitionRecords._unpack_records: "(self)",
+    driver.AIOKafkaConsumerThread._create_worker_consumer: "(self, transport: 'Transport') -> aiokafka.consumer.consumer.AIOKafkaConsumer",
+    driver.AIOKafkaConsumerThread._fetch_records: "(self, consumer: aiokafka.consumer.consumer.AIOKafkaConsumer, active_partitions: Set[faust.types.tuples.TP], timeout: Optional[float] = None, max_records: Optional[int] = None) -> Mapping[faust.types.tuples.TP, List[Any]]",
+    driver.Consumer._new_consumer_thread: "(self) -> 'AIOKafkaConsumerThread'",
+    driver.Consumer._to_message: "(self, tp: faust.types.tuples.TP, record: Any) -> faust.types.tuples.ConsumerMessage",
+    faust_consumer.Consumer.resume_partitions: "(self, tps: Iterable[faust.types.tuples.TP]) -> None",
+    faust_consumer.Consumer.perform_seek: "(self) -> None",
+    faust_consumer.Consumer.ack: "(self, message: faust.types.tuples.Message) -> bool",
+    faust_consumer.Consumer.commit: "(self, topics: Optional[AbstractSet[Union[str, faust.types.tuples.TP]]] = None, start_new_transaction: bool = True) -> bool",
+    faust_consumer.Consumer._add_gap: "(self, tp: faust.types.tuples.TP, offset_from: int, offset_to: int) -> None",
+    driver.Consumer.verify_event_path: "(self, now: float, tp: faust.types.tuples.TP) -> None",
+    faust_consumer.ThreadDelegateConsumer._commit: "(self, offsets: Mapping[faust.types.tuples.TP, int]) -> bool",
+}
+
+
+@pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__qualname__)
+def test_overridden_methods_have_the_signatures_that_we_know(function):
+    assert str(inspect.signature(function)) == SIGNATURES[function]
+
+
+def test_versions_are_the_pinned_ones():
+    assert importlib.metadata.version("faust-streaming") == "0.15.3"
+    assert importlib.metadata.version("aiokafka") == "0.14.0"
+
+
+def test_attributes_that_are_read_are_there():
+    state = TopicPartitionState.__init__.__code__.co_names
+    assert {"_position", "highwater"} <= set(state)
+    records = inspect.signature(fetcher.PartitionRecords.__init__).parameters
+    assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]
+
+
+class FakeBatch:
+    """As the client's record batches: iterable once, with the attributes that we read."""
+
+    def __init__(self, base: int, n: int, control: bool = False) -> None:
+        self.next_offset, self.is_control_batch = base + n, control
+        self._rows = [FakeRecord(base + i) for i in range(n)]
+
+    def __iter__(self):
+        return iter(self._rows)
+
+
+class FakeRecord:
+    def __init__(self, offset: int) -> None:
+        self.offset, self.timestamp, self.key, self.value = offset, 10 * offset, b"k", b"v%d" % offset
+
+
+class FakeMemory:
+    def __init__(self, batches: list[FakeBatch]) -> None:
+        self._batches = batches
+
+    def has_next(self) -> bool:
+        return bool(self._batches)
+
+    def next_batch(self) -> FakeBatch:
+        return self._batches.pop(0)
+
+
+class FakePartition:
+    topic = "source"
+
+
+def test_a_fetch_becomes_batches_without_control_records_and_known_records(monkeypatch):
+    monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({"source"}))
+    memory = FakeMemory([FakeBatch(0, 4), FakeBatch(4, 1, control=True), FakeBatch(5, 2), FakeBatch(7, 0)])
+    records = transport.BatchRecords(FakePartition, memory, None, 2, None, None, False, 0)
+    batches = list(records)
+    assert batches == [
+        RawBatch([2, 3], [20, 30], [b"k"] * 2, [b"v2", b"v3"]),
+        RawBatch([5, 6], [50, 60], [b"k"] * 2, [b"v5", b"v6"]),
+    ]
+    assert records.next_fetch_offset == 7
