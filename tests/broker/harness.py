@@ -207,6 +207,12 @@ def _raw(records: list[ConsumerRecord]) -> RawBatch:
     )
 
 
+def _known(prediction: dict[str, Any]) -> dict[str, Any]:
+    """A class may be listed with probability 0 or not at all, depending on what else was in the batch."""
+    p = {name: value for name, value in (prediction["p"] or {}).items() if value}
+    return {**prediction, "p": p}
+
+
 def check_against_oracle(broker: str, spec: Spec, learner: PartitionLearner) -> PartitionLearner:
     """Fold the retained topics in the recorded order: every prediction once, in order, equal to the bit, and the state
     that the workers left equal to that of the fold. Returns the fold's learner."""
@@ -236,6 +242,6 @@ def check_against_oracle(broker: str, spec: Spec, learner: PartitionLearner) -> 
         )
         made += [json.loads(value) for value in values]
     assert offsets == [p["offset"] for p in made], "a prediction is missing, repeated or out of order"
-    assert sent == made
+    assert list(map(_known, sent)) == list(map(_known, made))
     assert oracle.digest() == learner.digest()
     return oracle
