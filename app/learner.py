@@ -154,10 +154,20 @@ class PartitionLearner:
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
         started = time.perf_counter()
+        known = None if self.classes is None else self.classes.state()
         features = self.codec.decode_features(release.features.raw, self.vocabularies, self.classes)
         labels = self.codec.decode_labels(release.labels.raw, self.classes)
-        decoded = time.perf_counter() - started
-        return self.apply(features, labels, release, decoded)
+        if (
+            known is not None
+            and len(self.classes or ()) > len(known)
+            and features.y is not None
+            and release.labels_before.any()
+        ):
+            # Codes of classes go by first sight in the merged order, but here new ones came from both topics, one
+            # decoded after the other. It is rare, so it may be slow: take the batch apart.
+            self.classes.restore(known)  # type: ignore[union-attr]
+            return _together([self.step(part) for part in _runs(release)])
+        return self.apply(features, labels, release, time.perf_counter() - started)
 
     def apply(self, features: Features, labels: Labels, release: Release, decode_seconds: float = 0.0) -> Outcome:
         """Predict, join and learn a decoded batch.
@@ -303,6 +313,40 @@ class PartitionLearner:
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+
+def _runs(release: Release) -> list[Release]:
+    """The release as runs of features, each with the labels that follow it: nothing within one needs interleaving."""
+    features, labels, before = release
+    starts = [0, *(np.flatnonzero(np.diff(before)) + 1).tolist()]
+    cuts = [(0, 0, 0, int(before[0]))] if before[0] else []
+    for start, stop in zip(starts, [*starts[1:], len(before)], strict=True):
+        until = int(before[stop]) if stop < len(before) else len(labels.offsets)
+        cuts.append((start, stop, int(before[start]), until))
+    return [
+        Release(features.part(f, f_stop), labels.part(l, l_stop), np.zeros(f_stop - f, np.int64))
+        for f, f_stop, l, l_stop in cuts
+    ]
+
+
+def _together(outcomes: list[Outcome]) -> Outcome:
+    """Consecutive outcomes as one."""
+    width = {role: max(outcome.p[role].shape[1] for outcome in outcomes) for role in outcomes[0].p}
+    wide = [{role: np.pad(p, ((0, 0), (0, width[role] - p.shape[1]))) for role, p in o.p.items()} for o in outcomes]
+    return Outcome(
+        ids=[id_ for o in outcomes for id_ in o.ids],
+        keys=[key for o in outcomes for key in o.keys],
+        offsets=np.concatenate([o.offsets for o in outcomes]),
+        label_offsets=np.concatenate([o.label_offsets for o in outcomes]),
+        p={role: np.concatenate([p[role] for p in wide]) for role in width},
+        waited=np.concatenate([o.waited for o in outcomes]),
+        feature_times=np.concatenate([o.feature_times for o in outcomes]),
+        n_labels=sum(o.n_labels for o in outcomes),
+        refused_features=[r for o in outcomes for r in o.refused_features],
+        refused_labels=[r for o in outcomes for r in o.refused_labels],
+        decode_seconds=sum(o.decode_seconds for o in outcomes),
+        kernel_seconds=sum(o.kernel_seconds for o in outcomes),
+    )
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -33,6 +33,10 @@ class Piece(NamedTuple):
     offsets: Ints
     times: Ints
 
+    def part(self, start: int, stop: int | None = None) -> "Piece":
+        """Records start to stop."""
+        return Piece(part(self.raw, start, stop), self.offsets[start:stop], self.times[start:stop])
+
 
 def part(raw: RawBatch, start: int, stop: int | None = None) -> RawBatch:
     """Records start to stop of a batch."""
@@ -114,8 +118,7 @@ class Buffer:
             piece = self._pieces.popleft()
             size = len(piece.offsets)
             if size > n:
-                head = Piece(part(piece.raw, 0, n), piece.offsets[:n], piece.times[:n])
-                tail = Piece(part(piece.raw, n), piece.offsets[n:], piece.times[n:])
+                head, tail = piece.part(0, n), piece.part(n)
                 self._pieces.appendleft(tail)
                 piece, size = head, n
             taken.append(piece)

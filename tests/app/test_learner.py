@@ -1,0 +1,129 @@
+"""A partition's learner is a fold over its order: however it is cut into steps, stopped and restored."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.errors import StateError
+from app.learner import Cut, PartitionLearner
+from app.merge import Buffer, Merge
+from app.spec import build
+from topics.records import RawBatch
+
+STREAM = {
+    "name": "s",
+    "task": "classification",
+    "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
+    "champion": {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1},
+    "challengers": {"nb": "naive-bayes", "last": "last-label", "most": "majority-class"},
+    "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
+    "metrics": {"window": 7},
+}
+
+
+def records(seed: int, n: int) -> tuple[RawBatch, RawBatch]:
+    """Features and labels with repeats, holes, late and early labels, clocks that run backwards, bad records."""
+    rng = np.random.default_rng(seed)
+    columns: list[list] = [[], [], [], []]
+    for kind in range(2):
+        stamps, values = [], []
+        clock = 1000
+        for i in range(n):
+            clock += int(rng.integers(0, 4)) - (2 if rng.random() < 0.1 else 0)
+            id_ = str(max(0, i + int(rng.integers(-3, 4)) * (rng.random() < 0.3)))
+            if rng.random() < 0.05:
+                value = [b"{", None, b'{"id": 1, "x": {"a": "no"}, "y": []}', b"[]"][rng.integers(4)]
+            elif kind == 0:
+                x = {"a": float(rng.normal()), "c": "uvwxyz!"[rng.integers(7)], "b": bool(rng.integers(2))}
+                x = {name: None if rng.random() < 0.1 else v for name, v in x.items()}
+                record = {"id": id_, "x": x}
+                if rng.random() < 0.05:
+                    record["y"] = "inline"
+                value = json.dumps(record).encode()
+            else:
+                value = json.dumps({"id": id_, "y": ["p", "q", 3, True][rng.integers(4)]}).encode()
+            stamps.append(clock + (5 if kind else 0))
+            values.append(value)
+        columns[2 * kind], columns[2 * kind + 1] = stamps, values
+    offsets = list(range(n))
+    return (
+        RawBatch(offsets, columns[0], [None] * n, columns[1]),
+        RawBatch(offsets, columns[2], [b"k"] * n, columns[3]),
+    )
+
+
+def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 0):
+    """Fold both topics in steps of at most `limit`; every so often, into a new learner restored from a cut."""
+    spec = build(STREAM, "test")
+    learner = PartitionLearner(spec)
+    merge = Merge(Buffer(), Buffer(), limit=limit)
+    merge.features.add(features)
+    merge.labels.add(labels)
+    made, refused, steps = [], [], 0
+    while len(merge.features) or len(merge.labels):
+        outcome = learner.step(merge.release(labels_complete=True, features_complete=True))
+        width = {role: p.shape[1] for role, p in outcome.p.items()}
+        for i, id_ in enumerate(outcome.ids):
+            p = {role: [v for v in outcome.p[role][i].tolist() if v] for role in width}
+            made.append((id_, int(outcome.offsets[i]), int(outcome.label_offsets[i]), p))
+        refused += [("f", r.offset, r.reason) for r in outcome.refused_features]
+        refused += [("l", r.offset, r.reason) for r in outcome.refused_labels]
+        steps += 1
+        if restart_every and steps % restart_every == 0:
+            cut = learner.cut()
+            learner = PartitionLearner(spec)
+            learner.restore(cut)
+    return made, sorted(refused), learner
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(0, 3))
+def test_the_same_fold_however_it_is_cut_and_restarted(seed, limit, restart_every):
+    features, labels = records(seed, 120)
+    whole = fold(features, labels, 10_000)
+    parts = fold(features, labels, limit, restart_every)
+    assert parts[0] == whole[0]
+    assert parts[1] == whole[1]
+    assert parts[2].digest() == whole[2].digest()
+    counts = whole[2].pending.counts
+    # Every feature record is predicted or refused; every label ends in exactly one place.
+    assert len(whole[0]) + sum(1 for kind, _, _ in whole[1] if kind == "f") == 120
+    inline = sum(1 for value in features.values if value and b"inline" in value)
+    assert counts["joined"] <= 120 + inline
+
+
+def test_everything_that_can_happen_to_a_record_happens_in_these_streams():
+    total: dict[str, int] = {}
+    reasons = set()
+    for seed in range(20):
+        _, refused, learner = fold(*records(seed, 120), limit=50)
+        reasons |= {reason for _, _, reason in refused}
+        for name, n in learner.pending.counts.items():
+            total[name] = total.get(name, 0) + n
+    assert all(n > 0 for n in total.values()), total
+    assert {"not-json", "tombstone", "wrong-type", "nominal-overflow"} <= reasons
+
+
+def test_a_learner_whose_models_changed_refuses_the_state():
+    learner = PartitionLearner(build(STREAM, "test"))
+    other = PartitionLearner(build({**STREAM, "champion": {"model": "hoeffding-tree", "grace_period": 11}}, "test"))
+    with pytest.raises(StateError, match="other settings of champion"):
+        other.restore(learner.cut())
+
+
+def test_a_cut_is_a_copy():
+    features, labels = records(1, 100)
+    _, _, learner = fold(features, labels, 1000)
+    cut: Cut = learner.cut()
+    before = {name: array.tobytes() for name, array in cut.arrays.items()}
+    merge = Merge(Buffer(), Buffer())
+    more = records(2, 100)
+    for buffer, raw in zip((merge.features, merge.labels), more, strict=True):
+        buffer.next_offset = 100
+        buffer.add(RawBatch([o + 100 for o in raw.offsets], raw.timestamps, raw.keys, raw.values))
+    learner.step(merge.release(labels_complete=True, features_complete=True))
+    assert {name: array.tobytes() for name, array in cut.arrays.items()} == before
+    assert learner.digest() != before

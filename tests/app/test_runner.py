@@ -1,0 +1,77 @@
+"""What a runner does with batches and offsets before any of it reaches Kafka."""
+
+import asyncio
+import types
+
+import numpy as np
+import pytest
+from faust.types import TP
+
+from app.learner import PartitionLearner
+from app.merge import Script
+from app.runner import BUFFER_LIMIT, Runner
+from app.spec import build
+from app.transport import Fetched
+from topics.records import RawBatch
+
+FEATURES, LABELS = TP("s.features", 0), TP("s.labels", 0)
+
+
+class Thread:
+    def __init__(self) -> None:
+        self.paused: dict[TP, bool] = {}
+
+    def pause(self, tp: TP, paused: bool) -> None:
+        self.paused[tp] = paused
+
+
+@pytest.fixture
+def spec():
+    return build({"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}, "s")
+
+
+def runner_of(spec, tail: Script | None = None, outputs: tuple[int, int] = (0, 0)) -> Runner:
+    engine = types.SimpleNamespace(spec=spec, thread=Thread(), features_topic="s.features", labels_topic="s.labels")
+    none = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    async def make() -> Runner:
+        return Runner(engine, PartitionLearner(spec), 0, set(), tail or none, outputs)
+
+    runner = asyncio.run(make())
+    runner.epochs = {FEATURES: 2, LABELS: 2}
+    return runner
+
+
+def batch(start: int, n: int) -> RawBatch:
+    return RawBatch(list(range(start, start + n)), [1000] * n, [None] * n, [b"{}"] * n)
+
+
+def test_a_batch_fetched_before_the_seek_of_this_assignment_is_dropped(spec):
+    runner = runner_of(spec)
+    runner.add(FEATURES, Fetched(batch(500, 10), epoch=1))
+    assert len(runner.features) == 0
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+    assert len(runner.features) == 10
+    assert runner.features.next_offset == 10
+
+
+def test_a_full_buffer_pauses_its_own_partition_and_resumes_it_at_half(spec):
+    runner = runner_of(spec)
+    runner.add(FEATURES, Fetched(batch(0, BUFFER_LIMIT), epoch=2))
+    assert runner.engine.thread.paused == {FEATURES: True}
+    runner.features.take(BUFFER_LIMIT // 2 - 1)
+    runner._resume()
+    assert runner.engine.thread.paused == {FEATURES: True}
+    runner.features.take(1)
+    runner._resume()
+    assert runner.engine.thread.paused == {FEATURES: False}
+
+
+def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
+    """The predictions of the tail stand in the topic already: the next worker needs them for the recorded order."""
+    tail = Script(np.array([5, 6], dtype=np.int64), np.array([0, 1], dtype=np.int64))
+    runner = runner_of(spec, tail, outputs=(10, 12))
+    runner.learner.feature_offset = 6
+    assert runner._cut_outputs_offset() == 10
+    runner.learner.feature_offset = 7
+    assert runner._cut_outputs_offset() == 12
