@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import shutil
 import subprocess
 import sys
@@ -92,7 +91,10 @@ def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterat
 
 @contextlib.contextmanager
 def foreign_broker(address: str, keep: bool) -> Iterator[str]:
-    """Somebody's own broker: a new name for the stream, whose topics go at the end, unless kept."""
+    """Somebody's own broker: a new name for the stream, whose topics go at the end, unless kept.
+
+    Its consumer group stays, empty, until the broker forgets it: the client cannot delete groups.
+    """
     name = f"elec-demo-{secrets.token_hex(3)}"
     try:
         yield name
@@ -149,14 +151,6 @@ class WorkerProcess:
                 assert pipe is not None
                 pipe.close()
             self._supervisor.wait()
-
-    @property
-    def pid(self) -> int:
-        """Process id of the worker itself."""
-        assert self._supervisor is not None
-        assert self._supervisor.stdout is not None
-        readable, _, _ = select.select([self._supervisor.stdout], [], [], WORKER_SECONDS)
-        return int(self._supervisor.stdout.readline()) if readable else 0
 
     def check(self) -> None:
         """RiparianError with the worker's own last words where it has ended."""

@@ -1,0 +1,205 @@
+"""The demo as people run it: a process of its own, which ends well and leaves nothing behind however it ends."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from aiokafka.admin import AIOKafkaAdminClient
+
+from app.demo import DATA, N_ROWS, TEMPLATE
+from app.ports import free_port
+from tests.broker.harness import ROOT
+from tests.conftest import leftovers
+
+pytestmark = pytest.mark.broker
+PATIENCE = 120.0
+
+
+class Demo(NamedTuple):
+    """A demo on its way. mark : in the environment of every process that it starts."""
+
+    process: "subprocess.Popen[str]"
+    mark: str
+
+    def wait_for(self, pattern: str) -> str:
+        """Read its output up to the line that matches."""
+        assert self.process.stdout is not None
+        seen = []
+        for line in self.process.stdout:
+            seen.append(line)
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"no {pattern!r} in:\n{''.join(seen)}")
+
+    def finish(self) -> str:
+        """The rest of its output."""
+        assert self.process.stdout is not None
+        rest = self.process.stdout.read()
+        self.process.wait(PATIENCE)
+        return rest
+
+    def processes(self) -> dict[int, str]:
+        """Its own process and all that it started."""
+        return leftovers(self.mark, os.getpid())
+
+    def wait_until_gone(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while self.processes():
+            assert time.monotonic() < deadline, self.processes()
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all: the demo must run in it again and again."""
+    return tmp_path_factory.mktemp("demo")
+
+
+Start = Callable[..., Demo]
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    """Starts demos in the folder; what is left of them is killed."""
+    started: list[Demo] = []
+
+    def begin(*arguments: str) -> Demo:
+        mark = f"RIPARIAN_DEMO={uuid.uuid4().hex}"
+        name, _, value = mark.partition("=")
+        environment = {k: v for k, v in os.environ.items() if k != "RIPARIAN_BROKER"}
+        environment |= {name: value, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "demo", "--port", str(free_port()), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=folder,
+            env=environment,
+        )
+        started.append(Demo(process, mark))
+        return started[-1]
+
+    yield begin
+    for demo in started:
+        for pid in demo.processes():
+            os.kill(pid, signal.SIGKILL)
+        demo.process.wait()
+        assert demo.process.stdout is not None
+        demo.process.stdout.close()
+
+
+def topics(broker: str) -> set[str]:
+    """The names of all topics of a broker."""
+
+    async def ask() -> set[str]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+        await admin.start()
+        try:
+            return set(await admin.list_topics())
+        finally:
+            await admin.close()
+
+    return asyncio.run(ask())
+
+
+def test_the_data_are_all_there() -> None:
+    from app.data import DataFile
+
+    assert DataFile(DATA).count() == N_ROWS
+
+
+def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: Path, start: Start) -> None:
+    demo = start("--rows", "1500", "--rate", "1500")
+    address = demo.wait_for(r"^Metrics: http").split()[1]
+    assert any("kafka.Kafka" in command for command in demo.processes().values())
+    assert any("app.cli worker" in command for command in demo.processes().values())
+    demo.wait_for(r"0 of 1,500 sent")  # plain lines, without a terminal
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        assert 'riparian_instances_total{partition="0",stream="elec"}' in answer.read().decode()
+    output = demo.finish()
+    assert demo.process.returncode == 0, output
+    assert not demo.processes()
+    assert re.search(r"1,500 instances of elec in [\d.]+ s, immediate labels", output)
+    assert "the same to the last digit" in output
+    found = {m[1]: float(m[2]) for m in re.finditer(r"^(champion|nb|last) +\S+ +([\d.]+) ", output, re.MULTILINE)}
+    assert set(found) == {"champion", "nb", "last"}
+    command = re.search(r"^  riparian (evaluate .*)$", output, re.MULTILINE)
+    assert command is not None
+    evaluated = subprocess.run(
+        [sys.executable, "-m", "app.cli", *command[1].split(), "--json"],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(evaluated.stdout)["accuracy"] == found["champion"]
+    assert not (folder / ".riparian" / "demo" / "broker" / "kafka").exists()
+
+
+def test_run_again_and_told_to_terminate_it_stops_everything(folder: Path, start: Start) -> None:
+    demo = start("--rate", "100")
+    demo.wait_for(r"sent, [1-9]\d* predicted")
+    demo.process.send_signal(signal.SIGTERM)
+    output = demo.finish()
+    assert demo.process.returncode == 130, output
+    assert "Traceback" not in output
+    assert not demo.processes()
+
+
+def test_killed_with_9_it_leaves_no_orphan(folder: Path, start: Start) -> None:
+    demo = start("--rate", "100")
+    demo.wait_for(r"^Metrics: http")
+    before = demo.processes()
+    assert len(before) >= 5  # itself, Kafka, the worker, and what watches over each
+    demo.process.kill()
+    demo.process.wait()
+    demo.wait_until_gone()
+
+
+def test_late_labels_on_a_broker_that_runs_already(folder: Path, start: Start, broker: str) -> None:
+    before = topics(broker)
+    demo = start("--broker", broker, "--rows", "600", "--rate", "1000", "--label-delay", "500ms")
+    demo.wait_for(r"^Metrics: http")
+    during = topics(broker) - before
+    assert any(re.fullmatch(r"elec-demo-[0-9a-f]{6}\.labels", topic) for topic in during)
+    output = demo.finish()
+    assert demo.process.returncode == 0, output
+    assert "labels 0.5 s late" in output
+    assert re.search(r"^champion +hoeffding-tree +0\.\d+", output, re.MULTILINE)
+    assert not [topic for topic in topics(broker) if "elec-demo" in topic]
+    assert not demo.processes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--broker", "nowhere"), "Expected --broker as HOST:PORT"),
+        (("--label-delay", "soon"), "expected a duration"),
+        (("--rows", "0"), "--rows"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(
+    folder: Path, start: Start, arguments: tuple[str, ...], sentence: str
+) -> None:
+    demo = start(*arguments)
+    output = demo.finish()
+    assert demo.process.returncode == 2
+    assert sentence in output
+    assert "Traceback" not in output
+
+
+def test_the_template_is_the_example_with_defaults() -> None:
+    template = yaml.safe_load(TEMPLATE.read_text())
+    example = yaml.safe_load((ROOT / "examples" / "elec.yaml").read_text())
+    assert template["features"] == example["features"]
+    assert template["champion"] == {"model": "hoeffding-tree"}

@@ -1,0 +1,147 @@
+"""What a real worker serves at /metrics and /health, and what `riparian inspect` reads behind its back."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app import inspection
+from app import metrics as names
+from app.ports import free_port
+from app.spec import Spec
+from tests.broker.harness import PATIENCE, Sent, Worker, create_topics, instances, send, stream_file, wait_for_state
+
+pytestmark = pytest.mark.broker
+
+
+class Page:
+    """A worker's web server."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            assert answer.status == 200
+            text: str = answer.read().decode()
+            return text
+
+    def values(self, name: str, **labels: str) -> list[float]:
+        families = text_string_to_metric_families(self.get("/metrics"))
+        samples = [sample for family in families for sample in family.samples]
+        return [s.value for s in samples if s.name == name and labels.items() <= s.labels.items()]
+
+    def health(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.get("/health"))
+        return found
+
+    def wait_for_partitions(self, n: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if len(self.health()["partitions"]) == n:
+                    return
+            except OSError as error:
+                last: object = error
+            else:
+                last = self.health()
+            assert time.monotonic() < deadline, last
+            time.sleep(0.1)
+
+    def wait_for(self, name: str, expected: list[float], **labels: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.values(name, **labels)) != expected:
+            assert time.monotonic() < deadline, f"{name} {labels} is {found}, not {expected}"
+            time.sleep(0.1)
+
+
+def inspect(path: Path, broker: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "app.cli", "inspect", str(path), "--broker", broker, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.fixture
+def stream(broker: str, tmp_path: Path, topic_name: str) -> tuple[Path, Spec]:
+    path, spec = stream_file(tmp_path, topic_name, partitions=2, metrics={"every": "200ms"})
+    create_topics(spec, broker)
+    return path, spec
+
+
+def test_a_worker_shows_what_it_did(broker: str, tmp_path: Path, stream: tuple[Path, Spec]) -> None:
+    path, spec = stream
+    assert "no state in partition 0 yet" in inspect(path, broker).stderr
+    page = Page(free_port())
+    features, labels = instances(500, delay=5)
+    with Worker(path, broker, tmp_path, web_port=page.port) as worker:
+        page.wait_for_partitions(2)
+        assert page.values(names.INSTANCES) == [0, 0]
+        bad = [Sent(b"not json", features[-1].time), Sent(b"", features[-1].time)]
+        send(broker, spec.topics.features, [*features, *bad], partition=1)
+        assert spec.topics.labels is not None
+        send(broker, spec.topics.labels, labels[:400], partition=1)
+        learner = wait_for_state(broker, spec, 502, 400, partition=1, worker=worker)
+        here = {"stream": spec.name, "partition": "1"}
+        page.wait_for(names.SCORED, [400.0], model="champion", **here)
+        assert page.values(names.INSTANCES, **here) == [500]
+        assert page.values(names.INSTANCES, partition="0") == [0]
+        assert page.values(names.LABELS, **here) == [400]
+        assert page.values(names.WAITING, **here) == [100]
+        assert page.values(names.REJECTED, reason="not-json", **here) == [1]
+        assert page.values(names.REJECTED, reason="empty", **here) == [1]
+        accuracy = learner.metrics["champion"].metrics()["accuracy"]
+        page.wait_for("riparian_accuracy_ratio", [accuracy], model="champion", scope="overall", **here)
+        assert page.values(names.WAITED + "_count", **here) == [400]
+        assert page.values(names.LATENCY + "_count", **here) == [500]
+        page.wait_for(names.LAG, [0.0], topic=spec.topics.features, **here)
+        page.wait_for(names.LAG, [0.0], topic=spec.topics.labels, **here)
+        assert page.values(names.CHECKPOINT + "_count", **here)[0] >= 1
+        page.wait_for(names.CHECKPOINT_AGE, [0.0], **here)
+        assert page.values(names.NODES, model="champion", **here) == [learner.models["champion"].size()["n_nodes"]]
+        assert page.values("process_resident_memory_bytes")[0] > 0
+        assert page.values("faust_messages_received_total")[0] > 0  # batches
+        assert page.health()["partitions"]["1"]["offset"] == 502
+
+        # The state, read by somebody else while the worker runs.
+        shown = inspect(path, broker, "--partition", "1", "--format", "json")
+        found = json.loads(shown.stdout)
+        assert (found["offset"], found["label_offset"], found["waiting"]) == (502, 400, 100)
+        assert found["metrics"] == learner.metrics["champion"].metrics()
+        assert len(found["nodes"]) == found["n_nodes"]
+        assert "champion is a hoeffding-tree" in inspect(path, broker, "--partition", "1").stdout
+        assert inspect(path, broker, "--partition", "1", "--format", "dot").stdout.startswith("digraph")
+        assert worker.stop() == 0
+    state = inspection.load(spec, broker, 1)
+    assert state.learner.digest() == learner.digest()
+
+
+def test_series_go_where_the_partition_goes(broker: str, tmp_path: Path, stream: tuple[Path, Spec]) -> None:
+    path, spec = stream
+    first, second = Page(free_port()), Page(free_port())
+    for partition in (0, 1):
+        send(broker, spec.topics.features, instances(50, start=partition * 100)[0], partition=partition)
+    with Worker(path, broker, tmp_path, web_port=first.port, name="first") as one:
+        first.wait_for_partitions(2)
+        first.wait_for(names.INSTANCES, [50.0, 50.0])
+        with Worker(path, broker, tmp_path, web_port=second.port, name="second") as two:
+            second.wait_for_partitions(1)
+            first.wait_for_partitions(1)
+            partitions = [set(page.health()["partitions"]) for page in (first, second)]
+            assert partitions in ([{"0"}, {"1"}], [{"1"}, {"0"}])
+            for page, mine in zip((first, second), partitions, strict=True):
+                # A count of the stream goes on where it was.
+                assert page.values(names.INSTANCES) == [50]
+                assert page.values(names.INSTANCES, partition=next(iter(mine))) == [50]
+            assert two.stop() == 0
+        assert one.stop() == 0
+
+
+def test_a_changelog_that_is_not_there_is_empty(broker: str, topic_name: str) -> None:
+    topic = inspection.changelog_topic(topic_name)
+    assert asyncio.run(inspection.read_changelog(broker, topic, 0)) == {}
