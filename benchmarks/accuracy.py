@@ -1,14 +1,12 @@
 """Prequential accuracy on the public data sets: test-then-train, file order, immediate labels, default parameters.
 
-    python -m benchmarks.accuracy [--data ../shared/data] [--json accuracy.json] [--set delta=1e-7 ...]
+    python -m benchmarks.accuracy [--data ../shared/data] [--json accuracy.json] [--set delta=1e-7 …]
 
 The anchors are MOA's figures on the same files, with confidence 1e-3. A prediction that is all zero (nothing is known
 yet) counts as wrong. Values and classes get their codes in order of first sight.
 """
 
 import argparse
-import csv
-import gzip
 import json
 import time
 from pathlib import Path
@@ -16,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from app.data import DataFile, texts
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.registry import create
 
-# Features that are categories though they look like numbers, and files that have nothing but categories.
-NOMINAL = {"elec": ("day",), "weather": (), "pendigits": (), "nursery": None, "splice": None}
+# Features that are categories though they look like numbers.
+NOMINAL = {"elec": ("day",), "weather": (), "pendigits": (), "nursery": ("children",), "splice": ()}
 
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "last label": ("last-label", {}),
@@ -46,28 +45,27 @@ class Table(NamedTuple):
     y: Floats
 
 
-def read(path: Path, nominal: tuple[str, ...] | None) -> Table:
-    """A gzip CSV whose last column is the class. nominal : names of the nominal features, None for all."""
-    with gzip.open(path, "rt", newline="") as file:
-        reader = csv.reader(file)
-        header = next(reader)
-        columns = list(zip(*reader, strict=True))
-    encoded, n_values = [], []
-    for name, column in zip(header[:-1], columns[:-1], strict=True):
-        if nominal is None or name in nominal:
-            values, n = encode(column)
-        else:
-            values, n = np.array([float(v) if v else np.nan for v in column]), 0
-        encoded.append(values)
-        n_values.append(n)
-    y, n_classes = encode(columns[-1])
-    return Table(Schema(tuple(n_values), n_classes, "classification"), np.column_stack(encoded), y)
+def read(path: Path, nominal: tuple[str, ...]) -> Table:
+    """A CSV whose last column is the class. nominal : features that are categories though they look like numbers."""
+    file = DataFile(path)
+    types = file.types(task="classification", nominal=nominal)
+    wanted = [file.position(name, "a feature") for name in (*types.features, types.target)]
+    x, y = [], []
+    codes: list[dict[str, int]] = [{} for _ in wanted]
+    for block in file.blocks(wanted):
+        columns = [
+            file.numbers(block, at, name) if kind == "numeric" else encode(block.columns[at], codes[at])
+            for at, (name, kind) in enumerate(types.features.items())
+        ]
+        x.append(np.column_stack(columns))
+        y.append(encode(block.columns[-1], codes[-1]))
+    n_values = tuple(types.n_values.get(name, 0) for name in types.features)
+    return Table(Schema(n_values, types.n_classes, "classification"), np.concatenate(x), np.concatenate(y))
 
 
-def encode(column: tuple[str, ...]) -> tuple[Floats, int]:
-    """Codes in order of first sight (NaN for an empty field), and how many there are."""
-    codes: dict[str, int] = {}
-    return np.array([codes.setdefault(v, len(codes)) if v else np.nan for v in column], dtype=np.float64), len(codes)
+def encode(column: list[str], codes: dict[str, int]) -> Floats:
+    """Codes in order of first sight, NaN where missing. Mutates codes."""
+    return np.array([np.nan if v is None else codes.setdefault(v, len(codes)) for v in texts(column)], dtype=np.float64)
 
 
 def test_then_train(y: Floats) -> Program:

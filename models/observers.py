@@ -15,8 +15,9 @@ scratch, never state: each number in it is a pure function of the statistics, so
   (Laplace's estimate). V' is the learner's, not the block's: capacity plays no part, so growing it changes nothing.
 
 The numbers follow MOA's observers: variance M2 / (n - 1), and a class that a block has not seen yet has likelihood 0,
-as has a value beside a mean without variance. Weights count as repetitions. Features are independent given the
-class; a missing value (NaN, also infinities) is left out. Sums of logarithms do not underflow where MOA's products do.
+as has a value beside a mean without variance. Weights count as repetitions. A missing value (NaN, also infinities) is
+left out. Deviations: Laplace's estimate knows the learner's values (MOA: the highest code of the class so far), and
+sums of logarithms do not underflow where MOA's products of 200 likelihoods do.
 """
 
 import math
@@ -50,10 +51,13 @@ class Layout(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a learner has seen of each nominal feature. values : uint8, 1 where a value was learned; count : (d,) int64."""
+    """What a learner has seen of each nominal feature.
+
+    values : uint8, 1 where a value was learned. n_seen : (d,) int64, how many were.
+    """
 
     values: NDArray[np.uint8]
-    count: NDArray[np.int64]
+    n_seen: NDArray[np.int64]
 
 
 class Cache(NamedTuple):
@@ -85,7 +89,7 @@ def transfer(stats: Floats, known: Known, old: Schema, new: Schema) -> tuple[Flo
     before, after = lay_out(old)[0], lay_out(new)
     moved = np.zeros((len(stats), after[1]))
     learned = know_nothing(new)
-    learned.count[:] = known.count
+    learned.n_seen[:] = known.n_seen
     for f, n in enumerate(old.n_values):
         rows = 5 if n == 0 else 1 + n
         wide = 5 if n == 0 else 1 + new.n_values[f]
@@ -151,12 +155,12 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
                     code = layout.code[f] + np.uint64(value)
                     if known.values[code] == 0:
                         known.values[code] = 1
-                        known.count[f] += 1
+                        known.n_seen[f] += 1
                         new = True
                 block[i] += w
                 block[i + step] += w
                 if fresh:
-                    cached[j] = log_plus(block[i], known.count[f])
+                    cached[j] = log_plus(block[i], known.n_seen[f])
                     cached[j + step] = log_plus(block[i + step], 1.0)
             continue
         if value - value != 0.0:  # NaN or infinite
@@ -203,8 +207,8 @@ def cache_density(block, i, cached, j, k):
 
 
 @kernel
-def refresh(block, cached, count, layout, class_weights):
-    """Compute the whole cache row of a block. count : Known.count. class_weights : (n_classes,). Mutates cached."""
+def refresh(block, cached, n_seen, layout, class_weights):
+    """Compute the whole cache row of a block. n_seen : Known.n_seen. class_weights : (n_classes,). Mutates cached."""
     k = np.uint64(len(class_weights))
     for c in range(k):
         weight = class_weights[c]
@@ -216,7 +220,7 @@ def refresh(block, cached, count, layout, class_weights):
             if layout.n_values[f] == 0:
                 cache_density(block, i, cached, j, k)
                 continue
-            cached[j] = log_plus(block[i], count[f]) if block[i] > 0.0 else math.inf
+            cached[j] = log_plus(block[i], n_seen[f]) if block[i] > 0.0 else math.inf
             for v in range(np.uint64(layout.n_values[f])):
                 step = v * k + k
                 cached[j + step] = log_plus(block[i + step], 1.0)
@@ -226,8 +230,8 @@ def refresh(block, cached, count, layout, class_weights):
 def score(cached, n_values, offset, x, r, joint):
     """Naive Bayes from a fresh cache row: joint[c] = log P(c) + sum of log P(x_f | c), up to a constant.
 
-    n_values, offset : Layout.n_values and Layout.cached (few arguments: this is the hottest call). Returns the likeliest
-    class, ties to the lowest, or -1 where every class has likelihood 0. Mutates joint. O(d n_classes), no logarithm.
+    n_values, offset : Layout.n_values and Layout.cached (few arguments: this is the hottest call). Returns the
+    likeliest class, ties to the lowest, or -1 where all have likelihood 0. Mutates joint. O(d n_classes), no logarithm.
     """
     k = np.uint64(len(joint))
     for c in range(k):

@@ -100,7 +100,7 @@ class NaiveBayes(Learner):
         self._prepare()
 
     def state(self) -> NaiveBayesState:
-        return NaiveBayesState(self._weights, self._stats, self._known.values, self._known.count)
+        return NaiveBayesState(self._weights, self._stats, self._known.values, self._known.n_seen)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._weights = np.array(state["weights"], dtype=np.float64, order="C")
@@ -143,7 +143,7 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
         r = row[i]
         if op[i] == PREDICT:
             if fresh[0] == 0:
-                refresh(stats[0], cache.rows[0], known.count, layout, weights[0])
+                refresh(stats[0], cache.rows[0], known.n_seen, layout, weights[0])
                 fresh[0] = 1
             if n_classes == 2:
                 best = score_two(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)

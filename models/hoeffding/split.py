@@ -3,10 +3,11 @@
 Domingos and Hulten 2000, section 2; numeric candidates after Pfahringer, Holmes and Kirkby 2008: n_points thresholds at
 equal distances between the least and greatest value, with each class's weight on both sides from its Gaussian.
 
-The merit of a test is what it gains over not splitting, so that "no split" has merit 0: the decrease of entropy (bits) or
-of the Gini impurity, times the share of weight whose value is known (Quinlan). Both impurities are taken over the weight
-that the feature observed. (MOA takes the first over all weight, inherited estimates included, and so can gain by
-splitting at random.) A test needs at least two branches with more than min_branch_fraction of the weight.
+The merit of a test is what it gains over not splitting, so that "no split" has merit 0: the decrease of entropy (bits)
+or of the Gini impurity, times the share of weight whose value is known (Quinlan 1993). A test needs at least two
+branches with more than min_branch_fraction of the weight. Deviations from MOA: impurity before the split is taken over
+the weight that the feature observed, as after it (MOA adds inherited estimates, so chance can look like a gain); not
+splitting has merit 0 (in MOA -inf for the information gain: it never wins); ties go to the first feature, not the last.
 """
 
 import math
@@ -45,7 +46,7 @@ def impurity(post, j, n_classes, weight, criterion):
 def merit(post, n_branches, n_classes, observed, criterion, min_branch_fraction):
     """The gain of a split into branches with class weights post[:n_branches]; -inf where it is not allowed.
 
-    observed : weight of all instances of the leaf, known or missing. Mutates post[n_branches] (the sum of the branches).
+    observed : weight of all instances of the leaf, known or missing. Mutates post[n_branches]: the sum of the branches.
     """
     total = 0.0
     for c in range(n_classes):
@@ -77,7 +78,8 @@ def merit(post, n_branches, n_classes, observed, criterion, min_branch_fraction)
 def branch(stats, layout, block, n_classes, f, value, binary, post):
     """Fill in post[j, c], the class weights of the branches of a test on feature f; the number of branches.
 
-    Numeric: x <= value, x > value. Nominal: one branch a value (also those not seen: weight 0), or x == value, x != value.
+    Numeric: x <= value, x > value. Nominal, binary: x == value, x != value. Nominal otherwise: one branch a value,
+    of weight 0 where it was not seen. Mutates post.
     """
     i = np.int64(layout.offset[f])
     n_values = layout.n_values[f]
@@ -113,8 +115,8 @@ def best_split(
 ):
     """Find the best candidate of all features, ties to the first. O(d (n_points or V) n_classes).
 
-    Mutates post (scratch) and found: FEATURE (-1: not splitting is best), VALUE (threshold or value), MERIT, SECOND (the
-    merit of the best candidate of another feature, or 0 for not splitting).
+    Mutates post (scratch) and found: FEATURE (-1: not splitting is best), VALUE (threshold or value), MERIT, SECOND
+    (the merit of the best candidate of another feature, or 0 for not splitting).
     """
     found[FEATURE] = -1.0
     found[VALUE] = 0.0

@@ -1,10 +1,10 @@
 """The Hoeffding tree: a leaf splits once the Hoeffding bound says that the best test is best.
 
-Domingos and Hulten 2000 (VFDT): grace period, tie threshold, "no split" as a candidate. Adaptive naive Bayes leaves after
-Gama, Rocha and Medas 2003 and Holmes, Kirkby and Pfahringer 2005. Observers: models.observers; tests and their merit:
-models.hoeffding.split. Invariants:
+Domingos and Hulten 2000 (VFDT): grace period, tie threshold, "no split" as a candidate. Adaptive naive Bayes leaves
+after Gama, Rocha and Medas 2003 and Holmes, Kirkby and Pfahringer 2005. Observers: models.observers; tests and their
+merit: models.hoeffding.split. Invariants:
 
-- nodes are appended and never move; the children of a node are consecutive, parents come before them;
+- nodes are appended and never move; parents come before their children;
 - a leaf has a block of statistics, all others have none (-1); the first child of a split takes the block of its parent,
   zeroed, so every block has an owner;
 - the weight that each node saw as a leaf (`leaf[:, SEEN]`) sums up to the weight learned: nothing leaks;
@@ -55,14 +55,18 @@ DONE, GROW = 0, 1
 
 
 class HoeffdingTreeState(NamedTuple):
-    """links : (n_nodes, 8) int32. TEST is the feature tested, -1 for a leaf. Numeric: values above `test` go to child
-        FIRST + 1, others to FIRST. Nominal, binary: equal to `test` goes to FIRST, others to FIRST + 1. Nominal, a branch
-        a value: value v goes to child_of_value[MAP + v] if v < N_MAP. DEFAULT is the child of all others and of missing
-        values. PARENT (-1 for the root), DEPTH; BLOCK is the leaf's row of `stats`, -1 for others.
-    test : (n_nodes,) float64, threshold or value. weights : (n_nodes, n_outputs) float64, of the classes; a node that was
-        split keeps those of that moment. leaf : (n_nodes, 4) float64, weight seen by the leaf itself, and at the last
-        split attempt; weight that majority class and naive Bayes predicted correctly.
-    stats : (n_leaves, width) float64, blocks of models.observers. child_of_value : int32.
+    """Everything the tree knows.
+
+    links : (n_nodes, 8) int32. TEST is the feature tested, -1 for a leaf. Numeric: values above `test` go to child
+        FIRST + 1, others to FIRST. Nominal, binary: equal to `test` goes to FIRST, others to FIRST + 1. Nominal, a
+        branch a value: value v goes to child_of_value[MAP + v] if v < N_MAP. DEFAULT is the child of all others and of
+        missing values. PARENT (-1 for the root), DEPTH; BLOCK is the leaf's row of `stats`, -1 for others.
+    test : (n_nodes,) float64, threshold or value.
+    weights : (n_nodes, n_outputs) float64, of the classes; a node that was split keeps those of that moment.
+    leaf : (n_nodes, 4) float64, weight that the node saw as a leaf, the same at its last split attempt, and the weight
+        that majority class and naive Bayes would have predicted correctly.
+    stats : (n_leaves, width) float64, blocks of models.observers.
+    child_of_value : int32, node of a value, -1 for none.
     values : uint8, which values of the nominal features were learned. n_values : (d,) int64, how many of each.
     counts : (5,) int64, nodes, blocks, entries of child_of_value, leaves, depth of the deepest leaf.
     """
@@ -108,12 +112,15 @@ class Settings(NamedTuple):
 class HoeffdingTree(Learner):
     """Very fast decision tree (VFDT) with numeric and nominal features and naive Bayes in the leaves.
 
-    Missing values (NaN) are left out by the observers; at a test they go to the child that was heaviest when the node was
-    split. A nominal value without a branch gets one, an empty leaf, when it is learned; till then it goes the same way. A label outside 0 .. n_outputs - 1 and a weight
-    that is not positive teach nothing. A leaf whose classes all have likelihood 0 falls back on its class weights.
+    Missing values (NaN) are left out by the observers; at a test they go to the child that was heaviest when the node
+    was split. A nominal value without a branch gets one, an empty leaf, when it is learned; till then, and at the bound
+    of memory, it goes the way of missing ones, as do codes outside the schema. A label outside 0 .. n_outputs - 1 and a
+    weight that is not positive and finite teach nothing. A leaf whose classes all have likelihood 0 falls back on its
+    class weights.
 
-    Memory is bounded by `max_nodes` (and the schema: 5 numbers a leaf, class and numeric feature, 1 + V a leaf, class and
-    nominal feature of V values, and as much again as scratch). At the bound nothing splits any more; leaves go on learning.
+    Memory is bounded by `max_nodes` and the schema: a leaf has 5 numbers a class and numeric feature and 1 + V a class
+    and nominal feature of V values, and about as much again in scratch that is not state. At the bound nothing splits
+    any more; leaves go on learning. A split that would exceed it does not happen, though a smaller one might.
 
     Parameters
     ----------
@@ -143,9 +150,9 @@ class HoeffdingTree(Learner):
 
     Notes
     -----
-    The bound is sqrt(R^2 log(1 / delta) / 2n) with R = log2(classes in the leaf) bits for the information gain, 1 for Gini;
-    n is the weight in the leaf with the estimate that it inherited, as in MOA: counting only what the leaf itself saw, as in
-    the paper, costs 0.6 points on elec. The default delta is 1e-3: with 1e-7, the paper's, elec loses 2.5 points.
+    The bound is sqrt(R^2 log(1 / delta) / 2n) with R = log2(classes in the leaf) bits for the information gain, 1 for
+    Gini; n is the weight in the leaf with the estimate that it inherited, as in MOA: counting only what the leaf itself
+    saw, as in the paper, costs 0.6 points on elec. The default delta is 1e-3: with 1e-7, the paper's, elec loses 2.8.
 
     References
     ----------
@@ -246,7 +253,10 @@ class HoeffdingTree(Learner):
         """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
         old = self._nodes
         self._nodes = Nodes(
-            *(_enlarge(array, n_nodes) for array in old[:4]),
+            _enlarge(old.links, n_nodes),
+            _enlarge(old.test, n_nodes),
+            _enlarge(old.weights, n_nodes),
+            _enlarge(old.leaf, n_nodes),
             _enlarge(old.stats, n_blocks),
             _enlarge(old.child_of_value, n_mapped),
             old.counts,
@@ -267,11 +277,14 @@ class HoeffdingTree(Learner):
         nodes = self._nodes
         n_nodes, n_blocks, n_mapped = (int(nodes.counts[i]) for i in (N_NODES, N_BLOCKS, N_MAPPED))
         return HoeffdingTreeState(
-            *(array[:n_nodes] for array in nodes[:4]),
+            nodes.links[:n_nodes],
+            nodes.test[:n_nodes],
+            nodes.weights[:n_nodes],
+            nodes.leaf[:n_nodes],
             nodes.stats[:n_blocks],
             nodes.child_of_value[:n_mapped],
             self._known.values,
-            self._known.count,
+            self._known.n_seen,
             nodes.counts,
         )
 
@@ -400,8 +413,10 @@ def _route_known(links, test, child_of_value, n_values, x, r, node):
 
 @kernel
 def _try_branch(node, value, nodes, progress):
-    """Give the test of `node` a branch for a value, an empty leaf: its id is the last. GROW, with nothing changed, where
-    there is no room. The map of a value beyond its end moves to the end of child_of_value, doubled.
+    """Give the test of `node` a branch for a value: an empty leaf, whose id is the last. O(values).
+
+    GROW, with nothing changed, where there is no room. A map that the value is beyond moves to the end of
+    child_of_value, doubled. Mutates nodes, progress.
     """
     links = nodes.links
     child = nodes.counts[N_NODES]
@@ -438,7 +453,10 @@ def _try_branch(node, value, nodes, progress):
 
 @kernel
 def _try_split(node, nodes, cache, layout, settings, post, found, progress):
-    """Split leaf `node` if the bound allows it. GROW, with nothing changed, where there is no room for its children."""
+    """Split leaf `node` if the bound allows it. GROW, with nothing changed, where there is no room for its children.
+
+    Mutates nodes, cache, progress and scratch. O(d (n_split_points or V) n_outputs).
+    """
     links = nodes.links
     block = links[node, BLOCK]
     n_classes = nodes.weights.shape[1]
@@ -543,7 +561,7 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
     # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
     links, test, weights, leaf, stats, child_of_value, counts = nodes
     n_values = layout.n_values
-    count = known.count
+    n_seen = known.n_seen
     cached, fresh = cache
     n_classes = weights.shape[1]
     if progress[WAITING] >= 0:
@@ -571,7 +589,7 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
             ):
                 block = links[node, BLOCK]
                 if fresh[block] == 0:
-                    refresh(stats[block], cached[block], count, layout, weights[node])
+                    refresh(stats[block], cached[block], n_seen, layout, weights[node])
                     fresh[block] = 1
                 if n_classes == 2:
                     best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
@@ -606,7 +624,7 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
             best = last_best
             if not last_scored:
                 if fresh[block] == 0:
-                    refresh(stats[block], cached[block], count, layout, weights[node])
+                    refresh(stats[block], cached[block], n_seen, layout, weights[node])
                     fresh[block] = 1
                 if n_classes == 2:
                     best = score_two(cached[block], n_values, layout.cached, slab, r, joint)

@@ -1,6 +1,7 @@
 """The Hoeffding tree against its naive twin, by hand, and by its invariants."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -83,6 +84,8 @@ def check_invariants(learner, weight):
         assert first.sum() <= state.leaf[node, SEEN] * (1 + 1e-9) + 1e-9
 
 
+# Instances: hypothesis likes small numbers, of which no tree grows.
+SIZES = [250, 400, 100, 300, 30, 1]
 MODES = [
     {},
     {"leaf_prediction": "mc"},
@@ -103,9 +106,10 @@ WORLDS = [
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
 @pytest.mark.parametrize("mode", MODES, ids=str)
-def test_equals_twin(world, mode):
+@pytest.mark.parametrize("delay", [0, 5])
+def test_equals_twin(world, mode, delay):
     stream = mixed(900, seed=3, **world)
-    program = interleave(stream, delay=5)
+    program = interleave(stream, delay)
     learner, other = tree(stream, **mode), twin(stream, **mode)
     out = np.zeros((len(stream.y), stream.schema.n_outputs))
     learner.run(program, stream.x, out)
@@ -116,27 +120,27 @@ def test_equals_twin(world, mode):
         assert learner.size()["n_nodes"] > 5  # or else the test sees little
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.integers(1, 250),
+    n=st.sampled_from(SIZES),
     n_values=st.lists(st.sampled_from([0, 0, 2, 3, 7]), min_size=1, max_size=4),
     n_classes=st.integers(2, 4),
     missing=st.sampled_from([0.0, 0.2, 0.8]),
     weights=st.sampled_from(["one", "whole", "fractions"]),
-    delay=st.integers(0, 20),
+    delay=st.sampled_from([0, 0, 1, 20]),
     parameters=st.fixed_dictionaries(
         {
-            "grace_period": st.integers(1, 40),
-            "delta": st.sampled_from([0.5, 0.05, 1e-7]),
-            "tie_threshold": st.sampled_from([0.0, 0.3, 5.0]),
+            "grace_period": st.sampled_from([1, 10, 30]),
+            "delta": st.sampled_from([0.9, 0.5, 1e-7]),
+            "tie_threshold": st.sampled_from([0.5, 5.0, 0.0]),
             "split_criterion": st.sampled_from(["info-gain", "gini"]),
             "leaf_prediction": st.sampled_from(["mc", "nb", "nba"]),
             "n_split_points": st.integers(1, 12),
             "binary_splits": st.booleans(),
             "min_branch_fraction": st.sampled_from([0.0, 0.01, 0.3]),
-            "max_nodes": st.sampled_from([1, 2, 7, 10_000]),
-            "max_depth": st.sampled_from([None, 0, 1, 3]),
+            "max_nodes": st.sampled_from([10_000, 10_000, 10_000, 7, 2]),
+            "max_depth": st.sampled_from([None, None, None, 1, 3]),
         }
     ),
 )
@@ -151,10 +155,10 @@ def test_equals_twin_anywhere(seed, n, n_values, n_classes, missing, weights, de
     check_invariants(learner, stream.w.sum())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.integers(1, 400),
+    n=st.sampled_from(SIZES),
     cuts=st.lists(st.floats(0.0, 1.0), max_size=4),
     delay=st.integers(0, 30),
     mode=st.sampled_from(MODES),
@@ -167,7 +171,7 @@ def test_cuts_and_snapshots_do_not_matter(seed, n, cuts, delay, mode, weights):
     whole.run(program, stream.x, out)
     pieces, learner = np.zeros((n, 3)), tree(stream, **mode)
     places = [0, *sorted(int(c * len(program.op)) for c in cuts), len(program.op)]
-    for start, stop in zip(places[:-1], places[1:], strict=True):
+    for start, stop in pairwise(places):
         learner.run(cut(program, start, stop), stream.x, pieces)
         saved = snapshot(learner)
         learner.predict_many(stream.x)
@@ -179,10 +183,10 @@ def test_cuts_and_snapshots_do_not_matter(seed, n, cuts, delay, mode, weights):
     assert learner.describe() == whole.describe()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.integers(1, 400),
+    n=st.sampled_from(SIZES),
     at=st.floats(0.0, 1.0),
     mode=st.sampled_from(MODES),
     more=st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)),
@@ -216,7 +220,7 @@ def candidate(n_values, rows, y, criterion=INFO_GAIN, binary=False, points=10, s
 
 
 def test_nominal_split_by_hand():
-    # 4 of class 0 at values 0 and 1, 4 of class 1 at values 1 and 2: H = 1 bit before, and after 1/2 of it is undecided.
+    # 4 of class 0 at values 0 and 1, 4 of class 1 at values 1 and 2: 1 bit before, and after it half is undecided.
     x, y = [[0]] * 2 + [[1]] * 2 + [[1]] * 2 + [[2]] * 2, [0] * 4 + [1] * 4
     found = candidate((3,), x, y)
     assert found[[FEATURE, MERIT, SECOND]] == pytest.approx([0, 0.5, 0.0])
@@ -305,6 +309,46 @@ def test_unseen_values_get_a_branch_when_learned():
     learner.learn_many([[np.nan, 0.0]], [0])
     assert learner.describe()[2]["value"] == [1.0, 20.0]
     check_invariants(learner, 33.0)
+
+
+def test_an_unseen_value_opens_its_branch_right_after_its_prediction():
+    learner = grown()
+    program = Program(
+        np.array([0, 1, 0], np.int8), np.array([0, 0, 1], np.int32), np.array([np.nan, 0.0, np.nan]), np.ones(3)
+    )
+    out = np.zeros((2, 2))
+    learner.run(program, np.array([[4.0, 0.0], [4.0, 0.0]]), out)
+    assert out.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert learner.describe()[0]["children"] == {0: 1, 2: 2, 4: 3}
+
+
+def test_maps_of_values_move_and_leave_zeros():
+    n = 40
+    learner = HoeffdingTree(Schema((n,), 2, "classification"), grace_period=30, leaf_prediction="mc")
+    learner.learn_many([[0]] * 10 + [[1]] * 20, [0] * 10 + [1] * 20)
+    for value in range(2, n):
+        learner.learn_many([[value]], [value % 2])
+    learner.learn_many([[0]], [0])
+    assert learner.size()["n_nodes"] == n + 1
+    assert learner.describe()[0]["children"] == {value: value + 1 for value in range(n)}
+    assert learner.predict_many([[v] for v in range(2, n)])[:, 0].tolist() == [1.0, 0.0] * (n // 2 - 1)
+    # Maps of 2, 4, 8, 16, 32 and 64 places: all but the last one are left behind, zeroed.
+    assert learner.state().child_of_value.tolist() == [0] * 62 + list(range(1, n + 1)) + [-1] * (64 - n)
+
+
+def test_a_new_value_is_news_to_all_leaves():
+    """Laplace's estimate knows how many values there are: learning one in a leaf moves the predictions of another."""
+    learner = HoeffdingTree(Schema((2, 5), 2, "classification"), grace_period=40, leaf_prediction="nb")
+    x = [[0, 0], [0, 1], [1, 0], [1, 1]] * 20
+    learner.learn_many(x, [0, 0, 1, 1] * 20)
+    learner.learn_many([[0, 0], [0, 1], [0, 0], [1, 0]], [0, 0, 1, 0])
+    before = learner.predict_many([[0, 0]])[0]
+    learner.learn_many([[1, 4]], [1])
+    after = learner.predict_many([[0, 0]])[0]
+    resumed = HoeffdingTree(Schema((2, 5), 2, "classification"), **learner.parameters())
+    resumed.restore(snapshot(learner))
+    assert after.tolist() == resumed.predict_many([[0, 0]])[0].tolist()
+    assert after.tolist() != before.tolist()
 
 
 def test_unseen_values_share_a_branch_at_the_bound():
