@@ -31,6 +31,7 @@ from topics.names import CHAMPION
 DATA = Path(__file__).with_name("demo_data") / "elec.csv.gz"
 TEMPLATE = Path(__file__).with_name("demo_data") / "elec.yaml"
 N_ROWS = 45_312
+DEFAULT_PORT = 6066
 WORKER_SECONDS = 120.0  # a first start compiles the kernels
 STALL_SECONDS = 60.0  # without any progress, something is wrong
 LOOK_SECONDS = 0.5  # between two looks at the worker
@@ -77,8 +78,13 @@ def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterat
     from app import broker
 
     data_dir = folder / "broker"
-    if broker.status(data_dir) is None:
-        shutil.rmtree(data_dir / "kafka", ignore_errors=True)
+    running = broker.status(data_dir)
+    if running is not None:
+        raise BrokerError(
+            f"a demo runs in {folder} already (Kafka is process {running.pid}, on {running.bootstrap}): end that one "
+            "first, or start this one in another folder"
+        )
+    shutil.rmtree(data_dir / "kafka", ignore_errors=True)
     local = broker.LocalBroker(data_dir, say=say)
     local.start()
     try:
@@ -258,15 +264,18 @@ def evaluate_command(plan: Plan) -> str:
     return f"riparian evaluate {DATA} --model {model} --stream {plan.stream}{limit}"
 
 
-def make_plan(
-    folder: Path, address: str, name: str, *, rows: int, rate: float, label_delay: float, port: int | None
-) -> Plan:
-    """Write the stream file and choose the port; SpecError or BrokerError where that cannot be."""
+def choose_port(port: int | None) -> int:
+    """The port of the metrics page: as asked for, else 6066, else a free one."""
     from app.ports import free_port, port_is_free
 
-    if port is not None and not port_is_free(port):
-        raise BrokerError(f"port {port} of 127.0.0.1 is in use: choose another with --port, or leave it out")
     if port is None:
-        port = 6066 if port_is_free(6066) else free_port()
-    path = write_stream(folder, name, label_delay)
-    return Plan(folder, address, path, load(path), rows, rate, label_delay, port)
+        return DEFAULT_PORT if port_is_free(DEFAULT_PORT) else free_port()
+    if not port_is_free(port):
+        raise BrokerError(f"port {port} of 127.0.0.1 is in use: choose another with --port, or leave it out")
+    return port
+
+
+def make_plan(folder: Path, address: str, name: str, **settings: Any) -> Plan:
+    """Write the stream file of a run. settings : rows, rate, label_delay and port, as in Plan."""
+    path = write_stream(folder, name, settings["label_delay"])
+    return Plan(folder, address, path, load(path), **settings)

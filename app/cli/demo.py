@@ -66,7 +66,8 @@ def command(
     from app import demo
 
     folder = Path(".riparian") / "demo"
-    settings: dict[str, Any] = {"rows": rows, "rate": rate, "label_delay": delay, "port": port}
+    settings: dict[str, Any] = {"rows": rows, "rate": rate, "label_delay": delay, "port": demo.choose_port(port)}
+    started = False
     with _signals() as hold, contextlib.ExitStack() as stack:
         try:
             if broker is None:
@@ -79,6 +80,7 @@ def command(
                 asyncio.run(wait_for_broker(broker, 10.0))
                 name = stack.enter_context(demo.foreign_broker(broker, keep))
                 plan = demo.make_plan(folder, broker, name, **settings)
+            started = True
             worker = stack.enter_context(demo.WorkerProcess(plan))
             same = _run(plan, worker)
             if sys.stdout.isatty() and not exit_:
@@ -87,7 +89,8 @@ def command(
                 click.echo(_kept(plan, broker is None))
         finally:
             hold()  # what is being stopped is stopped whole
-            click.echo("Stopping …", err=True)
+            if started:
+                click.echo("Stopping …", err=True)
     if not same:
         sys.exit(1)
 
