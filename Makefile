@@ -44,7 +44,7 @@ demo: setup
 	$(BIN)/riparian demo
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.end_to_end
 
 clean:
 	-@test ! -x $(BIN)/riparian || $(BIN)/riparian broker stop

@@ -1,0 +1,171 @@
+"""Where the worker's time goes, in CPU µs a labelled instance, measured in one process on the records of the topics.
+
+    python -m benchmarks.budget BROKER STREAM.yaml N
+
+The same functions as in the worker run one after the other on one thread, in steps of the worker's size, each with a
+clock of this thread's CPU time around it, so that other programs on the machine count little. Reading is measured as
+the CPU time of the whole process, since the client spreads it over its loop. What the worker takes beyond the sum is
+Faust, the threads' hand-over, sending, metrics and checkpoints. Writes one JSON object to standard output.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.consumer import fetcher
+from aiokafka.structs import TopicPartition
+
+from app.learner import PartitionLearner
+from app.merge import Buffer, Merge
+from app.outputs import Outputs
+from app.spec import Spec, load
+from app.transport import BatchRecords
+from benchmarks.floors import FETCH_BYTES
+from topics.names import CHAMPION
+from topics.records import RawBatch
+
+STAGES = (
+    "fetch and unpack",
+    "merge",
+    "decode features",
+    "decode labels",
+    "join",
+    "kernels",
+    "scoring",
+    "rest of the step",
+    "encode",
+    "append",
+    "send",
+)
+
+
+class Stopwatch:
+    """CPU seconds of this thread by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            started = time.thread_time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                self.seconds[stage] += time.thread_time() - started
+
+        return call
+
+
+async def fetch(broker: str, spec: Spec, n: int) -> tuple[list[tuple[str, RawBatch]], float]:
+    """The first n instances and labels of partition 0 as the worker's transport unpacks them, and the CPU seconds."""
+    topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
+    BatchRecords.source_topics = frozenset(topics)
+    fetcher.PartitionRecords = BatchRecords
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=FETCH_BYTES,
+    )
+    await consumer.start()
+    found: list[tuple[str, RawBatch]] = []
+    counts = dict.fromkeys(topics, 0)
+    try:
+        consumer.assign([TopicPartition(topic, 0) for topic in topics])
+        cpu = time.process_time()
+        while min(counts.values()) < n:
+            for tp, batches in (await consumer.getmany(timeout_ms=1000)).items():
+                for raw in batches:
+                    found.append((tp.topic, raw))
+                    counts[tp.topic] += len(raw.offsets)
+                if counts[tp.topic] >= n:
+                    consumer.pause(tp)
+        seconds = time.process_time() - cpu
+    finally:
+        await consumer.stop()
+    # What was read beyond n counts for reading, too: a share, so that it is µs an instance of both topics.
+    return found, seconds * n * len(topics) / sum(counts.values())
+
+
+async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)  # as the worker does
+    found, fetching = await fetch(broker, spec, n)
+    watch = Stopwatch()
+    timed, seconds = watch.timed, watch.seconds
+    learner = PartitionLearner(spec)
+    learner.warm_up()
+    learner.codec.decode_features = timed("decode features", learner.codec.decode_features)  # type: ignore[method-assign]
+    learner.codec.decode_labels = timed("decode labels", learner.codec.decode_labels)  # type: ignore[method-assign]
+    learner.pending.join = timed("join", learner.pending.join)  # type: ignore[method-assign]
+    for role, model in learner.models.items():
+        model.run = timed("kernels", model.run)  # type: ignore[method-assign]
+        learner.metrics[role].score = timed("scoring", learner.metrics[role].score)  # type: ignore[method-assign]
+    step = timed("step", learner.step)
+    encode = timed("encode", learner.codec.encode_predictions)
+    merge = Merge(Buffer(), Buffer())
+    add = {
+        spec.topics.features: timed("merge", merge.features.add),
+        spec.topics.labels: timed("merge", merge.labels.add),
+    }
+    release = timed("merge", merge.release)
+    outputs = Outputs(broker)
+    await outputs.start()
+    build = timed("append", outputs.build)
+    steps = predicted = 0
+    sending = 0.0
+    try:
+        # Full buffers, as through a backlog: records come in as fetched, steps go out at the merge's limit.
+        found.reverse()
+        while found or len(merge.features) or len(merge.labels):
+            while found and min(len(merge.features), len(merge.labels)) < merge.limit:
+                topic, raw = found.pop()
+                add[topic](raw)
+            released = release(labels_complete=not found, features_complete=not found)
+            if not len(released.features.offsets) and not len(released.labels.offsets):
+                topic, raw = found.pop()
+                add[topic](raw)
+                continue
+            outcome = step(released)
+            values = encode(
+                ids=outcome.ids,
+                p=outcome.p[CHAMPION],
+                classes=learner.classes,
+                model=learner.model_names[CHAMPION],
+                offsets=outcome.offsets.tolist(),
+                label_offsets=outcome.label_offsets.tolist(),
+                probabilities=spec.predictions.probabilities,
+                challengers=None,
+            )
+            batches = build(outcome.keys, values)
+            started = time.process_time()
+            await outputs.send(spec.topics.predictions, 0, batches)
+            await outputs.flush(0)
+            sending += time.process_time() - started
+            steps += 1
+            predicted += len(values)
+    finally:
+        await outputs.stop()
+    inside = ("decode features", "decode labels", "join", "kernels", "scoring")
+    seconds["rest of the step"] = seconds.pop("step") - sum(seconds[stage] for stage in inside)
+    seconds["fetch and unpack"], seconds["send"] = fetching, sending
+    learned = learner.pending.counts["joined"]
+    # Reading was scaled to n instances; the others went over what was predicted.
+    scale = {stage: n if stage == "fetch and unpack" else predicted for stage in STAGES}
+    us = {stage: 1e6 * seconds[stage] / scale[stage] for stage in STAGES}
+    return {"n": predicted, "learned": learned, "steps": steps, "us": us, "sum_us": sum(us.values())}
+
+
+def main() -> None:
+    broker, stream, n = sys.argv[1:]
+    print(json.dumps(asyncio.run(measure(broker, load(stream), int(n)))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""From features to prediction as a client sees it, at a steady rate in real time.
+
+One process sends the features of each instance when it is due, its label a little later, and reads the predictions
+with a consumer of its own: one clock. The time runs from just before the record is given to the producer to the moment
+when the consumer hands the prediction out. The floor is the same client with a bare echo (benchmarks/floors.py) in the
+place of the worker: what Kafka, two producers, two consumers and the client's own event loop take by themselves.
+"""
+
+import asyncio
+import gc
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from aiokafka import AIOKafkaConsumer
+from aiokafka.structs import TopicPartition
+
+from benchmarks.processes import Child, MeasureError, Sampler, Worker
+from benchmarks.workload import create, delete, instances, producing, stream_file
+
+LABEL_SECONDS = 0.5  # from an instance's features to its label
+WARM_INSTANCES = 200  # sent before, and not counted
+TICK_SECONDS = 0.001
+PATIENCE_SECONDS = 30.0
+PERCENTILES = (50, 90, 99)
+
+
+class _Id(msgspec.Struct):
+    id: str
+
+
+class Client:
+    """Sends instances and takes the time until their answers.
+
+    Parameters
+    ----------
+    labels : str or None
+        Topic of the labels; None where nobody wants them.
+    """
+
+    def __init__(self, broker: str, features: str, labels: str | None, answers: str) -> None:
+        self.broker, self.features, self.labels, self.answers = broker, features, labels, answers
+        self.sent: dict[str, float] = {}
+        self.took: dict[str, float] = {}
+
+    async def run(self, rate: int, seconds: float) -> dict[str, Any]:
+        """Percentiles in ms over `seconds` at `rate` instances a second."""
+        tp = TopicPartition(self.answers, 0)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.broker,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=50,
+        )
+        await consumer.start()
+        try:
+            consumer.assign([tp])
+            await consumer.seek_to_beginning(tp)
+            async with producing(self.broker) as producer:
+                reader = asyncio.create_task(self._read(consumer, tp))
+                try:
+                    await self._send(producer, 0, WARM_INSTANCES, 100)
+                    await self._until(WARM_INSTANCES)
+                    self.took.clear()
+                    gc.collect()
+                    gc.freeze()
+                    began, cpu = time.perf_counter(), time.process_time()
+                    late = await self._send(producer, WARM_INSTANCES, n := int(rate * seconds), rate)
+                    share = (time.process_time() - cpu) / (time.perf_counter() - began)
+                    await self._until(n)
+                finally:
+                    gc.unfreeze()
+                    reader.cancel()
+        finally:
+            await consumer.stop()
+        ms = 1000.0 * np.array(list(self.took.values()))
+        return {
+            "rate": rate,
+            "n": len(ms),
+            **{f"p{p}": float(np.percentile(ms, p)) for p in PERCENTILES},
+            "max": float(ms.max()),
+            "client_late_p99": late,
+            "client_cpu_share": share,
+        }
+
+    async def _read(self, consumer: Any, tp: TopicPartition) -> None:
+        decode = msgspec.json.Decoder(_Id).decode
+        while True:
+            records = (await consumer.getmany(tp, timeout_ms=1000)).get(tp, ())
+            now = time.perf_counter()
+            for record in records:
+                id_ = decode(record.value).id
+                self.took[id_] = now - self.sent[id_]
+
+    async def _send(self, producer: Any, first: int, n: int, rate: int) -> float:
+        """Each record when it is due; the 99th percentile of how late (ms) the client was itself."""
+        made = instances(first, n)
+        waiting: deque[tuple[float, int]] = deque()
+        late = []
+        begun = time.perf_counter()
+        at = 0
+        while at < n or waiting:
+            now = time.perf_counter()
+            while at < n and begun + at / rate <= now:
+                late.append(time.perf_counter() - (begun + at / rate))
+                self.sent[made.keys[at].decode()] = time.perf_counter()
+                await producer.send(self.features, made.features[at], key=made.keys[at], partition=0)
+                waiting.append((begun + at / rate + LABEL_SECONDS, at))
+                at += 1
+            while waiting and waiting[0][0] <= now:
+                _, i = waiting.popleft()
+                if self.labels is not None:
+                    await producer.send(self.labels, made.labels[i], key=made.keys[i], partition=0)
+            await asyncio.sleep(TICK_SECONDS)
+        return float(1000.0 * np.percentile(late, 99))
+
+    async def _until(self, n: int) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(self.took) < n:
+            if time.monotonic() > deadline:
+                raise MeasureError(
+                    f"{len(self.took):,} of {n:,} instances were answered within {PATIENCE_SECONDS:.0f} s"
+                )
+            await asyncio.sleep(0.01)
+
+
+def measure_worker(broker: str, folder: Path, name: str, rate: int, seconds: float) -> dict[str, Any]:
+    path, spec = stream_file(folder, name, 1)
+    with Worker(path, broker, folder) as worker:
+        worker.wait_for_partitions(1)
+        client = Client(broker, spec.topics.features, spec.topics.labels, spec.topics.predictions)
+        with Sampler(worker.pid) as sampler:
+            result = asyncio.run(client.run(rate, seconds))
+        result["worker_cpu_share"] = sampler.share()
+        result["forced_merges"] = int(worker.metrics()["riparian_forced_merges_total"])
+        worker.stop()
+    return result
+
+
+def measure_echo(broker: str, folder: Path, name: str, rate: int, seconds: float) -> dict[str, Any]:
+    source, labels, target = f"{name}.features", f"{name}.labels", f"{name}.echo"
+    asyncio.run(create(broker, [source, labels, target], 1))
+    with Child("benchmarks.floors", "echo", broker, source, target, folder=folder) as child:
+        # The labels are sent as well: they are part of the client's load, though nobody reads them.
+        result = asyncio.run(Client(broker, source, labels, target).run(rate, seconds))
+        child.stop()
+    return result
+
+
+def measure(
+    broker: str,
+    folder: Path,
+    rates: list[int],
+    seconds: float,
+    rounds: int,
+    say: Callable[[str, int | None], Any],
+) -> list[dict[str, Any]]:
+    """Echo and worker in turn at each rate; the rounds of each with the median of every percentile."""
+    results = []
+    for rate in rates:
+        found: dict[str, list[dict[str, Any]]] = {"echo": [], "worker": []}
+        for number in range(rounds):
+            for role, function in (("echo", measure_echo), ("worker", measure_worker)):
+                done = say(f"{rate:,} instances/s, round {number + 1} of {rounds}: {role}", None)
+                name = f"latency-{role}-{rate}-{number}"
+                found[role].append(function(broker, folder, name, rate, seconds))
+                asyncio.run(delete(broker, name))
+                done(1)
+        result: dict[str, Any] = {"rate": rate, "seconds": seconds, "rounds": found}
+        for role, runs in found.items():
+            result[role] = {
+                field: float(np.median([run[field] for run in runs]))
+                for field in (*(f"p{p}" for p in PERCENTILES), "max", "client_late_p99")
+            }
+        results.append(result)
+    return results
