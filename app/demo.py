@@ -4,9 +4,8 @@ Everything lives below one folder (`.riparian/demo`) and every run starts afresh
 before the start, and on somebody's own broker the stream gets a name of its own. The worker is a process like any other
 worker; it and the broker end with the demo, even when that is killed with -9 (app/supervisor.py).
 
-With immediate labels the labels are inside the feature records: then every label is there when its instance is
-predicted and nothing depends on which topic a live worker sees first, so the figures are those of `riparian evaluate`
-to the last digit, which the demo checks. With a label delay they come by the topic of labels.
+With immediate labels each label is acknowledged before the features after it are sent, and the worker takes the two
+topics in that order, so the figures are those of `riparian evaluate` to the last digit, which the demo checks.
 """
 
 import asyncio
@@ -61,11 +60,9 @@ class Plan(NamedTuple):
 Show = Callable[[int, demo_view.Figures], None]
 
 
-def write_stream(folder: Path, name: str, label_delay: float) -> Path:
+def write_stream(folder: Path, name: str) -> Path:
     """The stream file of a run, from the template in the package."""
     text = TEMPLATE.read_text(encoding="utf-8").replace("name: elec\n", f"name: {name}\n", 1)
-    if label_delay == 0:
-        text += "topics: {labels: null} # immediate labels are inside the feature records, as y\n"
     path = folder / "elec.yaml"
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -277,5 +274,5 @@ def choose_port(port: int | None) -> int:
 
 def make_plan(folder: Path, address: str, name: str, **settings: Any) -> Plan:
     """Write the stream file of a run. settings : rows, rate, label_delay and port, as in Plan."""
-    path = write_stream(folder, name, settings["label_delay"])
+    path = write_stream(folder, name)
     return Plan(folder, address, path, load(path), **settings)

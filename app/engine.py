@@ -12,12 +12,15 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from app import checkpoint
 from app.errors import StateError
 from app.learner import PartitionLearner
-from app.merge import Script
+from app.merge import Ends, Script
 from app.outputs import Outputs, read_tail
 from app.runner import Observer, Runner
 from app.spec import Spec
@@ -61,6 +64,7 @@ class Engine:
         self.labels_topic: str | None = spec.topics.labels
         self.runners: dict[int, Runner] = {}
         self._app: Any = None
+        self._asker: AIOKafkaConsumer | None = None
         self.failure: BaseException | None = None
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
 
@@ -91,6 +95,21 @@ class Engine:
     async def commit(self, offsets: Mapping[TP, int]) -> None:
         await self.consumer.commit_manifests(offsets)
 
+    async def ends(self, partition: int) -> Ends | None:
+        """Where both topics of a partition end now; None where the broker does not say.
+
+        By a connection of its own: on the fetching one, the answer would come after the pending fetch's.
+        """
+        topics = (self.features_topic, self.labels_topic)
+        tps = [TopicPartition(topic, partition) for topic in topics]
+        try:
+            found = await self._asker.end_offsets(tps)  # type: ignore[union-attr]
+        except KafkaError as error:
+            log.debug("no end offsets: %r", error)
+            await asyncio.sleep(0.1)
+            return None
+        return Ends(*(found[tp] for tp in tps))
+
     async def in_thread(self, function: Any, *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
@@ -112,6 +131,9 @@ class Engine:
 
     async def _assign(self, tps: set[TP]) -> dict[TP, int]:
         await self.outputs.start()
+        if self._asker is None:
+            self._asker = AIOKafkaConsumer(bootstrap_servers=self.broker, enable_auto_commit=False)
+            await self._asker.start()
         await self.revoke()  # a runner lives for one assignment
         offsets: dict[TP, int] = {}
         runners = []
@@ -171,4 +193,6 @@ class Engine:
     async def stop(self) -> None:
         await self.revoke()
         await self.outputs.stop()
+        if self._asker is not None:
+            await self._asker.stop()
         self._pool.shutdown(wait=True)

@@ -1,9 +1,9 @@
 """One order from two topics: features and labels of a partition, merged by Kafka record timestamp.
 
-Features go first on a tie. A record is released when nothing earlier can still come from the other topic: the other
-topic has delivered something later, or is caught up, or has been silent for too long (the caller decides the last two
-and says so by `complete`). So a backlog, a replay and the live stream come out in the same order, wherever the fetched
-batches were cut.
+Features go first on a tie. A record is released when nothing earlier can still come from the other topic: because the
+other topic has delivered something later, or because the caller knows that both topics have been read to where they
+ended at one moment (`Ends`). So a backlog, a replay and the live stream come out in the same order, wherever the
+fetched batches were cut; and what was acknowledged in one topic before it was sent to the other comes first.
 
 Timestamps of one topic may run backwards (several producers, clock skew); offsets are the order that counts within a
 topic. The *effective* time of a record is therefore the running maximum of the timestamps up to it.
@@ -139,6 +139,16 @@ class Script(NamedTuple):
     label_offsets: Ints
 
 
+class Ends(NamedTuple):
+    """Ends of both topics at one moment: records below them need not wait for others."""
+
+    features: int
+    labels: int
+
+
+EVERYTHING = Ends(2**62, 2**62)
+
+
 class Release(NamedTuple):
     """What may be processed now: `labels_before[i]` of the labels come before feature i."""
 
@@ -165,28 +175,26 @@ class Merge:
         self.limit = limit
         self.script = script if script is not None and len(script.offsets) else None
 
-    def blocked(self, labels_complete: bool, features_complete: bool) -> bool:
-        """Whether records are waiting that only the other topic's delay holds back."""
-        n_f, n_l, _ = self._counts(labels_complete, features_complete)
-        return (len(self.features) > 0 or len(self.labels) > 0) and n_f == 0 and n_l == 0
+    def release(self, ends: Ends | None = None) -> Release:
+        """Remove and return what may be processed.
 
-    def release(self, *, labels_complete: bool, features_complete: bool) -> Release:
-        """Remove and return what may be processed. `*_complete`: nothing earlier is to be expected of that topic."""
-        n_f, n_l, labels_before = self._counts(labels_complete, features_complete)
+        ends : where both topics ended at one moment, when both have been read so far.
+        """
+        n_f, n_l, labels_before = self._counts(ends)
         features = self.features.take(n_f)
         if self.script is not None and n_f and features.offsets[-1] >= self.script.offsets[-1]:
             self.script = None
         return Release(features, self.labels.take(n_l), labels_before)
 
-    def _counts(self, labels_complete: bool, features_complete: bool) -> tuple[int, int, Ints]:
+    def _counts(self, ends: Ends | None) -> tuple[int, int, Ints]:
         if self.script is not None:
             return self._scripted(self.script)
         f_times, l_times = self.features.times(), self.labels.times()
-        n_f, n_l = len(f_times), len(l_times)
-        if not labels_complete:
-            n_f = int(np.searchsorted(f_times, self.labels.last_time, side="right"))
-        if not features_complete:
-            n_l = int(np.searchsorted(l_times, self.features.last_time, side="left"))
+        n_f = int(np.searchsorted(f_times, self.labels.last_time, side="right"))
+        n_l = int(np.searchsorted(l_times, self.features.last_time, side="left"))
+        if ends is not None:
+            n_f = max(n_f, int(np.searchsorted(self.features.offsets(), ends.features)))
+            n_l = max(n_l, int(np.searchsorted(self.labels.offsets(), ends.labels)))
         # Cut to the limit without breaking the order: what stays behind must come after all that goes.
         if n_f > self.limit:
             n_f = self.limit

@@ -20,7 +20,7 @@ from faust.types import TP
 
 from app import checkpoint
 from app.learner import Cut, Outcome, PartitionLearner, Refused
-from app.merge import Buffer, Merge, Release, Script
+from app.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
 from app.transport import Fetched
 from topics.names import CHAMPION, dead_letter_headers
 from topics.records import MetricsRecord
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BUFFER_LIMIT = 32_768  # records of one topic in memory; fetching pauses there and resumes at half
-POLL_SECONDS = 0.005  # while records wait for the other topic to be known as caught up
+POLL_SECONDS = 0.005  # while records wait for the other topic
 LAST_CHECKPOINT_SECONDS = 10.0  # how long a revocation may wait for the broker
 CHECKPOINT_SHARE = 0.1  # checkpoints may take this share of the time
 
@@ -89,7 +89,8 @@ class Runner:
         # Counted as sent, not as acknowledged: a cut taken now must know where its own predictions end.
         self._tail_offset, self._outputs_offset = outputs
         self._wake = asyncio.Event()
-        self._arrived = time.monotonic()
+        self._ends: Ends | None = None  # where both topics ended when we last asked
+        self._asked = 0.0
         self._paused: set[TP] = set()
         self._dirty = False
         self._checkpoint: asyncio.Task[None] | None = None
@@ -110,7 +111,6 @@ class Runner:
             return
         buffer = self.features if tp.topic == self.engine.features_topic else self.labels
         self.n_skipped += buffer.add(fetched.raw)
-        self._arrived = time.monotonic()
         if len(buffer) >= BUFFER_LIMIT and tp not in self._paused:
             self._paused.add(tp)
             self.engine.thread.pause(tp, True)
@@ -129,7 +129,7 @@ class Runner:
         try:
             while not self._stopping:
                 self._wake.clear()
-                release = self._release()
+                release = await self._release()
                 if len(release.features.offsets) or len(release.labels.offsets):
                     await self._step(release)
                     self._resume()
@@ -142,21 +142,31 @@ class Runner:
             log.exception("partition %d stops: %s", self.partition, error)
             await self.engine.crash(error)
 
-    def _release(self) -> Release:
-        thread, engine = self.engine.thread, self.engine
-        no_labels = engine.labels_topic is None
-        labels_complete = no_labels or thread.caught_up(engine.tp_labels(self.partition), self.labels.next_offset)
-        features_complete = thread.caught_up(engine.tp_features(self.partition), self.features.next_offset)
-        release = self.merge.release(labels_complete=labels_complete, features_complete=features_complete)
-        if (
-            not (len(release.features.offsets) or len(release.labels.offsets))
-            and (len(self.features) or len(self.labels))
-            and time.monotonic() - self._arrived > engine.spec.join.max_wait
-            and self.merge.script is None
-        ):
+    async def _release(self) -> Release:
+        if self.engine.labels_topic is None:
+            return self.merge.release(EVERYTHING)
+        release = self.merge.release()
+        if len(release.features.offsets) or len(release.labels.offsets):
+            return release
+        if not (len(self.features) or len(self.labels)) or self.merge.script is not None:
+            return release
+        # Records wait, and nothing later has come from the other topic. Ask where both topics end now: once both have
+        # been read that far, whatever is missing was appended after what waits here had arrived.
+        if self._ends is None:
+            self._ends = await self.engine.ends(self.partition)
+            self._asked = time.monotonic()
+            if self._ends is None:
+                return release
+        thread, engine, ends = self.engine.thread, self.engine, self._ends
+        reached = thread.reached(engine.tp_features(self.partition), ends.features, self.features.next_offset) and (
+            thread.reached(engine.tp_labels(self.partition), ends.labels, self.labels.next_offset)
+        )
+        if not reached:
+            if time.monotonic() - self._asked < engine.spec.join.max_wait:
+                return release
             self.n_forced += 1
-            release = self.merge.release(labels_complete=True, features_complete=True)
-        return release
+        self._ends = None
+        return self.merge.release(ends)
 
     async def _wait(self) -> None:
         waiting = len(self.features) or len(self.labels)
@@ -269,7 +279,9 @@ class Runner:
             offsets[engine.tp_labels(partition)] = cut.meta["label_offset"]
         await engine.commit(offsets)
         self._checkpoint_due = started + max(engine.spec.checkpoint.every, spent / CHECKPOINT_SHARE)
-        engine.observer.checkpointed(self, time.monotonic() - started, len(encoded.manifest) + sum(map(len, encoded.new.values())))
+        engine.observer.checkpointed(
+            self, time.monotonic() - started, len(encoded.manifest) + sum(map(len, encoded.new.values()))
+        )
 
     def _encode(self, cut: Cut, outputs_offset: int) -> checkpoint.Encoded:
         return checkpoint.encode(

@@ -118,17 +118,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         if tp in consumer.assignment():
             (consumer.pause if paused else consumer.resume)(tp)
 
-    def caught_up(self, tp: TP, next_offset: int) -> bool:
-        """Whether all that the partition held at the last answered fetch has arrived at `next_offset`."""
+    def reached(self, tp: TP, end: int, next_offset: int) -> bool:
+        """Whether all records below `end` have arrived at `next_offset`, or are none (control records, say)."""
+        if next_offset >= end:
+            return True
         if next_offset < self.drained.get(tp, 0) or self._consumer is None:
             return False
         subscription = self._consumer._subscription.subscription
         assignment = subscription.assignment if subscription is not None else None
         if assignment is None or TopicPartition(tp.topic, tp.partition) not in assignment.tps:
             return False
-        state = assignment.state_value(TopicPartition(tp.topic, tp.partition))
-        position, highwater = state._position, state.highwater
-        return position is not None and highwater is not None and position >= highwater
+        position = assignment.state_value(TopicPartition(tp.topic, tp.partition))._position
+        return position is not None and position >= end
 
     def end_offset(self, tp: TP) -> int | None:
         """End of the partition at the last answered fetch."""

@@ -43,7 +43,7 @@ LINE_SECONDS = 5.0  # between plain lines
     default="0s",
     show_default=True,
     metavar="DURATION",
-    help="From an instance's features to its label, such as 5s; 0s: the label is inside the feature record.",
+    help="From an instance's features to its label, such as 5s; 0s: before the next features.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the metrics page. [default: 6066, or a free one]")
 @click.option("--exit", "exit_", is_flag=True, help="End after the last row, as without a terminal.")
@@ -112,13 +112,18 @@ def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
 
     figures = asyncio.run(stream())
     seconds = time.monotonic() - began
-    labels = f"labels {plan.label_delay:g} s late" if plan.label_delay else "immediate labels (in the feature records)"
+    labels = f"labels {plan.label_delay:g} s late" if plan.label_delay else "immediate labels"
     click.echo(f"\n{plan.rows:,} instances of elec in {seconds:.1f} s, {labels}")
     click.echo(f"{'model':<10}{'learner':<18}{'accuracy':<22}{'kappa':>8}{'nodes':>8}")
     for model in figures.models:
         kappa = "–" if model.kappa is None else f"{model.kappa:.4f}"
         click.echo(f"{model.role:<10}{model.learner:<18}{model.accuracy!r:<22}{kappa:>8}{model.nodes:>8,}")
     if plan.label_delay:
+        return True
+    if plan.rate > 1000:
+        click.echo(
+            "At more than 1,000 a second several instances share a millisecond, and all their features go first."
+        )
         return True
     expected = demo.evaluated(plan)["accuracy"]
     same = bool(figures.models[0].accuracy == expected)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.errors import StateError
 from app.learner import Cut, PartitionLearner
-from app.merge import Buffer, Merge
+from app.merge import EVERYTHING, Buffer, Merge
 from app.spec import build
 from topics.records import RawBatch
 
@@ -64,7 +64,7 @@ def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 
     merge.labels.add(labels)
     made, refused, steps = [], [], 0
     while len(merge.features) or len(merge.labels):
-        outcome = learner.step(merge.release(labels_complete=True, features_complete=True))
+        outcome = learner.step(merge.release(EVERYTHING))
         width = {role: p.shape[1] for role, p in outcome.p.items()}
         for i, id_ in enumerate(outcome.ids):
             p = {role: [v for v in outcome.p[role][i].tolist() if v] for role in width}
@@ -124,6 +124,6 @@ def test_a_cut_is_a_copy():
     for buffer, raw in zip((merge.features, merge.labels), more, strict=True):
         buffer.next_offset = 100
         buffer.add(RawBatch([o + 100 for o in raw.offsets], raw.timestamps, raw.keys, raw.values))
-    learner.step(merge.release(labels_complete=True, features_complete=True))
+    learner.step(merge.release(EVERYTHING))
     assert {name: array.tobytes() for name, array in cut.arrays.items()} == before
     assert learner.digest() != before

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.merge import Buffer, Merge, Script
+from app.merge import EVERYTHING, Buffer, Ends, Merge, Script
 from topics.records import RawBatch
 
 
@@ -52,11 +52,11 @@ def feed(merge: Merge, features: list[int], labels: list[int], cuts: list[int]) 
         if batch:
             buffer.add(raw(at[name], batch))
             at[name] += len(batch)
-        events += order_of(merge.release(labels_complete=False, features_complete=False))
+        events += order_of(merge.release())
         if at["f"] == len(features) and at["l"] == len(labels):
             break
     while len(merge.features) or len(merge.labels):
-        events += order_of(merge.release(labels_complete=True, features_complete=True))
+        events += order_of(merge.release(EVERYTHING))
     return events
 
 
@@ -90,7 +90,7 @@ def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_pr
     merge = Merge(Buffer(), Buffer(), script)
     merge.features.add(raw(0, [10, 11, 12]))
     merge.labels.add(raw(0, [1, 1, 1, 1]))
-    first = merge.release(labels_complete=True, features_complete=True)
+    first = merge.release(EVERYTHING)
     assert order_of(first) == [("f", 0), ("l", 0), ("l", 1), ("l", 2), ("f", 1), ("f", 2)]
     assert merge.script is None
 
@@ -98,10 +98,10 @@ def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_pr
 def test_features_wait_for_labels_that_may_still_come():
     merge = Merge(Buffer(), Buffer())
     merge.features.add(raw(0, [10, 20]))
-    assert order_of(merge.release(labels_complete=False, features_complete=False)) == []
+    assert order_of(merge.release()) == []
     merge.labels.add(raw(0, [15]))
-    assert order_of(merge.release(labels_complete=False, features_complete=False)) == [("f", 0), ("l", 0)]
-    assert order_of(merge.release(labels_complete=True, features_complete=False)) == [("f", 1)]
+    assert order_of(merge.release()) == [("f", 0), ("l", 0)]
+    assert order_of(merge.release(Ends(2, 0))) == [("f", 1)]
 
 
 def test_known_records_are_skipped():

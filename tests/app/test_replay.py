@@ -24,7 +24,7 @@ from app.data import DataFile
 from app.errors import BrokerError, DataError, SpecError
 from app.evaluate import evaluate, spec_for
 from app.learner import PartitionLearner
-from app.merge import Buffer, Merge
+from app.merge import EVERYTHING, Buffer, Merge
 from app.render import Renderer, Rows, Template, numbers, quoted, rows_of_arrays, rows_of_file
 from app.replay import FUTURE_MS, Messages, Schedule, Timeline, murmur2, partitions_of, plan, publish
 from app.spec import build, loads
@@ -80,7 +80,7 @@ def fold(spec, features, labels, cut=None):
     merge = Merge(*buffers, limit=cut or 10_000)
     p = []
     while len(buffers[0]) or len(buffers[1]):
-        outcome = learner.step(merge.release(labels_complete=True, features_complete=True))
+        outcome = learner.step(merge.release(EVERYTHING))
         assert not outcome.refused_features
         assert not outcome.refused_labels
         p.append(outcome.p["champion"])

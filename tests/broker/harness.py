@@ -22,7 +22,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from app import checkpoint
 from app.admin import ensure_topics
 from app.learner import PartitionLearner
-from app.merge import Buffer, Merge, Script
+from app.merge import EVERYTHING, Buffer, Merge, Script
 from app.spec import Spec, load
 from topics.names import group_id
 from topics.records import RawBatch
@@ -231,7 +231,7 @@ def check_against_oracle(broker: str, spec: Spec, learner: PartitionLearner) -> 
         merge.labels.add(_raw(read(broker, spec.topics.labels, partition)))
     made: list[dict[str, Any]] = []
     while len(merge.features) or len(merge.labels):
-        outcome = oracle.step(merge.release(labels_complete=True, features_complete=True))
+        outcome = oracle.step(merge.release(EVERYTHING))
         values = oracle.codec.encode_predictions(
             outcome.ids,
             outcome.p["champion"],
