@@ -118,7 +118,7 @@ def check_growth(old: Schema, new: Schema) -> None:
             )
 
 
-@kernel
+@kernel(inline=True)
 def log_plus(count, more):
     """log(count + more), from a table where both are whole and small: most weights are 1."""
     total = count + more
@@ -129,7 +129,7 @@ def log_plus(count, more):
     return math.log(total)
 
 
-@kernel
+@kernel(inline=True)
 def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_weight):
     """Learn row `r` of x, of class `c` and weight `w` > 0, into a block whose cache row is `cached`.
 
@@ -188,7 +188,7 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
     return new
 
 
-@kernel
+@kernel(inline=True)
 def cache_density(block, i, cached, j, k):
     """Cache one numeric feature and class, whose first numbers are block[i] and cached[j]; k classes, all uint64."""
     n = block[i]
@@ -226,7 +226,7 @@ def refresh(block, cached, n_seen, layout, class_weights):
                 cached[j + step] = log_plus(block[i + step], 1.0)
 
 
-@kernel
+@kernel(inline=True)
 def score(cached, n_values, offset, x, r, joint):
     """Naive Bayes from a fresh cache row: joint[c] = log P(c) + sum of log P(x_f | c), up to a constant.
 
@@ -262,7 +262,7 @@ def score(cached, n_values, offset, x, r, joint):
     return best
 
 
-@kernel
+@kernel(inline=True)
 def score_two(cached, n_values, offset, x, r, joint):
     """`score` for two classes, the same bits: sums in registers take 14 ns on Agrawal, sums in `joint` 37 ns.
 
@@ -301,7 +301,7 @@ def score_two(cached, n_values, offset, x, r, joint):
     return 0 if first > -math.inf else -1
 
 
-@kernel
+@kernel(inline=True)
 def write_joint(joint, best, out, r):
     """out[r, :] = probabilities of the classes from log scores whose highest is joint[best]."""
     total = 0.0
@@ -315,7 +315,7 @@ def write_joint(joint, best, out, r):
         out[r, c] /= total
 
 
-@kernel
+@kernel(inline=True)
 def write_weights(class_weights, out, r):
     """out[r, :] = shares of the classes, all 0 where there is no weight."""
     total = 0.0
@@ -325,7 +325,7 @@ def write_weights(class_weights, out, r):
         out[r, c] = class_weights[c] / total if total > 0.0 else 0.0
 
 
-@kernel
+@kernel(inline=True)
 def heaviest(class_weights):
     """The class with the highest weight, ties to the lowest; -1 where all are 0."""
     best = -1

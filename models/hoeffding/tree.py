@@ -379,7 +379,7 @@ def _enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
     return larger
 
 
-@kernel
+@kernel(inline=True)
 def _route(links, test, child_of_value, n_values, x, r, node):
     """From `node` on to the leaf of row r of x, or to the node that has no branch for its nominal value."""
     while True:
@@ -403,7 +403,7 @@ def _route(links, test, child_of_value, n_values, x, r, node):
             node = child
 
 
-@kernel
+@kernel(inline=True)
 def _route_known(links, test, child_of_value, n_values, x, r, node):
     """From `node`, which has no branch for its nominal value, on to a leaf: such values go the way of missing ones."""
     while links[node, TEST] >= 0:
