@@ -22,7 +22,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
 
 from app.learner import PartitionLearner
-from app.merge import Buffer, Merge
+from app.merge import EVERYTHING, Buffer, Merge
 from app.outputs import Outputs
 from app.spec import Spec, load
 from app.transport import BatchRecords
@@ -127,7 +127,7 @@ async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
             while found and min(len(merge.features), len(merge.labels)) < merge.limit:
                 topic, raw = found.pop()
                 add[topic](raw)
-            released = release(labels_complete=not found, features_complete=not found)
+            released = release(None if found else EVERYTHING)
             if not len(released.features.offsets) and not len(released.labels.offsets):
                 topic, raw = found.pop()
                 add[topic](raw)
