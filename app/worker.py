@@ -1,4 +1,4 @@
-"""The Faust application of a worker: two agents that hand batches to the engine, the state's table, the web server.
+"""The Faust application of a worker: its subscription, the state's table, the web server, the life cycle.
 
 Faust does assignment, the changelog-backed table, the web server and the life cycle; the engine does the rest.
 """
@@ -6,7 +6,7 @@ Faust does assignment, the changelog-backed table, the web server and the life c
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import faust
 from app.engine import Engine
 from app.runner import Observer
 from app.spec import Spec
-from app.transport import BatchSchema, install
+from app.transport import install
 from topics.names import group_id
 
 HEARTBEAT_SECONDS = 1.0
@@ -96,16 +96,10 @@ def create_app(
     engine = Engine(spec, broker, TableStore(table), observer)
     engine.attach(app)
     source_topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
-    install(app, source_topics, engine.assign)
+    install(app, source_topics, engine.assign, engine.add)
 
-    for role, name in zip(("features", "labels"), source_topics, strict=False):
-        topic = app.topic(name, schema=BatchSchema(), partitions=spec.partitions)
-
-        async def deliver(stream: AsyncIterator[Any]) -> None:
-            async for event in stream.events():  # type: ignore[attr-defined]
-                engine.add(event.message.tp, event.value)
-
-        app.agent(topic, name=f"riparian.{role}")(deliver)
+    for name in source_topics:
+        app.topics.add(app.topic(name, partitions=spec.partitions))  # subscribe
 
     @app.on_partitions_revoked.connect  # type: ignore[untyped-decorator]
     async def revoked(_app: Any, _tps: Any, **_: Any) -> None:

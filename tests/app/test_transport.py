@@ -18,12 +18,9 @@ SIGNATURES = {
     driver.AIOKafkaConsumerThread._create_worker_consumer: "(self, transport: 'Transport') -> aiokafka.consumer.consumer.AIOKafkaConsumer",
     driver.AIOKafkaConsumerThread._fetch_records: "(self, consumer: aiokafka.consumer.consumer.AIOKafkaConsumer, active_partitions: Set[faust.types.tuples.TP], timeout: Optional[float] = None, max_records: Optional[int] = None) -> Mapping[faust.types.tuples.TP, List[Any]]",
     driver.Consumer._new_consumer_thread: "(self) -> 'AIOKafkaConsumerThread'",
-    driver.Consumer._to_message: "(self, tp: faust.types.tuples.TP, record: Any) -> faust.types.tuples.ConsumerMessage",
     faust_consumer.Consumer.resume_partitions: "(self, tps: Iterable[faust.types.tuples.TP]) -> None",
     faust_consumer.Consumer.perform_seek: "(self) -> None",
-    faust_consumer.Consumer.ack: "(self, message: faust.types.tuples.Message) -> bool",
     faust_consumer.Consumer.commit: "(self, topics: Optional[AbstractSet[Union[str, faust.types.tuples.TP]]] = None, start_new_transaction: bool = True) -> bool",
-    faust_consumer.Consumer._add_gap: "(self, tp: faust.types.tuples.TP, offset_from: int, offset_to: int) -> None",
     driver.Consumer.verify_event_path: "(self, now: float, tp: faust.types.tuples.TP) -> None",
     faust_consumer.ThreadDelegateConsumer._commit: "(self, offsets: Mapping[faust.types.tuples.TP, int]) -> bool",
 }
