@@ -103,9 +103,7 @@ class Learner(ABC):
         x = np.ascontiguousarray(x, dtype=np.float64)
         n = len(x)
         out = np.zeros((n, self.schema.n_outputs))
-        program = Program(
-            np.full(n, PREDICT, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n)
-        )
+        program = Program(np.full(n, PREDICT, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
         self.run(program, x, out)
         return out
 
