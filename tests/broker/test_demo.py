@@ -122,7 +122,7 @@ def test_the_data_are_all_there() -> None:
 
 
 def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: Path, start: Start) -> None:
-    demo = start("--rows", "1500", "--rate", "1500")
+    demo = start("--rows", "1500", "--rate", "1000")
     address = demo.wait_for(r"^Metrics: http").split()[1]
     assert any("kafka.Kafka" in command for command in demo.processes().values())
     assert any("app.cli worker" in command for command in demo.processes().values())
