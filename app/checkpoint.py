@@ -103,6 +103,15 @@ def decode_manifest(data: bytes) -> Manifest:
     return msgspec.msgpack.decode(data, type=Manifest)
 
 
+def unpack(digest: bytes, packed: bytes) -> bytes | None:
+    """The bytes of a chunk; None where they are not those that it is named after."""
+    try:
+        part = zlib.decompress(packed[1:]) if packed[:1] == DEFLATED else packed[1:]
+    except zlib.error:
+        return None
+    return part if hashlib.blake2b(part, digest_size=16).digest() == digest else None
+
+
 def decode(manifest: Manifest, table: Mapping[bytes, bytes]) -> Cut:
     """Put the cut together again from the chunks in `table`; a missing or altered one is refused."""
     arrays = {}
@@ -115,8 +124,8 @@ def decode(manifest: Manifest, table: Mapping[bytes, bytes]) -> Cut:
                     f"the state of partition {manifest.partition} is damaged: a chunk of {name} is missing from "
                     "the changelog topic; restore the topic, or give the stream a new name to start afresh"
                 )
-            part = zlib.decompress(packed[1:]) if packed[:1] == DEFLATED else packed[1:]
-            if hashlib.blake2b(part, digest_size=16).digest() != digest:
+            part = unpack(digest, packed)
+            if part is None:
                 raise StateError(
                     f"the state of partition {manifest.partition} is damaged: a chunk of {name} was altered in "
                     "the changelog topic; restore the topic, or give the stream a new name to start afresh"

@@ -10,22 +10,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.structs import TopicPartition
-
 from app import checkpoint
-from app.errors import SpecError, StateError
+from app.changelog import check_partition, no_state, read_whole
+from app.errors import SpecError
 from app.learner import PartitionLearner
 from app.spec import Spec
-from topics.names import group_id
 
 SHOWN_CLASSES = 3  # of a node, the most frequent ones
-
-
-def changelog_topic(stream: str) -> str:
-    """The topic of a stream's state, as Faust names the changelog of the app's table."""
-    return f"{group_id(stream)}-state-changelog"
 
 
 class State(NamedTuple):
@@ -36,50 +27,11 @@ class State(NamedTuple):
     n_bytes: int
 
 
-async def _partitions(broker: str, topic: str) -> set[int]:
-    """Partitions of a topic, none where it is absent. All topics are asked for: naming one may create it."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await admin.start()
-    try:
-        found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
-    finally:
-        await admin.close()
-    return {part["partition"] for entry in found for part in entry["partitions"]}
-
-
-async def read_changelog(broker: str, topic: str, partition: int) -> dict[bytes, bytes]:
-    """The last value of every key in a partition; deleted ones left out. Empty where there is no such partition."""
-    if partition not in await _partitions(broker, topic):
-        return {}
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100
-    )
-    items: dict[bytes, bytes] = {}
-    await consumer.start()
-    try:
-        tp = TopicPartition(topic, partition)
-        consumer.assign([tp])
-        end = (await consumer.end_offsets([tp]))[tp]
-        while await consumer.position(tp) < end:
-            found = await consumer.getmany(tp, timeout_ms=1000)
-            for record in found.get(tp, ()):
-                if record.value is None:
-                    items.pop(record.key, None)
-                else:
-                    items[record.key] = record.value
-    finally:
-        await consumer.stop()
-    return items
-
-
 def restore(spec: Spec, partition: int, items: dict[bytes, bytes]) -> State:
     """The learner of a partition from the items of its changelog."""
     data = items.get(checkpoint.manifest_key(partition))
     if data is None:
-        raise StateError(
-            f"stream {spec.name} has no state in partition {partition} yet: start a worker, and wait for its first "
-            f"checkpoint (checkpoint.every is {spec.checkpoint.every:g} s)"
-        )
+        raise no_state(spec, partition)
     manifest = checkpoint.decode_manifest(data)
     learner = PartitionLearner(spec, partition)
     learner.restore(checkpoint.decode(manifest, items))
@@ -97,12 +49,9 @@ def load(spec: Spec, broker: str, partition: int) -> State:
     StateError
         There is no checkpoint, or it cannot be used.
     """
-    if not 0 <= partition < spec.partitions:
-        raise SpecError(
-            f"--partition is {partition}, and the stream {spec.name} has {spec.partitions}: give 0"
-            + (f" to {spec.partitions - 1}" if spec.partitions > 1 else "")
-        )
-    return restore(spec, partition, asyncio.run(read_changelog(broker, changelog_topic(spec.name), partition)))
+    check_partition(spec, partition)
+    log, _ = asyncio.run(read_whole(broker, spec.name, partition))
+    return restore(spec, partition, log.items)
 
 
 def summary(state: State, role: str) -> dict[str, Any]:

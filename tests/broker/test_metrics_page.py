@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import inspection
+from app import changelog, inspection
 from app import metrics as names
 from app.ports import free_port
 from app.spec import Spec
@@ -143,5 +143,5 @@ def test_series_go_where_the_partition_goes(broker: str, tmp_path: Path, stream:
 
 
 def test_a_changelog_that_is_not_there_is_empty(broker: str, topic_name: str) -> None:
-    topic = inspection.changelog_topic(topic_name)
-    assert asyncio.run(inspection.read_changelog(broker, topic, 0)) == {}
+    topic = changelog.changelog_topic(topic_name)
+    assert asyncio.run(changelog.read(broker, topic, 0)).items == {}

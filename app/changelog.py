@@ -1,0 +1,189 @@
+"""The changelog topic of a stream's state, read and written by plain clients: no worker needs to run.
+
+A checkpoint appends chunks, then the manifest, then the deletion of what is not needed any more, so every prefix of the
+log is a whole state. Not so what a reader sees of a log that Kafka cleans meanwhile: a record can be gone because a
+later one, past the reader's end, has taken its place. `read_whole` therefore reads again when the state that it got is
+not whole and the log has grown.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.structs import TopicPartition
+
+from app import checkpoint
+from app.errors import SpecError, StateError, TopicError
+from app.outputs import MAX_REQUEST_BYTES
+from app.soundness import Findings, examine
+from app.spec import Spec
+from topics.names import group_id
+
+ATTEMPTS = 8  # at reading a state that a worker is writing
+PAUSE_SECONDS = 0.2
+LEADER_SECONDS = 15.0
+
+
+def changelog_topic(stream: str) -> str:
+    """The topic of a stream's state, as Faust names the changelog of the app's table."""
+    return f"{group_id(stream)}-state-changelog"
+
+
+class Changelog(NamedTuple):
+    """A partition as it was read.
+
+    items : the last value of every key, deleted ones left out. n_records, n_bytes : all that Kafka still keeps, bytes
+    of keys and values (without Kafka's headers and its compression). end : the next offset.
+    """
+
+    items: dict[bytes, bytes]
+    n_records: int
+    n_bytes: int
+    end: int
+
+
+async def n_partitions(broker: str, topic: str) -> int:
+    """Partitions of a topic, 0 where it is absent. All topics are asked for: naming one may create it."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    try:
+        found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
+    finally:
+        await admin.close()
+    return sum(len(entry["partitions"]) for entry in found)
+
+
+async def bounds(broker: str, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset that is kept and the next one; (0, 0) where there is no such partition."""
+    if partition >= await n_partitions(broker, topic):
+        return 0, 0
+    tp = TopicPartition(topic, partition)
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        return (await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp]
+    finally:
+        await consumer.stop()
+
+
+async def read(broker: str, topic: str, partition: int) -> Changelog:
+    """A partition to where it ends now. Empty where there is no such partition."""
+    if partition >= await n_partitions(broker, topic):
+        return Changelog({}, 0, 0, 0)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100
+    )
+    items: dict[bytes, bytes] = {}
+    n_records = n_bytes = 0
+    await consumer.start()
+    try:
+        tp = TopicPartition(topic, partition)
+        consumer.assign([tp])
+        end = (await consumer.end_offsets([tp]))[tp]
+        while await consumer.position(tp) < end:
+            found = await consumer.getmany(tp, timeout_ms=1000)
+            for record in found.get(tp, ()):
+                n_records += 1
+                n_bytes += len(record.key or b"") + len(record.value or b"")
+                if record.value is None:
+                    items.pop(record.key, None)
+                else:
+                    items[record.key] = record.value
+        return Changelog(items, n_records, n_bytes, await consumer.position(tp))
+    finally:
+        await consumer.stop()
+
+
+async def read_whole(broker: str, stream: str, partition: int) -> tuple[Changelog, Findings]:
+    """The changelog of a stream's partition and what is in it; read again while it is not whole and grows."""
+    topic = changelog_topic(stream)
+    attempt = 0
+    while True:
+        attempt += 1
+        log = await read(broker, topic, partition)
+        findings = examine(log.items, stream, partition)
+        if findings.sound and (findings.manifest is not None or log.end == 0):
+            return log, findings
+        await asyncio.sleep(PAUSE_SECONDS)
+        if attempt == ATTEMPTS or (await bounds(broker, topic, partition))[1] == log.end:
+            return log, findings
+
+
+async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, bytes], manifest: bytes) -> None:
+    """Make a partition's state what is given, in the order of a checkpoint: chunks, manifest, deletions.
+
+    Parameters
+    ----------
+    chunks : mapping of digest to stored bytes
+        All that the manifest needs; those that are there already are not written again.
+    manifest : bytes
+        As encoded.
+    """
+    topic = changelog_topic(spec.name)
+    await _ensure_topic(spec, broker, topic)
+    log = await read(broker, topic, partition)
+    wanted = {checkpoint.chunk_key(partition, digest): chunk for digest, chunk in chunks.items()}
+    key = checkpoint.manifest_key(partition)
+    steps: tuple[dict[bytes, bytes | None], ...] = (
+        {name: chunk for name, chunk in wanted.items() if log.items.get(name) != chunk},
+        {key: manifest},
+        dict.fromkeys(name for name in log.items if name not in wanted and name != key),
+    )
+    producer = AIOKafkaProducer(
+        bootstrap_servers=broker, enable_idempotence=True, acks="all", max_request_size=MAX_REQUEST_BYTES
+    )
+    await producer.start()
+    try:
+        for records in steps:
+            sent = [await producer.send(topic, value, key=name, partition=partition) for name, value in records.items()]
+            await asyncio.gather(*sent)  # acknowledged, or raised what was refused
+    finally:
+        await producer.stop()
+
+
+async def _ensure_topic(spec: Spec, broker: str, topic: str) -> None:
+    """Create the changelog as Faust would, where a worker never ran; TopicError where it has other partitions."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    try:
+        found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
+        if not found:
+            wanted = NewTopic(topic, spec.partitions, spec.replication, topic_configs={"cleanup.policy": "compact"})
+            answer = await admin.create_topics([wanted])
+            for _, code, *_ in answer.topic_errors:
+                if code and for_code(code) is not TopicAlreadyExistsError:
+                    raise TopicError(
+                        f"Kafka refuses to create the topic {topic} ({for_code(code).__name__}): change partitions or "
+                        "replication in the stream file"
+                    )
+        async with asyncio.timeout(LEADER_SECONDS):
+            while not (found and found[0]["partitions"] and all(p["leader"] >= 0 for p in found[0]["partitions"])):
+                await asyncio.sleep(0.05)
+                found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
+    finally:
+        await admin.close()
+    if len(found[0]["partitions"]) != spec.partitions:
+        raise TopicError(
+            f"expected {spec.partitions} partitions in the topic {topic} (partitions in the stream file), found "
+            f"{len(found[0]['partitions'])}: change the stream file"
+        )
+
+
+def check_partition(spec: Spec, partition: int) -> None:
+    """SpecError unless the stream has this partition."""
+    if not 0 <= partition < spec.partitions:
+        raise SpecError(
+            f"--partition is {partition}, and the stream {spec.name} has {spec.partitions}: give 0"
+            + (f" to {spec.partitions - 1}" if spec.partitions > 1 else "")
+        )
+
+
+def no_state(spec: Spec, partition: int) -> StateError:
+    """The error of a partition without a checkpoint."""
+    return StateError(
+        f"stream {spec.name} has no state in partition {partition} yet: start a worker, and wait for its first "
+        f"checkpoint (checkpoint.every is {spec.checkpoint.every:g} s)"
+    )

@@ -1,0 +1,126 @@
+"""Is the state that a changelog holds whole? Every chunk hashed again, and the manifest held against its chunks. Pure.
+
+A chunk that no manifest needs (an orphan) is no damage: a checkpoint that was torn, or is being written, leaves some,
+and the next one deletes them. But an orphan whose bytes do not give its hash is: the next checkpoint would take it for
+written, and refer to it.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app import checkpoint
+from app.errors import StateError
+
+
+class Findings(NamedTuple):
+    """What the items of one partition's changelog are.
+
+    manifest : None where there is none, or it cannot be read. damage : sentences, none where the state is sound.
+    missing, altered : hash in hex -> the array that needs the chunk ("" for an altered orphan). orphaned : hashes that
+    no manifest needs. n_chunks : chunks that were hashed.
+    """
+
+    partition: int
+    manifest: checkpoint.Manifest | None
+    damage: list[str]
+    missing: dict[str, str]
+    altered: dict[str, str]
+    orphaned: list[str]
+    n_chunks: int
+
+    @property
+    def sound(self) -> bool:
+        return not self.damage
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-serialisable."""
+        return {
+            "partition": self.partition,
+            "sequence": None if self.manifest is None else self.manifest.sequence,
+            "sound": self.sound,
+            "chunks": self.n_chunks,
+            "missing": self.missing,
+            "altered": self.altered,
+            "orphaned": self.orphaned,
+            "damage": self.damage,
+        }
+
+
+def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findings:
+    """Hash every chunk in `items` (changelog key -> value) and compare with what the manifest needs."""
+    prefix, key = checkpoint.chunk_prefix(partition), checkpoint.manifest_key(partition)
+    damage: list[str] = []
+    chunks: set[bytes] = set()
+    broken: set[bytes] = set()
+    for item, value in items.items():
+        if item.startswith(prefix):
+            try:
+                digest = bytes.fromhex(item[len(prefix) :].decode("ascii"))
+            except ValueError:
+                damage.append(f"the key {item!r} is not one of a chunk")
+                continue
+            chunks.add(digest)
+            if checkpoint.unpack(digest, value) is None:
+                broken.add(digest)
+        elif item != key:
+            damage.append(f"the key {item!r} is not one of partition {partition}'s state")
+    manifest = None
+    if key in items:
+        try:
+            manifest = checkpoint.decode_manifest(items[key])
+        except StateError as error:
+            damage.append(str(error))
+        else:
+            if (manifest.stream, manifest.partition) != (stream, partition):
+                damage.append(f"the manifest is that of partition {manifest.partition} of stream {manifest.stream!r}")
+    elif chunks:
+        damage.append("there are chunks and no manifest: it was lost, or the first checkpoint was never finished")
+    missing: dict[str, str] = {}
+    altered = {digest.hex(): "" for digest in sorted(broken)}
+    for name, (dtype, shape, digests) in ({} if manifest is None else manifest.arrays).items():
+        for digest in digests:
+            if digest not in chunks:
+                missing.setdefault(digest.hex(), name)
+            elif digest in broken:
+                altered[digest.hex()] = altered[digest.hex()] or name
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if -(-n_bytes // checkpoint.CHUNK_BYTES) != len(digests):
+            damage.append(f"{name} has {len(digests)} chunks, which do not make its {n_bytes:,} bytes")
+    needed = set() if manifest is None else manifest.chunks()
+    damage += [f"chunk {chunk} of {name} is missing" for chunk, name in missing.items()]
+    damage += [f"chunk {chunk} of {name or 'no manifest'} was altered" for chunk, name in altered.items()]
+    orphaned = sorted(digest.hex() for digest in chunks - needed)
+    return Findings(partition, manifest, damage, missing, altered, orphaned, len(chunks))
+
+
+class Part(NamedTuple):
+    """A part of the state: `models/champion`, `metrics/champion`, `pending`, `vocabularies`.
+
+    n_bytes : of the arrays. n_chunks, stored_bytes : of the chunks, as compressed; one that several parts share is
+    counted for the first.
+    """
+
+    name: str
+    n_arrays: int
+    n_bytes: int
+    n_chunks: int
+    stored_bytes: int
+
+
+def parts(manifest: checkpoint.Manifest, items: Mapping[bytes, bytes]) -> list[Part]:
+    """Chunks and bytes of a state, by part; missing chunks count as 0 bytes."""
+    found: dict[str, list[int]] = {}
+    seen: set[bytes] = set()
+    for name, (dtype, shape, digests) in manifest.arrays.items():
+        words = name.split("/")
+        part = found.setdefault("/".join(words[:2]) if words[0] in ("models", "metrics") else words[0], [0, 0, 0, 0])
+        new = set(digests) - seen
+        seen |= new
+        part[0] += 1
+        part[1] += math.prod(shape) * np.dtype(dtype).itemsize
+        part[2] += len(new)
+        part[3] += sum(len(items.get(checkpoint.chunk_key(manifest.partition, digest), b"")) for digest in new)
+    return [Part(name, *counts) for name, counts in found.items()]
