@@ -19,10 +19,13 @@ COMMANDS = {
     "check": "check",
     "demo": "demo",
     "evaluate": "evaluate",
+    "export": "export",
+    "import": "import_",
     "inspect": "inspect",
     "lag": "lag",
     "models": "models",
     "replay": "replay",
+    "state": "state",
     "worker": "worker",
 }
 

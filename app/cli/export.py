@@ -1,0 +1,48 @@
+"""`riparian export`: a partition's state as a file."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+
+from app.cli import broker_option
+
+
+@click.command("export")
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--partition", default=0, show_default=True, help="The partition whose state is written.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+def command(stream: Path, file: Path, partition: int, as_json: bool, broker: str) -> None:
+    """Write the last checkpoint of a partition to one file; workers may run."""
+    from app import admin
+    from app import spec as stream_file
+
+    spec = stream_file.load(stream)
+
+    from app.checkpoint import Manifest
+    from app.moving import export_state
+
+    async def run() -> Manifest:
+        await admin.wait_for_broker(broker, 3.0)
+        return await export_state(spec, broker, partition, file)
+
+    manifest = asyncio.run(run())
+    found = {
+        "stream": manifest.stream,
+        "partition": manifest.partition,
+        "sequence": manifest.sequence,
+        "offset": manifest.meta["feature_offset"],
+        "label_offset": manifest.meta["label_offset"],
+        "file": str(file),
+        "bytes": file.stat().st_size,
+    }
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo(
+        f"{file}: checkpoint {found['sequence']:,} of {spec.name}, partition {partition}, {found['bytes']:,} bytes; "
+        f"next feature offset {found['offset']:,}, next label offset {found['label_offset']:,}."
+    )

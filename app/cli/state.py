@@ -1,0 +1,196 @@
+"""`riparian state`: what the changelog holds, and whether it is whole."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from app.cli import broker_option
+from app.errors import StateError
+
+if TYPE_CHECKING:
+    from app.changelog import Changelog
+    from app.soundness import Findings
+    from app.spec import Spec
+
+stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group("state")
+def command() -> None:
+    """Show and verify the state that a stream's changelog holds."""
+
+
+@command.command()
+@stream_argument
+@partition_option
+@json_option
+@broker_option
+def show(stream: Path, partition: int | None, as_json: bool, broker: str) -> None:
+    """Show the last checkpoint of each partition, and what its changelog weighs.
+
+    Reads the changelog topic and changes nothing; workers may run or not.
+    """
+    spec, found = _read(stream, partition, broker)
+    shown = [_summary(k, log, findings) for k, (log, findings) in found.items()]
+    if as_json:
+        click.echo(json.dumps({"stream": spec.name, "partitions": shown}))
+        return
+    for entry in shown:
+        _show(spec.name, entry)
+
+
+@command.command()
+@stream_argument
+@partition_option
+@json_option
+@broker_option
+def verify(stream: Path, partition: int | None, as_json: bool, broker: str) -> None:
+    """Hash every chunk again and hold the manifest against the chunks.
+
+    Ends with exit code 0 where all is sound, 2 where something is missing or altered. Chunks that no manifest needs
+    (orphaned) are named; they do no harm, and the next checkpoint deletes them.
+    """
+    spec, found = _read(stream, partition, broker)
+    if as_json:
+        click.echo(
+            json.dumps({"stream": spec.name, "partitions": [findings.plain() for _, findings in found.values()]})
+        )
+    else:
+        for k, (log, findings) in found.items():
+            _tell(spec.name, k, log, findings)
+    damaged = [k for k, (_, findings) in found.items() if not findings.sound]
+    if damaged:
+        named = ", ".join(map(str, damaged))
+        raise StateError(
+            f"the state of stream {spec.name} is damaged in partition {named}: import an export of it (riparian "
+            "import), or restore the changelog topic"
+        )
+
+
+def _read(stream: Path, partition: int | None, broker: str) -> "tuple[Spec, dict[int, tuple[Changelog, Findings]]]":
+    """The partitions' changelogs; StateError where none that is asked for has any state."""
+    from app import admin
+    from app import spec as stream_file
+
+    spec = stream_file.load(stream)
+
+    from app.changelog import check_partition, no_state, read_whole
+
+    wanted = range(spec.partitions) if partition is None else [partition]
+    for k in wanted:
+        check_partition(spec, k)
+
+    async def run() -> "dict[int, tuple[Changelog, Findings]]":
+        await admin.wait_for_broker(broker, 3.0)
+        return {k: await read_whole(broker, spec.name, k) for k in wanted}
+
+    found = asyncio.run(run())
+    if not any(log.items for log, _ in found.values()):
+        raise no_state(spec, wanted[0])
+    return spec, found
+
+
+def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str, Any]:
+    """What is shown of a partition: JSON-serialisable."""
+    from app import checkpoint
+    from app.soundness import parts
+
+    summary: dict[str, Any] = {
+        "partition": partition,
+        "sound": findings.sound,
+        "changelog": {"records": log.n_records, "bytes": log.n_bytes, "end": log.end},
+        "orphaned": len(findings.orphaned),
+    }
+    manifest = findings.manifest
+    if manifest is None:
+        return {**summary, "sequence": None}
+    key = checkpoint.manifest_key(partition)
+    needed = [key, *(checkpoint.chunk_key(partition, digest) for digest in manifest.chunks())]
+    meta = manifest.meta
+    waiting = {
+        name: manifest.arrays[array][1][0]
+        for name, array in (("instances", "pending/arrived"), ("labels", "pending/label_since"))
+        if array in manifest.arrays
+    }
+    return {
+        **summary,
+        "stream": manifest.stream,
+        "sequence": manifest.sequence,
+        "version": manifest.version,
+        "created": manifest.created_ms,
+        "age_seconds": round(max(0.0, time.time() - manifest.created_ms / 1000.0), 3),
+        "offset": meta["feature_offset"],
+        "label_offset": meta["label_offset"],
+        "outputs_offset": manifest.outputs_offset,
+        "models": {role: {"model": name, "parameters": given} for role, (name, given) in meta["models"].items()},
+        "instances": meta["n_instances"],
+        "labels": meta["n_labels"],
+        "waiting": waiting,
+        "live": {"records": len(needed), "bytes": sum(len(name) + len(log.items.get(name, b"")) for name in needed)},
+        "manifest_bytes": len(log.items[key]),
+        "parts": [part._asdict() for part in parts(manifest, log.items)],
+    }
+
+
+def _show(stream: str, entry: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    changelog = entry["changelog"]
+    if entry["sequence"] is None:
+        said = "no state yet" if entry["sound"] else "no manifest that can be read: see riparian state verify"
+        console.print(f"{stream}, partition {entry['partition']}: {said}")
+        return
+    live = entry["live"]
+    created = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(entry["created"] / 1000.0))
+    console.print(
+        f"[bold]{stream}, partition {entry['partition']}[/bold]: checkpoint {entry['sequence']:,} of {created} "
+        f"({entry['age_seconds']:,.0f} s old), format {entry['version']}"
+    )
+    console.print(
+        f"next feature offset {entry['offset']:,}, next label offset {entry['label_offset']:,}, predictions read back "
+        f"from {entry['outputs_offset']:,}"
+    )
+    waiting = entry["waiting"]
+    console.print(
+        f"{entry['instances']:,} instances, {entry['labels']:,} labels; waiting: {waiting.get('instances', 0):,} "
+        f"instances, {waiting.get('labels', 0):,} labels"
+    )
+    for role, model in entry["models"].items():
+        given = ", ".join(f"{name}={value}" for name, value in model["parameters"].items())
+        console.print(f"{role}: {model['model']}{f' ({given})' if given else ''}", markup=False)
+    table = Table("part", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("arrays", "bytes", "chunks", "stored bytes"):
+        table.add_column(heading, justify="right")
+    for part in entry["parts"]:
+        numbers = (part["n_arrays"], part["n_bytes"], part["n_chunks"], part["stored_bytes"])
+        table.add_row(part["name"], *(f"{number:,}" for number in numbers))
+    table.add_row("manifest", "", "", "", f"{entry['manifest_bytes']:,}")
+    console.print(table)
+    console.print(
+        f"changelog: {changelog['records']:,} records, {changelog['bytes']:,} bytes; live: {live['records']:,} "
+        f"records, {live['bytes']:,} bytes ({changelog['bytes'] / live['bytes']:.1f} times)"
+    )
+    if not entry["sound"]:
+        console.print("The state is damaged: see riparian state verify.")
+
+
+def _tell(stream: str, partition: int, log: "Changelog", findings: "Findings") -> None:
+    """Print what was found in a partition."""
+    where = f"{stream}, partition {partition}"
+    if not log.items:
+        click.echo(f"{where}: no state yet")
+        return
+    number = "no manifest" if findings.manifest is None else f"checkpoint {findings.manifest.sequence:,}"
+    click.echo(f"{where}: {number}, {findings.n_chunks:,} chunks hashed, {'sound' if findings.sound else 'damaged'}")
+    for sentence in findings.damage:
+        click.echo(f"  {sentence}")
+    for digest in findings.orphaned:
+        click.echo(f"  chunk {digest} is orphaned: no manifest needs it")

@@ -1,0 +1,108 @@
+"""A partition's state as one file: written from a changelog, read back and put into another. Pure.
+
+The file: a magic line, a msgpack map (format version, manifest, chunks by hash) and the BLAKE2b hash of all that comes
+before, so a file that was cut short or changed is refused. Manifest and chunks are the bytes of the changelog.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from app import checkpoint
+from app.errors import StateError
+from app.learner import PartitionLearner
+from app.spec import Spec
+
+MAGIC = b"riparian state\n"
+FORMAT = 1
+DIGEST_BYTES = 16
+
+
+class Content(msgspec.Struct):
+    """What stands between the magic and the hash. chunks : hash -> stored bytes."""
+
+    format: int
+    manifest: bytes
+    chunks: dict[bytes, bytes]
+
+
+class Exported(NamedTuple):
+    """A state read from a file: whole, every chunk checked."""
+
+    manifest: checkpoint.Manifest
+    chunks: dict[bytes, bytes]
+
+    def items(self) -> dict[bytes, bytes]:
+        """The chunks by their keys in the changelog."""
+        return {checkpoint.chunk_key(self.manifest.partition, digest): chunk for digest, chunk in self.chunks.items()}
+
+
+def pack(items: Mapping[bytes, bytes], partition: int) -> bytes:
+    """The file of a changelog's items, which must be sound and have a manifest (`soundness.examine`)."""
+    data = items[checkpoint.manifest_key(partition)]
+    needed = sorted(checkpoint.decode_manifest(data).chunks())
+    content = Content(FORMAT, data, {digest: items[checkpoint.chunk_key(partition, digest)] for digest in needed})
+    packed = MAGIC + msgspec.msgpack.encode(content)
+    return packed + _digest(packed)
+
+
+def unpack(data: bytes, where: str) -> Exported:
+    """Read a file's bytes; `where` names it in errors.
+
+    Raises
+    ------
+    StateError
+        It is not an exported state, is of another format, was cut short or altered.
+    """
+    if not data.startswith(MAGIC):
+        raise StateError(f"{where} is not an exported state: give a file that riparian export wrote")
+    body = data[len(MAGIC) : -DIGEST_BYTES]
+    if _digest(data[:-DIGEST_BYTES]) != data[-DIGEST_BYTES:]:
+        raise StateError(f"{where} is damaged (it was cut short or altered): export the state again")
+    found = msgspec.msgpack.decode(body)
+    version = found.get("format") if isinstance(found, dict) else None
+    if version != FORMAT:
+        raise StateError(
+            f"{where} was written in export format {version}, and this version of riparian reads {FORMAT}: run the "
+            "version that wrote it, or a newer one"
+        )
+    content = msgspec.convert(found, type=Content)
+    manifest = checkpoint.decode_manifest(content.manifest)
+    for digest in manifest.chunks():
+        if digest not in content.chunks or checkpoint.unpack(digest, content.chunks[digest]) is None:
+            raise StateError(f"{where} is damaged (chunk {digest.hex()}): export the state again")
+    return Exported(manifest, content.chunks)
+
+
+def restore(spec: Spec, exported: Exported, where: str) -> PartitionLearner:
+    """The learner of an exported state; StateError where it does not fit the stream file."""
+    learner = PartitionLearner(spec, exported.manifest.partition)
+    try:
+        cut = checkpoint.decode(exported.manifest, exported.items())
+        # A model may take codes for numbers: what was nominal must be nominal still.
+        nominal = [state is not None for state in msgspec.msgpack.decode(cut.arrays["vocabularies"].tobytes())]
+        if len(nominal) == len(spec.features):
+            for name, was, vocabulary in zip(spec.features, nominal, learner.vocabularies, strict=True):
+                if was != (vocabulary is not None):
+                    raise ValueError(f"{name} was {'nominal' if was else 'numeric'}")
+        learner.restore(cut)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise StateError(
+            f"{where} holds a state that does not fit the stream {spec.name} ({error}): give the stream file features, "
+            "classes and models as they were when it was exported"
+        ) from error
+    return learner
+
+
+def addressed(exported: Exported, stream: str, sequence: int, outputs_offset: int) -> bytes:
+    """The manifest for another stream's changelog: same offsets, same state, encoded."""
+    manifest = msgspec.structs.replace(
+        exported.manifest, stream=stream, sequence=sequence, outputs_offset=outputs_offset
+    )
+    return msgspec.msgpack.encode(manifest)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()

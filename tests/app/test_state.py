@@ -1,0 +1,292 @@
+"""State shown, verified, exported and imported, on tables in memory: damage is named, what is not whole is refused."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from app import changelog, checkpoint, portable
+from app.admin import PartitionLag
+from app.changelog import Changelog, check_partition
+from app.cli.state import _summary
+from app.errors import DataError, SpecError, StateError, TopicError
+from app.learner import PartitionLearner
+from app.moving import _check_offset, read_file
+from app.soundness import examine, parts
+from app.spec import Spec, build
+from tests.golden.make import BEFORE, LATE, PARTITION, fold, stream
+
+KEY = checkpoint.manifest_key(PARTITION)
+
+
+@pytest.fixture(scope="module")
+def spec() -> Spec:
+    return stream("naive-bayes", "classification")
+
+
+@pytest.fixture(scope="module")
+def trained(spec: Spec) -> PartitionLearner:
+    learner = PartitionLearner(spec, PARTITION)
+    fold(learner, "classification", BEFORE)
+    return learner
+
+
+@pytest.fixture
+def items(trained: PartitionLearner) -> dict[bytes, bytes]:
+    encoded = checkpoint.encode(
+        trained.cut(),
+        stream="golden",
+        partition=PARTITION,
+        sequence=4,
+        created_ms=0,
+        outputs_offset=17,
+        written=set(),
+    )
+    chunks = {checkpoint.chunk_key(PARTITION, digest): chunk for digest, chunk in encoded.new.items()}
+    return {**chunks, KEY: encoded.manifest}
+
+
+def chunk_of(items: dict[bytes, bytes], array: str) -> bytes:
+    """The key of an array's first chunk."""
+    digest = checkpoint.decode_manifest(items[KEY]).arrays[array][2][0]
+    return checkpoint.chunk_key(PARTITION, digest)
+
+
+# verify ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_state_is_sound(items: dict[bytes, bytes]) -> None:
+    found = examine(items, "golden", PARTITION)
+    assert found.sound
+    assert found.n_chunks == len(items) - 1 > 5
+    assert (found.missing, found.altered, found.orphaned) == ({}, {}, [])
+
+
+def test_a_missing_chunk_is_named_with_its_array(items: dict[bytes, bytes]) -> None:
+    key = chunk_of(items, "pending/x")
+    del items[key]
+    found = examine(items, "golden", PARTITION)
+    assert found.missing == {key.rpartition(b"/")[2].decode(): "pending/x"}
+    assert not found.sound
+    assert "of pending/x is missing" in found.damage[0]
+
+
+@pytest.mark.parametrize("change", [lambda c: c[:-3], lambda c: c[:1] + bytes([c[1] ^ 255]) + c[2:], lambda c: b""])
+def test_an_altered_chunk_is_named_with_its_array(items: dict[bytes, bytes], change) -> None:
+    key = chunk_of(items, "pending/x")
+    items[key] = change(items[key])
+    found = examine(items, "golden", PARTITION)
+    assert found.altered == {key.rpartition(b"/")[2].decode(): "pending/x"}
+    assert not found.sound
+    # A worker that loads it says so, too, and does not fall over zlib's own error.
+    with pytest.raises(StateError, match="pending/x was altered"):
+        checkpoint.decode(checkpoint.decode_manifest(items[KEY]), items)
+
+
+def test_every_single_chunk_counts(items: dict[bytes, bytes]) -> None:
+    for key in [key for key in items if key != KEY]:
+        assert not examine({k: v for k, v in items.items() if k != key}, "golden", PARTITION).sound
+        flipped = items[key][:-1] + bytes([items[key][-1] ^ 1])
+        assert not examine({**items, key: flipped}, "golden", PARTITION).sound
+
+
+def test_an_orphan_is_named_and_harmless_unless_it_was_altered(items: dict[bytes, bytes]) -> None:
+    other = checkpoint.encode(
+        PartitionLearner(stream("last-label", "classification")).cut(),
+        stream="golden", partition=PARTITION, sequence=1, created_ms=0, outputs_offset=0, written=set(),
+    )  # fmt: skip
+    digest, chunk = next((d, c) for d, c in other.new.items() if checkpoint.chunk_key(PARTITION, d) not in items)
+    key = checkpoint.chunk_key(PARTITION, digest)
+    found = examine({**items, key: chunk}, "golden", PARTITION)
+    assert found.sound
+    assert found.orphaned == [digest.hex()]
+    found = examine({**items, key: chunk + b"\x00" if chunk[:1] == b"\x00" else b"\x00"}, "golden", PARTITION)
+    assert not found.sound
+    assert found.altered == {digest.hex(): ""}
+
+
+def test_a_manifest_that_is_lost_garbage_newer_or_another_streams(items: dict[bytes, bytes]) -> None:
+    chunks = {key: value for key, value in items.items() if key != KEY}
+    assert "no manifest" in examine(chunks, "golden", PARTITION).damage[0]
+    assert "not a manifest" in examine({**items, KEY: b"\xc1"}, "golden", PARTITION).damage[0]
+    newer = msgspec.msgpack.encode({**msgspec.msgpack.decode(items[KEY]), "version": 99})
+    assert "format 99" in examine({**items, KEY: newer}, "golden", PARTITION).damage[0]
+    assert "stream 'golden'" in examine(items, "silver", PARTITION).damage[0]
+    assert "not one of partition" in examine({**items, b"stray": b""}, "golden", PARTITION).damage[0]
+    assert examine({}, "golden", PARTITION).sound
+
+
+def test_an_array_with_too_few_chunks_is_damage(items: dict[bytes, bytes]) -> None:
+    manifest = checkpoint.decode_manifest(items[KEY])
+    dtype, shape, _ = manifest.arrays["pending/x"]
+    manifest.arrays["pending/x"] = (dtype, shape, [])
+    found = examine({**items, KEY: msgspec.msgpack.encode(manifest)}, "golden", PARTITION)
+    assert any("pending/x has 0 chunks" in sentence for sentence in found.damage)
+
+
+# show -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_parts_add_up(items: dict[bytes, bytes], trained: PartitionLearner) -> None:
+    found = {part.name: part for part in parts(checkpoint.decode_manifest(items[KEY]), items)}
+    assert set(found) == {"models/champion", "metrics/champion", "pending", "vocabularies"}
+    assert sum(part.n_chunks for part in found.values()) == len(items) - 1
+    assert sum(part.stored_bytes for part in found.values()) == sum(map(len, items.values())) - len(items[KEY])
+    assert found["models/champion"].n_bytes == trained.models["champion"].n_bytes
+    assert sum(part.n_bytes for part in found.values()) == sum(a.nbytes for a in trained.cut().arrays.values())
+
+
+def test_the_summary_is_that_of_the_manifest_and_the_changelog(
+    items: dict[bytes, bytes], trained: PartitionLearner
+) -> None:
+    stale = {checkpoint.chunk_key(PARTITION, b"0" * 16): b"\x00stale"}
+    log = Changelog({**items, **stale}, 1000, 123_456, 1234)
+    shown = json.loads(json.dumps(_summary(PARTITION, log, examine(log.items, "golden", PARTITION))))
+    assert (shown["sequence"], shown["version"], shown["offset"], shown["label_offset"]) == (
+        4,
+        1,
+        BEFORE,
+        BEFORE - LATE,
+    )
+    assert shown["outputs_offset"] == 17
+    assert shown["changelog"] == {"records": 1000, "bytes": 123_456, "end": 1234}
+    assert shown["live"] == {
+        "records": len(items),
+        "bytes": sum(len(key) + len(value) for key, value in items.items()),
+    }
+    assert shown["waiting"] == {"instances": trained.pending.n_waiting, "labels": trained.pending.n_labels_waiting}
+    assert shown["waiting"]["labels"] > 0
+    assert shown["models"] == {"champion": {"model": "naive-bayes", "parameters": {}}}
+    assert (shown["instances"], shown["labels"], shown["orphaned"]) == (BEFORE, BEFORE - LATE, 1)
+
+
+# export and import ----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_holds_the_state_to_the_bit_and_nothing_else(
+    spec: Spec, items: dict[bytes, bytes], trained: PartitionLearner
+) -> None:
+    stale = {checkpoint.chunk_key(PARTITION, b"0" * 16): b"\x00stale"}
+    exported = portable.unpack(portable.pack({**items, **stale}, PARTITION), "f")
+    assert exported.items() == {key: value for key, value in items.items() if key != KEY}
+    assert portable.restore(spec, exported, "f").digest() == trained.digest()
+
+
+def test_a_file_for_another_stream_keeps_all_but_its_address(spec: Spec, items: dict[bytes, bytes]) -> None:
+    exported = portable.unpack(portable.pack(items, PARTITION), "f")
+    manifest = checkpoint.decode_manifest(portable.addressed(exported, "silver", 9, 0))
+    assert (manifest.stream, manifest.sequence, manifest.outputs_offset) == ("silver", 9, 0)
+    assert (manifest.meta, manifest.arrays) == (exported.manifest.meta, exported.manifest.arrays)
+    assert examine({**exported.items(), KEY: msgspec.msgpack.encode(manifest)}, "silver", PARTITION).sound
+
+
+def test_a_file_that_was_cut_altered_or_is_no_export_is_refused(items: dict[bytes, bytes]) -> None:
+    data = portable.pack(items, PARTITION)
+    for cut in (len(data) - 1, len(data) // 2, len(portable.MAGIC) + 3, len(portable.MAGIC)):
+        with pytest.raises(StateError, match="f is damaged"):
+            portable.unpack(data[:cut], "f")
+    for at in range(len(portable.MAGIC), len(data), 997):
+        with pytest.raises(StateError, match="f is damaged"):
+            portable.unpack(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], "f")
+    for garbage in (b"", b"name: golden\n"):
+        with pytest.raises(StateError, match="f is not an exported state"):
+            portable.unpack(garbage, "f")
+
+
+def test_a_file_without_one_of_its_chunks_is_refused(items: dict[bytes, bytes]) -> None:
+    needed = checkpoint.decode_manifest(items[KEY]).chunks()
+    chunks = {digest: items[checkpoint.chunk_key(PARTITION, digest)] for digest in needed}
+    chunks.popitem()
+    body = portable.MAGIC + msgspec.msgpack.encode(portable.Content(portable.FORMAT, items[KEY], chunks))
+    with pytest.raises(StateError, match="f is damaged"):
+        portable.unpack(body + portable._digest(body), "f")
+
+
+FEATURES = {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"champion": {"model": "last-label"}}, "other settings of champion"),
+        ({"challengers": {"more": "last-label"}}, "other settings of more"),
+        ({"features": {**FEATURES, "d": "numeric"}}, "does not fit the stream golden"),
+        ({"features": {name: FEATURES[name] for name in "ac"}}, "does not fit the stream golden"),
+        ({"features": {**FEATURES, "a": "nominal"}}, "does not fit the stream golden"),
+        ({"features": {**FEATURES, "c": "numeric"}}, "does not fit the stream golden .c was nominal"),
+        ({"task": "regression", "champion": {"model": "last-label"}}, "other settings of champion"),
+    ],
+)
+def test_a_state_that_does_not_fit_the_stream_file_is_refused(items: dict[bytes, bytes], changed, said: str) -> None:
+    content = {
+        "name": "golden",
+        "task": "classification",
+        "partitions": 2,
+        "features": FEATURES,
+        "champion": {"model": "naive-bayes"},
+        "metrics": {"window": 50},
+    }
+    exported = portable.unpack(portable.pack(items, PARTITION), "f")
+    portable.restore(build(content, "test"), exported, "f")
+    with pytest.raises(StateError, match=said):
+        portable.restore(build({**content, **changed}, "test"), exported, "f")
+
+
+def test_offsets_outside_the_topic_are_refused_with_both_numbers() -> None:
+    row = PartitionLag("golden.features", 1, 100, 2000, None, None)
+    for offset in (100, 1500, 2000):
+        _check_offset("f", row, offset)
+    with pytest.raises(TopicError, match=r"offset 2,001 of golden.features\[1\], which ends at 2,000"):
+        _check_offset("f", row, 2001)
+    with pytest.raises(TopicError, match=r"offset 60 of .*, which begins at 100: the 40 records between"):
+        _check_offset("f", row, 60)
+
+
+def test_a_partition_that_is_not_there_and_a_file_that_is_not_there(spec: Spec, tmp_path) -> None:
+    with pytest.raises(SpecError, match="--partition is 2, and the stream golden has 2: give 0 to 1"):
+        check_partition(spec, 2)
+    with pytest.raises(DataError, match=r"nothing cannot be read"):
+        read_file(tmp_path / "nothing")
+
+
+# a log that is written and cleaned while it is read -------------------------------------------------------------------
+
+
+class Log:
+    """Stands for the broker: each read gives the next of `states`, and the log has grown until the last one."""
+
+    def __init__(self, states: list[dict[bytes, bytes]], *, grows: bool = True) -> None:
+        self.states, self.grows, self.n_reads = states, grows, 0
+
+    async def read(self, broker: str, topic: str, partition: int) -> Changelog:
+        items = self.states[min(self.n_reads, len(self.states) - 1)]
+        self.n_reads += 1
+        return Changelog(items, len(items), 0, 100 * self.n_reads)
+
+    async def bounds(self, broker: str, topic: str, partition: int) -> tuple[int, int]:
+        return 0, 100 * self.n_reads + self.grows
+
+
+@pytest.mark.parametrize(("grows", "n_reads", "sound"), [(True, 3, True), (False, 1, False)])
+def test_a_torn_read_is_read_again_as_long_as_the_log_grows(items, monkeypatch, grows, n_reads, sound) -> None:
+    chunk = chunk_of(items, "pending/x")
+    without_chunk = {key: value for key, value in items.items() if key != chunk}
+    without_manifest = {key: value for key, value in items.items() if key != KEY}
+    log = Log([without_chunk, without_manifest, items], grows=grows)
+    monkeypatch.setattr(changelog, "read", log.read)
+    monkeypatch.setattr(changelog, "bounds", log.bounds)
+    monkeypatch.setattr(changelog, "PAUSE_SECONDS", 0)
+    _, findings = asyncio.run(changelog.read_whole("broker", "golden", PARTITION))
+    assert (log.n_reads, findings.sound) == (n_reads, sound)
+
+
+def test_damage_under_a_running_worker_is_said_in_the_end(items, monkeypatch) -> None:
+    chunk = chunk_of(items, "pending/x")
+    log = Log([{key: value for key, value in items.items() if key != chunk}])
+    monkeypatch.setattr(changelog, "read", log.read)
+    monkeypatch.setattr(changelog, "bounds", log.bounds)
+    monkeypatch.setattr(changelog, "PAUSE_SECONDS", 0)
+    _, findings = asyncio.run(changelog.read_whole("broker", "golden", PARTITION))
+    assert log.n_reads == changelog.ATTEMPTS
+    assert not findings.sound

@@ -1,0 +1,187 @@
+"""State on real Kafka: exported while a worker runs, imported into another stream, gone on with to the same bits."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from app import changelog, checkpoint, portable
+from app.learner import PartitionLearner
+from app.merge import EVERYTHING, Buffer, Merge, Script
+from tests.broker.harness import (
+    ROOT,
+    Worker,
+    _raw,
+    check_against_oracle,
+    create_topics,
+    instances,
+    predictions,
+    read,
+    send,
+    stored,
+    stream_file,
+    wait_for_state,
+)
+
+pytestmark = pytest.mark.broker
+
+
+def riparian(broker, *arguments, code=0):
+    """Run a command; its output, and what it says on stderr."""
+    command = [sys.executable, "-m", "app.cli", *map(str, arguments), "--broker", broker]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=90)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def fold(broker, spec, sent, n_features, n_labels):
+    """The state after the first records of both topics, in the order that predictions recorded."""
+    learner = PartitionLearner(spec)
+    order = [(p["offset"], p["label_offset"]) for p in sent]
+    merge = Merge(Buffer(), Buffer(), Script(*np.array(order, np.int64).T))
+    merge.features.add(_raw(read(broker, spec.topics.features)[:n_features]))
+    merge.labels.add(_raw(read(broker, spec.topics.labels)[:n_labels]))
+    while len(merge.features) or len(merge.labels):
+        learner.step(merge.release(EVERYTHING))
+    return learner
+
+
+def append(broker, topic, key, value):
+    """Append a record to a changelog, as nobody should."""
+
+    async def run():
+        producer = AIOKafkaProducer(bootstrap_servers=broker)
+        await producer.start()
+        try:
+            await producer.send_and_wait(topic, value, key=key, partition=0)
+        finally:
+            await producer.stop()
+
+    asyncio.run(run())
+
+
+def test_export_while_a_worker_runs_and_import_into_another_stream(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name, checkpoint={"every": "100ms"})
+    create_topics(spec, broker)
+    n = 6000
+    features, labels = instances(n, delay=40)
+    senders = [
+        threading.Thread(target=send, args=(broker, topic, records), kwargs={"pause": 0.15, "chunk": 100})
+        for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
+    ]
+    file = tmp_path / "state.bin"
+    exports = []
+    with Worker(path, broker, tmp_path) as worker:
+        for sender in senders:
+            sender.start()
+        try:
+            wait_for_state(broker, spec, 500, 200, worker=worker)
+            for _ in range(3):
+                exports.append(json.loads(riparian(broker, "export", path, file, "--json")))
+            assert "sound" in riparian(broker, "state", "verify", path)
+            assert "has 1 worker" in riparian(broker, "import", path, file, "--replace", code=2)
+        finally:
+            for sender in senders:
+                sender.join()
+        learner = wait_for_state(broker, spec, n, n, worker=worker)
+        assert worker.stop() == 0
+    check_against_oracle(broker, spec, learner)
+    # Each export is the state at its offsets, to the bit.
+    assert len({found["sequence"] for found in exports}) > 1
+    exported = portable.unpack(file.read_bytes(), "state.bin")
+    at, label_at = exported.manifest.meta["feature_offset"], exported.manifest.meta["label_offset"]
+    assert (at, label_at) == (exports[-1]["offset"], exports[-1]["label_offset"])
+    assert 500 <= at < n
+    sent = predictions(broker, spec)
+    assert portable.restore(spec, exported, "f").digest() == fold(broker, spec, sent[:at], at, label_at).digest()
+
+    # Another stream over the same topics goes on from there.
+    inputs = {"features": spec.topics.features, "labels": spec.topics.labels}
+    other_path, other = stream_file(tmp_path, f"{topic_name}-b", topics=inputs)
+    create_topics(other, broker)
+    shown = json.loads(riparian(broker, "import", other_path, file, "--json"))
+    assert (shown["offset"], shown["label_offset"]) == (at, label_at)
+    assert stored(broker, other).digest() == portable.restore(other, exported, "f").digest()
+    with Worker(other_path, broker, tmp_path, name="other") as worker:
+        moved = wait_for_state(broker, other, n, n, worker=worker)
+        assert worker.stop() == 0
+    new = predictions(broker, other)
+    assert [p["offset"] for p in new] == list(range(at, n))
+    assert moved.digest() == fold(broker, other, sent[:at] + new, n, n).digest()
+    assert moved.pending.counts["joined"] == n
+
+    # And the first stream goes back to it, and forward along its own predictions, none sent again.
+    refused = riparian(broker, "import", path, file, code=2)
+    assert "has a state already: give --replace" in refused
+    riparian(broker, "import", path, file, "--replace")
+    assert stored(broker, spec).feature_offset == at
+    with Worker(path, broker, tmp_path, name="again") as worker:
+        again = wait_for_state(broker, spec, n, n, worker=worker)
+        assert worker.stop() == 0
+    assert again.digest() == learner.digest()
+    check_against_oracle(broker, spec, again)
+
+
+def test_show_and_verify_and_what_they_say_of_damage(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    assert "has no state in partition 0 yet" in riparian(broker, "state", "show", path, code=2)
+    assert "has no state in partition 0 yet" in riparian(broker, "export", path, tmp_path / "f", code=2)
+    features, labels = instances(400)
+    send(broker, spec.topics.features, features)
+    send(broker, spec.topics.labels, labels[:300])
+    with Worker(path, broker, tmp_path) as worker:
+        wait_for_state(broker, spec, 400, 300, worker=worker)
+        assert worker.stop() == 0
+    (entry,) = json.loads(riparian(broker, "state", "show", path, "--json"))["partitions"]
+    records = read(broker, changelog.changelog_topic(spec.name))
+    assert entry["changelog"]["records"] == len(records)
+    assert entry["changelog"]["bytes"] == sum(len(r.key) + len(r.value or b"") for r in records)
+    assert entry["live"]["bytes"] <= entry["changelog"]["bytes"]
+    assert (entry["offset"], entry["label_offset"], entry["waiting"]["instances"]) == (400, 300, 100)
+    shown = riparian(broker, "state", "show", path)
+    for word in ("next feature offset 400", "models/champion", "pending", "hoeffding-tree", "records"):
+        assert word in shown
+    (found,) = json.loads(riparian(broker, "state", "verify", path, "--json"))["partitions"]
+    assert found["sound"]
+    assert found["chunks"] == entry["live"]["records"] - 1
+
+    file = tmp_path / "state.bin"
+    riparian(broker, "export", path, file)
+    log = asyncio.run(changelog.read(broker, changelog.changelog_topic(spec.name), 0))
+    manifest = checkpoint.decode_manifest(log.items[checkpoint.manifest_key(0)])
+    key = checkpoint.chunk_key(0, manifest.arrays["pending/x"][2][0])
+    for value, said in ((b"\x01altered", "altered"), (None, "missing")):
+        append(broker, changelog.changelog_topic(spec.name), key, value)
+        assert "damaged in partition 0" in riparian(broker, "state", "verify", path, code=2)
+        refused = riparian(broker, "export", path, tmp_path / "other", code=2)
+        assert "pending/x" in refused
+        assert said in refused
+    assert not (tmp_path / "other").exists()
+    # What was exported mends it.
+    riparian(broker, "import", path, file, "--replace")
+    assert "sound" in riparian(broker, "state", "verify", path)
+    assert stored(broker, spec).feature_offset == 400
+
+
+def test_import_refuses_offsets_that_the_topics_do_not_have(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    features, labels = instances(200)
+    send(broker, spec.topics.features, features)
+    send(broker, spec.topics.labels, labels)
+    with Worker(path, broker, tmp_path) as worker:
+        wait_for_state(broker, spec, 200, 200, worker=worker)
+        assert worker.stop() == 0
+    file = tmp_path / "state.bin"
+    riparian(broker, "export", path, file)
+    other_path, other = stream_file(tmp_path, f"{topic_name}-b")
+    create_topics(other, broker)
+    assert "which ends at 0" in riparian(broker, "import", other_path, file, code=2)
+    assert read(broker, changelog.changelog_topic(other.name)) == []

@@ -1,0 +1,114 @@
+"""Golden states: exports of small learners, one of each registered model, that later versions must still read.
+
+`python -m tests.golden.make` writes those that are missing, and into state-v1.json what they came to. It never writes
+one again: a golden file is what an older version wrote. When the format changes, raise the version in the names and
+keep the old files as long as they can be read. A change of a kernel that is meant to change results changes only the
+recorded digest `continued`, by hand.
+"""
+
+import json
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from app import checkpoint, portable
+from app.learner import PartitionLearner
+from app.merge import EVERYTHING, Buffer, Merge
+from app.spec import Spec, build
+from models.registry import REGISTRY
+from topics.records import RawBatch
+
+FOLDER = Path(__file__).parent
+RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
+BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
+LATE = 20  # instances that wait for their labels at the export
+PARTITION = 1
+
+
+def cases() -> dict[str, tuple[str, str]]:
+    """Name of a golden state -> (model, task)."""
+    return {
+        name if task == "classification" else f"{name}-{task}": (name, task)
+        for name, entry in REGISTRY.items()
+        for task in entry.tasks
+    }
+
+
+def file(case: str, version: int = checkpoint.VERSION) -> Path:
+    return FOLDER / f"state-v{version}-{case}.bin"
+
+
+def stream(model: str, task: str) -> Spec:
+    """The stream file of a golden state."""
+    grow = {"grace_period": 50, "delta": 0.05} if model == "hoeffding-tree" else {}
+    content: dict[str, Any] = {
+        "name": "golden",
+        "task": task,
+        "partitions": 2,
+        "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
+        "champion": {"model": model, **grow},
+        "metrics": {"window": 50},
+    }
+    return build(content, "golden")
+
+
+def _draw(*key: Any) -> float:
+    """A number in [0, 1) that no random generator's version changes."""
+    return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
+
+
+def records(task: str) -> tuple[RawBatch, RawBatch]:
+    """AFTER features, and their labels LATE ms later; every 50th label has no features."""
+    times, features, labels = [], [], []
+    for i in range(AFTER):
+        a, c, b = round(_draw(i, "a"), 6), "uvwxyz"[int(6 * _draw(i, "c"))], _draw(i, "b") < 0.5
+        high = (a > 0.5 and c != "u") or _draw(i, "noise") < 0.05
+        y = ("yes" if high else "no") if task == "classification" else round(10 * a + high, 6)
+        x = {"a": None if i % 31 == 0 else a, "c": c, "b": b}
+        times.append(1000 + i)
+        features.append(json.dumps({"id": f"i{i}", "x": x}).encode())
+        labels.append(json.dumps({"id": f"i{i}" if i % 50 else f"early{i}", "y": y}).encode())
+    offsets, keys = list(range(AFTER)), [None] * AFTER
+    return RawBatch(offsets, times, keys, features), RawBatch(offsets, [t + LATE for t in times], keys, labels)
+
+
+def fold(learner: PartitionLearner, task: str, stop: int) -> None:
+    """Go on from the learner's offsets to `stop`, labels to LATE before it."""
+    features, labels = records(task)
+    merge = Merge(
+        Buffer(learner.feature_offset, learner.feature_time), Buffer(learner.label_offset, learner.label_time), limit=64
+    )
+    merge.features.add(RawBatch(*(column[learner.feature_offset : stop] for column in features)))
+    merge.labels.add(RawBatch(*(column[learner.label_offset : stop - LATE] for column in labels)))
+    while len(merge.features) or len(merge.labels):
+        learner.step(merge.release(EVERYTHING))
+
+
+def main() -> None:
+    found = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    for case, (model, task) in cases().items():
+        if file(case).exists():
+            continue
+        learner = PartitionLearner(stream(model, task), PARTITION)
+        fold(learner, task, BEFORE)
+        encoded = checkpoint.encode(
+            learner.cut(),
+            stream="golden",
+            partition=PARTITION,
+            sequence=1,
+            created_ms=0,
+            outputs_offset=BEFORE,
+            written=set(),
+        )
+        items = {checkpoint.chunk_key(PARTITION, digest): chunk for digest, chunk in encoded.new.items()}
+        file(case).write_bytes(
+            portable.pack({**items, checkpoint.manifest_key(PARTITION): encoded.manifest}, PARTITION)
+        )
+        restored = learner.digest()
+        fold(learner, task, AFTER)
+        found[case] = {"restored": restored, "continued": learner.digest()}
+    RECORD.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
