@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BUFFER_LIMIT = 32_768  # records of one topic in memory; fetching pauses there and resumes at half
+BUFFER_LIMIT = 65_536  # records of one topic in memory, more than one fetch; fetching pauses there, resumes at half
 POLL_SECONDS = 0.005  # while records wait for the other topic
 LAST_CHECKPOINT_SECONDS = 10.0  # how long a revocation may wait for the broker
 CHECKPOINT_SHARE = 0.1  # checkpoints may take this share of the time
