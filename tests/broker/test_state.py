@@ -69,35 +69,43 @@ def append(broker, topic, key, value):
 def test_export_while_a_worker_runs_and_import_into_another_stream(broker, tmp_path, topic_name):
     path, spec = stream_file(tmp_path, topic_name, checkpoint={"every": "100ms"})
     create_topics(spec, broker)
-    n = 6000
+    n = 4000
     features, labels = instances(n, delay=40)
-    senders = [
-        threading.Thread(target=send, args=(broker, topic, records), kwargs={"pause": 0.15, "chunk": 100})
-        for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
-    ]
+
+    def sending(part):
+        topics = ((spec.topics.features, features), (spec.topics.labels, labels))
+        threads = [
+            threading.Thread(target=send, args=(broker, topic, records[part]), kwargs={"pause": 0.1, "chunk": 50})
+            for topic, records in topics
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
     file = tmp_path / "state.bin"
     exports = []
     with Worker(path, broker, tmp_path) as worker:
-        for sender in senders:
-            sender.start()
-        try:
-            wait_for_state(broker, spec, 500, 200, worker=worker)
-            for _ in range(3):
+        for k in range(3):
+            threads = sending(slice(1000 * k, 1000 * (k + 1)))
+            try:
+                wait_for_state(broker, spec, 1000 * k + 300, 1000 * k + 100, worker=worker)
                 exports.append(json.loads(riparian(broker, "export", path, file, "--json")))
-            assert "sound" in riparian(broker, "state", "verify", path)
-            assert "has 1 worker" in riparian(broker, "import", path, file, "--replace", code=2)
-        finally:
-            for sender in senders:
-                sender.join()
+            finally:
+                for thread in threads:
+                    thread.join()
+        assert "sound" in riparian(broker, "state", "verify", path)
+        assert "has 1 worker" in riparian(broker, "import", path, file, "--replace", code=2)
+        for thread in sending(slice(3000, n)):
+            thread.join()
         learner = wait_for_state(broker, spec, n, n, worker=worker)
         assert worker.stop() == 0
     check_against_oracle(broker, spec, learner)
     # Each export is the state at its offsets, to the bit.
-    assert len({found["sequence"] for found in exports}) > 1
+    assert len({found["sequence"] for found in exports}) == 3
     exported = portable.unpack(file.read_bytes(), "state.bin")
     at, label_at = exported.manifest.meta["feature_offset"], exported.manifest.meta["label_offset"]
     assert (at, label_at) == (exports[-1]["offset"], exports[-1]["label_offset"])
-    assert 500 <= at < n
+    assert 2300 <= at <= 3000
     sent = predictions(broker, spec)
     assert portable.restore(spec, exported, "f").digest() == fold(broker, spec, sent[:at], at, label_at).digest()
 
