@@ -1,0 +1,122 @@
+"""What every drift detector is: a fold over a stream of values, held in arrays.
+
+Invariants that the tests hold every detector to:
+
+- `update_many` of one array equals `update_many` of any cut of it, and `update` of each value, bit for bit.
+- `restore(state())` into a new detector of the same parameters continues as if nothing had happened.
+- A value that is not finite is skipped: level 0, nothing changes.
+- After level 2 the detector has forgotten what came before the change (each docstring says how much).
+- Memory is constant.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.registry import Parameter
+
+STABLE = 0
+WARNING = 1
+DRIFT = 2
+
+Floats = NDArray[np.float64]
+Levels = NDArray[np.int8]
+
+
+class Detector(ABC):
+    """Base class of all detectors. Subclasses say what their state is and which kernel folds a value into it.
+
+    Parameters
+    ----------
+    seed : int
+        Of the detector's own random numbers, where it draws any.
+    **parameters
+        Those in `PARAMETERS`, each with its default and range.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    PARAMETERS: ClassVar[tuple[Parameter, ...]]
+
+    def __init__(self, *, seed: int = 0, **parameters: Any) -> None:
+        known = {parameter.name: parameter for parameter in self.PARAMETERS}
+        for name in parameters:
+            if name not in known:
+                raise ValueError(f"{self.name} has no parameter {name!r}: it has {', '.join(known) or 'none'}")
+        self.seed = seed
+        self._parameters = {name: _checked(p, parameters.get(name, p.default)) for name, p in known.items()}
+        self._state = self._fresh()
+        self._one = np.zeros(1)
+        self._level = np.zeros(1, np.int8)
+
+    @abstractmethod
+    def _fresh(self) -> Any:
+        """The state before the first value, a NamedTuple of arrays."""
+
+    @abstractmethod
+    def _update(self, x: Floats, level: Levels) -> None:
+        """Fold `x` in order into the state, one level for each value."""
+
+    def update_many(self, x: Any) -> Levels:
+        """x : (n,) float64 -> (n,) int8, the level after each value: 0 stable, 1 warning, 2 drift."""
+        values = np.ascontiguousarray(x, dtype=np.float64)
+        if values.ndim != 1:
+            raise ValueError(f"values have {values.ndim} dimensions: give one array of n values")
+        level = np.zeros(len(values), np.int8)
+        self._update(values, level)
+        return level
+
+    def update(self, x: float) -> int:
+        """One value; its level."""
+        self._one[0] = x
+        self._update(self._one, self._level)
+        return int(self._level[0])
+
+    def state(self) -> Any:
+        """A NamedTuple of arrays: everything the detector knows. Live: copy before the next update."""
+        return self._state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over copies of the arrays of an earlier `state()._asdict()` of the same parameters."""
+        fresh = self._fresh()
+        for name in fresh._fields:
+            have, want = np.asarray(state[name]), getattr(fresh, name)
+            if have.shape != want.shape:
+                raise ValueError(
+                    f"{self.name}: {name} has shape {have.shape}, not {want.shape}: restore with the parameters it had"
+                )
+            want[...] = have
+        self._state = fresh
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._state = self._fresh()
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays of `state()`."""
+        return sum(array.nbytes for array in self._state)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as given or defaulted, without the seed."""
+        return dict(self._parameters)
+
+
+def _checked(parameter: Parameter, value: Any) -> Any:
+    """`value` as the parameter's type, or ValueError."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if parameter.type is bool:
+        valid = isinstance(value, bool)
+    elif parameter.type is int:
+        valid = number and value == int(value)
+    else:
+        valid = number
+    if valid and number:
+        low, high = parameter.low, parameter.high
+        valid = (low is None or value >= low) and (high is None or value <= high)
+    if not valid:
+        raise ValueError(f"{parameter.name} is {value!r}: give {parameter.type.__name__} in {parameter.range}")
+    return parameter.type(value)

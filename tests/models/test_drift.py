@@ -1,0 +1,143 @@
+"""Every detector against its naive twin, and the invariants of models/drift/contract.py."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.drift import DETECTORS, create
+from tests.models.naive_drift import NaiveAdwin, NaiveDdm, NaiveEddm, NaiveHddmA, NaiveHddmW, NaivePageHinkley
+
+TWINS = {
+    "adwin": (NaiveAdwin, [{}, {"delta": 0.2, "clock": 1, "max_buckets": 2, "min_side": 1}]),
+    "ddm": (NaiveDdm, [{}, {"min_values": 5, "warning": 1.0, "drift": 1.5}]),
+    "eddm": (NaiveEddm, [{}, {"min_values": 3, "min_errors": 4, "warning": 0.99, "drift": 0.95}]),
+    "hddm-a": (NaiveHddmA, [{}, {"drift_confidence": 0.1, "warning_confidence": 0.3, "two_sided": False}]),
+    "hddm-w": (NaiveHddmW, [{}, {"two_sided": True, "fading": 0.2, "drift_confidence": 0.05}]),
+    "page-hinkley": (NaivePageHinkley, [{"threshold": 8.0}, {"threshold": 3.0, "alpha": 0.99, "two_sided": True}]),
+}
+CASES = [(name, parameters) for name, (_, cases) in TWINS.items() for parameters in cases]
+
+
+def errors(seed, rates=(0.2, 0.6, 0.1, 0.45), n=250):
+    """Bernoulli values whose rate changes every n."""
+    rng = np.random.default_rng(seed)
+    return (rng.random(n * len(rates)) < np.repeat(rates, n)).astype(np.float64)
+
+
+def same(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_every_detector_has_a_twin():
+    assert set(DETECTORS) == set(TWINS)
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_levels_are_the_twin_s(name, parameters):
+    drifts = 0
+    for seed in range(2):
+        twin = TWINS[name][0](**parameters)
+        x = errors(seed)
+        levels = create(name, **parameters).update_many(x)
+        assert levels.tolist() == [twin.update(value) for value in x.tolist()]
+        drifts += np.count_nonzero(levels == 2)
+    assert drifts > 0
+
+
+@pytest.mark.parametrize("parameters", TWINS["adwin"][1])
+def test_adwin_s_buckets_are_the_twin_s_and_sum_up_their_values(parameters):
+    rng = np.random.default_rng(7)
+    x = rng.normal(np.repeat([0.0, 1.0, -0.5], 2000), 0.5)
+    detector, twin = create("adwin", **parameters), NaiveAdwin(**parameters)
+    levels = detector.update_many(x)
+    assert levels.tolist() == [twin.update(value) for value in x.tolist()]
+    assert np.count_nonzero(levels == 2) >= 2
+    state = detector.state()
+    buckets = [
+        (1 << row, state.totals[row, k], state.spreads[row, k])
+        for row in range(len(state.filled) - 1, -1, -1)
+        for k in range(state.filled[row])
+    ]
+    assert buckets == twin.buckets
+    assert detector.width == len(twin.values)
+    assert state.sums.tolist() == [twin.total, twin.spread]
+    assert state.sums[0] == pytest.approx(np.sum(twin.values))
+    assert state.sums[1] == pytest.approx(np.var(twin.values) * len(twin.values))
+    position = 0
+    for size, total, spread in buckets:
+        values = np.array(twin.values[position : position + size])
+        position += size
+        assert total == pytest.approx(values.sum(), abs=1e-9)
+        assert spread == pytest.approx(values.var() * size, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 1000), max_size=8), seed=st.integers(0, 1000), case=st.integers(0, 1))
+def test_cuts_and_snapshots_do_not_matter(name, cuts, seed, case):
+    parameters = TWINS[name][1][case]
+    x = errors(seed)
+    whole = create(name, **parameters)
+    expected = whole.update_many(x)
+    detector, levels = create(name, **parameters), []
+    for part in np.split(x, sorted(cuts)):
+        levels.extend(detector.update_many(part).tolist())
+        saved = {field: array.copy() for field, array in detector.state()._asdict().items()}
+        detector.update_many(x)  # must not touch what was saved
+        detector = create(name, **parameters)
+        detector.restore(saved)
+    assert levels == expected.tolist()
+    assert same(detector.state(), whole.state())
+
+
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_one_at_a_time_reset_and_values_that_are_not_finite(name, parameters):
+    x = errors(3)
+    detector = create(name, **parameters)
+    expected = detector.update_many(x)
+    n_bytes = detector.n_bytes
+    detector.reset()
+    with_gaps = np.insert(x, [0, 100, 500], [np.nan, np.inf, -np.inf])
+    before = x.copy()
+    levels = [detector.update(value) for value in with_gaps]
+    finite = np.isfinite(with_gaps)
+    assert np.array(levels)[finite].tolist() == expected.tolist()
+    assert not np.array(levels)[~finite].any()
+    assert np.array_equal(x, before)
+    assert detector.n_bytes == n_bytes > 0
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_constant_values_never_alarm(name):
+    for value in (0.0, 1.0):
+        levels = create(name).update_many(np.full(20_000, value))
+        assert not levels.any()
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_large_change_is_found(name):
+    levels = create(name).update_many(errors(11, (0.1, 0.8), 2000))
+    assert 2 in levels[2000:2400]
+
+
+def test_what_is_not_valid_is_said():
+    with pytest.raises(ValueError, match="no drift detector 'adwim': choose one of adwin"):
+        create("adwim")
+    with pytest.raises(ValueError, match="no parameter 'gamma'"):
+        create("ddm", gamma=1)
+    with pytest.raises(ValueError, match="delta is 2: give float in"):
+        create("adwin", delta=2)
+    with pytest.raises(ValueError, match="give one array"):
+        create("ddm").update_many(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="restore with the parameters it had"):
+        create("adwin").restore(create("adwin", max_buckets=3).state()._asdict())
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_parameters_and_paper_are_said(name):
+    detector = create(name)
+    assert detector.name == name
+    assert detector.paper
+    assert set(detector.parameters()) == {parameter.name for parameter in detector.PARAMETERS}
+    assert create(name, **detector.parameters()).parameters() == detector.parameters()
