@@ -36,6 +36,7 @@ class Manifest(msgspec.Struct):
     outputs_offset: int  # predictions topic: everything below belongs to records below the offsets
     meta: dict[str, Any]
     arrays: dict[str, tuple[str, list[int], list[bytes]]]
+    features: list[tuple[str, str]] = []  # name and type of each column of x; models know only their number
 
     def chunks(self) -> set[bytes]:
         return {digest for _, _, digests in self.arrays.values() for digest in digests}
@@ -70,6 +71,7 @@ def encode(
     created_ms: int,
     outputs_offset: int,
     written: set[bytes],
+    features: list[tuple[str, str]] | None = None,
 ) -> Encoded:
     """Cut arrays into chunks; compress those whose hash is not in `written`. Pure; runs off the event loop."""
     new: dict[bytes, bytes] = {}
@@ -85,7 +87,9 @@ def encode(
                 packed = zlib.compress(part, 1)
                 new[digest] = DEFLATED + packed if len(packed) < len(part) else STORED + part
         arrays[name] = (array.dtype.str, list(array.shape), digests)
-    manifest = Manifest(VERSION, stream, partition, sequence, created_ms, outputs_offset, cut.meta, arrays)
+    manifest = Manifest(
+        VERSION, stream, partition, sequence, created_ms, outputs_offset, cut.meta, arrays, features or []
+    )
     return Encoded(msgspec.msgpack.encode(manifest), new, manifest.chunks())
 
 

@@ -60,6 +60,7 @@ class Engine:
         self.store = store
         self.observer = observer
         self.outputs = Outputs(broker)
+        self.features: list[tuple[str, str]] = [(name, feature.type) for name, feature in spec.features.items()]
         self.features_topic: str = spec.topics.features
         self.labels_topic: str | None = spec.topics.labels
         self.runners: dict[int, Runner] = {}
@@ -162,6 +163,12 @@ class Engine:
                 raise StateError(
                     f"the changelog holds the state of partition {manifest.partition} of stream "
                     f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
+                )
+            if manifest.features and manifest.features != self.features:
+                was = ", ".join(f"{name} ({kind})" for name, kind in manifest.features)
+                raise StateError(
+                    f"the state of partition {partition} was made with the features {was}: restore these in the stream "
+                    "file, or give the stream a new name to start afresh"
                 )
             cut = await self.in_thread(checkpoint.decode, manifest, items)
             await self.in_thread(learner.restore, cut)

@@ -292,6 +292,7 @@ class Runner:
             created_ms=int(time.time() * 1000),
             outputs_offset=outputs_offset,
             written=self._written,
+            features=self.engine.features,
         )
 
     async def stop(self) -> None:
