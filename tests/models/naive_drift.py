@@ -1,4 +1,4 @@
-"""The naive twins of models/drift, from the papers: every value since the last change is kept in a list.
+"""The naive twins of models/drift, by the definitions: every value since the last change is kept in a list.
 
 Running means and moving averages are folded in the papers' order, so that levels are equal and not only close.
 """
