@@ -129,6 +129,7 @@ def run(app: Any, engine: Engine, *, loglevel: str) -> None:
     for library in ("aiokafka", "asyncio", "faust", "mode"):
         logging.getLogger(library).setLevel(loglevel.upper())
     worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None)
+    worker.spinner = None  # it writes escape codes, into log files too
     try:
         worker.execute_from_commandline()
     except SystemExit:
