@@ -144,9 +144,10 @@ class Engine:
             offsets[self.tp_features(partition)] = runner.learner.feature_offset
             if self.labels_topic is not None:
                 offsets[self.tp_labels(partition)] = runner.learner.label_offset
+        # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
+        self.runners.update((runner.partition, runner) for runner in runners)
         epochs = await self.thread.seek_sources(offsets)
         for runner in runners:
-            self.runners[runner.partition] = runner
             runner.start(epochs)
         return offsets
 

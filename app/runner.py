@@ -76,6 +76,7 @@ class Runner:
         self.learner = learner
         self.partition = learner.partition
         self.epochs: Mapping[TP, int] = {}
+        self._early: list[tuple[TP, Fetched]] = []  # came before we were told our epochs
         self.features = Buffer(learner.feature_offset, learner.feature_time)
         self.labels = Buffer(learner.label_offset, learner.label_time)
         self.merge = Merge(self.features, self.labels, tail)
@@ -104,9 +105,15 @@ class Runner:
     def start(self, epochs: Mapping[TP, int]) -> None:
         self.epochs = epochs
         self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
+        early, self._early = self._early, []
+        for tp, fetched in early:
+            self.add(tp, fetched)
 
     def add(self, tp: TP, fetched: Fetched) -> None:
         """Take a fetched batch; one from before this assignment is dropped."""
+        if not self.epochs:
+            self._early.append((tp, fetched))
+            return
         if fetched.epoch != self.epochs.get(tp):
             return
         buffer = self.features if tp.topic == self.engine.features_topic else self.labels

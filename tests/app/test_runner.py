@@ -75,3 +75,19 @@ def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     assert runner._cut_outputs_offset() == 10
     runner.learner.feature_offset = 7
     assert runner._cut_outputs_offset() == 12
+
+
+def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):
+    """What is fetched right after a seek can arrive before the answer to the seek does."""
+    runner = runner_of(spec)
+    runner.epochs = {}
+    runner.add(FEATURES, Fetched(batch(90, 10), epoch=1))  # from before the seek
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+    assert len(runner.features) == 0
+
+    async def start() -> None:
+        runner._run = lambda: asyncio.sleep(0)  # the loop itself needs Kafka
+        runner.start({FEATURES: 2, LABELS: 2})
+
+    asyncio.run(start())
+    assert runner.features.offsets().tolist() == list(range(10))
