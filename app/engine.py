@@ -17,13 +17,13 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from app import checkpoint
 from app.errors import StateError
 from app.learner import PartitionLearner
 from app.merge import Ends, Script
 from app.outputs import Outputs, read_tail
 from app.runner import Observer, Runner
 from app.spec import Spec
+from app.state import checkpoint
 from app.transport import ConsumerThread, Fetched
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from app import checkpoint
-from app.changelog import check_partition, no_state, read_whole
 from app.errors import SpecError
 from app.learner import PartitionLearner
 from app.spec import Spec
+from app.state import checkpoint
+from app.state.changelog import check_partition, no_state, read_whole
 
 SHOWN_CLASSES = 3  # of a node, the most frequent ones
 

@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 from faust.types import TP
 
-from app import checkpoint
 from app.learner import Cut, Outcome, PartitionLearner, Refused
 from app.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
+from app.state import checkpoint
 from app.transport import Fetched
 from topics.names import CHAMPION, dead_letter_headers
 from topics.records import MetricsRecord

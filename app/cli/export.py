@@ -22,8 +22,8 @@ def command(stream: Path, file: Path, partition: int, as_json: bool, broker: str
 
     spec = stream_file.load(stream)
 
-    from app.checkpoint import Manifest
-    from app.moving import export_state
+    from app.state.checkpoint import Manifest
+    from app.state.moving import export_state
 
     async def run() -> Manifest:
         await admin.wait_for_broker(broker, 3.0)

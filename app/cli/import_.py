@@ -26,7 +26,7 @@ def command(stream: Path, file: Path, partition: int, replace: bool, as_json: bo
 
     spec = stream_file.load(stream)
 
-    from app.moving import import_state, read_file
+    from app.state.moving import import_state, read_file
 
     exported = read_file(file)
 

@@ -12,9 +12,9 @@ from app.cli import broker_option
 from app.errors import StateError
 
 if TYPE_CHECKING:
-    from app.changelog import Changelog
-    from app.soundness import Findings
     from app.spec import Spec
+    from app.state.changelog import Changelog
+    from app.state.soundness import Findings
 
 stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
 partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
@@ -80,7 +80,7 @@ def _read(stream: Path, partition: int | None, broker: str) -> "tuple[Spec, dict
 
     spec = stream_file.load(stream)
 
-    from app.changelog import check_partition, no_state, read_whole
+    from app.state.changelog import check_partition, no_state, read_whole
 
     wanted = range(spec.partitions) if partition is None else [partition]
     for k in wanted:
@@ -98,8 +98,8 @@ def _read(stream: Path, partition: int | None, broker: str) -> "tuple[Spec, dict
 
 def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str, Any]:
     """What is shown of a partition: JSON-serialisable."""
-    from app import checkpoint
-    from app.soundness import parts
+    from app.state import checkpoint
+    from app.state.soundness import parts
 
     summary: dict[str, Any] = {
         "partition": partition,

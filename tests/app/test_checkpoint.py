@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from app import checkpoint
 from app.errors import StateError
 from app.learner import Cut
+from app.state import checkpoint
 
 
 def encode(cut: Cut, written=frozenset()) -> checkpoint.Encoded:

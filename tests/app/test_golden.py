@@ -5,9 +5,9 @@ import json
 import msgspec
 import pytest
 
-from app import checkpoint, portable
 from app.errors import StateError
 from app.learner import PartitionLearner
+from app.state import checkpoint, portable
 from tests.golden.make import AFTER, BEFORE, FOLDER, LATE, PARTITION, RECORD, cases, file, fold, stream
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))  # of today's format

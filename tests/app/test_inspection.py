@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app import checkpoint, inspection
+from app import inspection
 from app.errors import SpecError, StateError
 from app.learner import PartitionLearner
 from app.merge import Piece, Release
 from app.spec import Spec, loads
+from app.state import checkpoint
 from topics.records import RawBatch
 
 STREAM = """

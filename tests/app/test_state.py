@@ -6,15 +6,15 @@ import json
 import msgspec
 import pytest
 
-from app import changelog, checkpoint, portable
 from app.admin import PartitionLag
-from app.changelog import Changelog, check_partition
 from app.cli.state import _summary
 from app.errors import DataError, SpecError, StateError, TopicError
 from app.learner import PartitionLearner
-from app.moving import _check_offset, read_file
-from app.soundness import examine, parts
 from app.spec import Spec, build
+from app.state import changelog, checkpoint, portable
+from app.state.changelog import Changelog, check_partition
+from app.state.moving import _check_offset, read_file
+from app.state.soundness import examine, parts
 from tests.golden.make import BEFORE, LATE, PARTITION, fold, stream
 
 KEY = checkpoint.manifest_key(PARTITION)

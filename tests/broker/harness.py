@@ -19,11 +19,11 @@ import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
-from app import checkpoint
 from app.admin import ensure_topics
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge, Script
 from app.spec import Spec, load
+from app.state import checkpoint
 from topics.names import group_id
 from topics.records import RawBatch
 

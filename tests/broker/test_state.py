@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from app import changelog, checkpoint, portable
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge, Script
+from app.state import changelog, checkpoint, portable
 from tests.broker.harness import (
     ROOT,
     Worker,

@@ -11,10 +11,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from app import checkpoint, portable
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge
 from app.spec import Spec, build
+from app.state import checkpoint, portable
 from models.registry import REGISTRY
 from topics.records import RawBatch
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from app import checkpoint
 from app.errors import StateError
 from app.learner import PartitionLearner
 from app.spec import Spec
+from app.state import checkpoint
 
 MAGIC = b"riparian state\n"
 FORMAT = 1

@@ -15,11 +15,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 from aiokafka.structs import TopicPartition
 
-from app import checkpoint
 from app.errors import SpecError, StateError, TopicError
 from app.outputs import MAX_REQUEST_BYTES
-from app.soundness import Findings, examine
 from app.spec import Spec
+from app.state import checkpoint
+from app.state.soundness import Findings, examine
 from topics.names import group_id
 
 ATTEMPTS = 8  # at reading a state that a worker is writing

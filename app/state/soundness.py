@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app import checkpoint
 from app.errors import StateError
+from app.state import checkpoint
 
 
 class Findings(NamedTuple):

@@ -8,10 +8,11 @@ import contextlib
 import os
 from pathlib import Path
 
-from app import admin, checkpoint, portable
-from app.changelog import bounds, changelog_topic, check_partition, no_state, read, read_whole, write
+from app import admin
 from app.errors import DataError, StateError, TopicError
 from app.spec import Spec
+from app.state import checkpoint, portable
+from app.state.changelog import bounds, changelog_topic, check_partition, no_state, read, read_whole, write
 
 
 async def export_state(spec: Spec, broker: str, partition: int, file: Path) -> checkpoint.Manifest:
