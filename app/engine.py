@@ -1,46 +1,53 @@
 """The engine of a worker: the runners of its assigned partitions, loaded on assignment and dropped on revocation.
 
-On assignment a partition's learner is loaded from its manifest, the interleaving that really happened after it is read
-back from the partition's own predictions, and both topics are sought to the manifest's offsets.
+On assignment a partition is fenced first: from then on no earlier owner can write anything for it. Then its state and
+the ends of its outputs are read, so nothing can come between: the learner is restored from the last manifest, and both
+topics are sought to the manifest's offsets.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
-import msgspec
-import numpy as np
-from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import KafkaError
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.errors import IllegalStateError, KafkaError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from app.errors import StateError
 from app.learner import PartitionLearner
-from app.merge import Ends, Script
-from app.outputs import Outputs, read_tail
+from app.merge import Ends
+from app.outputs import Outputs, fenced_producer
 from app.runner import Observer, Runner
+from app.sent import Sent, read_sent
 from app.spec import Spec
 from app.state import checkpoint
+from app.state.changelog import changelog_topic
+from app.state.follower import Follower
+from app.state.log import StateLog
 from app.transport import ConsumerThread, Fetched
 
 log = logging.getLogger(__name__)
 
-
-class Store(Protocol):
-    """The changelog-backed table, as far as the engine needs it."""
-
-    def items(self, partition: int) -> Mapping[bytes, bytes]: ...
-    async def write(self, partition: int, records: Mapping[bytes, bytes | None]) -> None: ...
+FIRST_PAUSE_SECONDS = 0.2  # between attempts at an assignment while the broker is away
+LONGEST_PAUSE_SECONDS = 3.0
+RELOAD_SECONDS = 1.0  # after a partition was fenced: either a rebalance is on its way, or it is ours still
 
 
-class Tail(msgspec.Struct):
-    """What is read back of a prediction."""
+class SupersededError(Exception):
+    """Another rebalance has begun; what was asked for is not wanted any more."""
 
-    offset: int
-    label_offset: int
+
+class Loaded(NamedTuple):
+    """A partition as its changelog has it. notes : sentences on what the stream file changed."""
+
+    learner: PartitionLearner
+    encoder: checkpoint.Encoder
+    manifest: checkpoint.Manifest | None
+    notes: list[str]
 
 
 class Engine:
@@ -50,23 +57,25 @@ class Engine:
     ----------
     spec : Spec
     broker : str
-    store : Store
     observer : Observer
     """
 
-    def __init__(self, spec: Spec, broker: str, store: Store, observer: Observer) -> None:
+    def __init__(self, spec: Spec, broker: str, observer: Observer) -> None:
         self.spec = spec
         self.broker = broker
-        self.store = store
         self.observer = observer
-        self.outputs = Outputs(broker)
         self.features: list[tuple[str, str]] = [(name, feature.type) for name, feature in spec.features.items()]
         self.features_topic: str = spec.topics.features
         self.labels_topic: str | None = spec.topics.labels
+        self.changelog: str = changelog_topic(spec.name)
         self.runners: dict[int, Runner] = {}
+        self.failure: BaseException | None = None
+        self.follower = Follower(broker, self.changelog)
         self._app: Any = None
         self._asker: AIOKafkaConsumer | None = None
-        self.failure: BaseException | None = None
+        self._admin: AIOKafkaAdminClient | None = None
+        self._generation = 0  # of the assignment: what was begun under an older one is dropped
+        self._tasks: set[asyncio.Task[None]] = set()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
 
     def attach(self, app: Any) -> None:
@@ -93,8 +102,9 @@ class Engine:
         self.failure = self.failure or error
         await self._app.crash(error)
 
-    async def commit(self, offsets: Mapping[TP, int]) -> None:
-        await self.consumer.commit_manifests(offsets)
+    def commit(self, offsets: Mapping[TP, int]) -> None:
+        """Tell lag monitors what is durable; nothing depends on it."""
+        self.thread.commit_sources(offsets)
 
     async def ends(self, partition: int) -> Ends | None:
         """Where both topics of a partition end now; None where the broker does not say.
@@ -111,6 +121,19 @@ class Engine:
             return None
         return Ends(*(found[tp] for tp in tps))
 
+    async def delete_before(self, partition: int, offset: int) -> bool:
+        """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""
+        try:
+            if self._admin is None:
+                admin = AIOKafkaAdminClient(bootstrap_servers=self.broker)
+                await admin.start()
+                self._admin = admin
+            await self._admin.delete_records({TopicPartition(self.changelog, partition): RecordsToDelete(offset)})
+        except KafkaError as error:
+            log.warning("partition %d: the changelog was not cut off at %d (%r)", partition, offset, error)
+            return False
+        return True
+
     async def in_thread(self, function: Any, *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
@@ -120,87 +143,175 @@ class Engine:
         if runner is not None:
             runner.add(tp, fetched)
 
+    # -- assignment --------------------------------------------------------------------------------------------
+
+    def _standbys(self) -> set[int]:
+        """Partitions whose changelog Faust wants us to keep warm."""
+        return {tp.partition for tp in self._app.assignor.assigned_standbys() if tp.topic == self.changelog}
+
     async def assign(self, tps: set[TP]) -> dict[TP, int]:
-        """Load the learners of the assigned partitions and seek their topics; the offsets sought to."""
+        """Load the learners of the assigned partitions and seek their topics; the offsets sought to.
+
+        Waits for an absent broker. Empty where another rebalance began meanwhile.
+        """
+        await self.revoke()  # a runner lives for one assignment
+        generation = self._generation
+        partitions = sorted({tp.partition for tp in tps})
+        self.follower.stand_by(self._standbys() - set(partitions), partitions)
         try:
-            return await self._assign(tps)
+            return await self._insist(partitions, generation)
+        except SupersededError:
+            return {}
         except asyncio.CancelledError:
             raise
         except Exception as error:
             await self.crash(error)
             raise
 
-    async def _assign(self, tps: set[TP]) -> dict[TP, int]:
-        await self.outputs.start()
+    async def _insist(self, partitions: list[int], generation: int) -> dict[TP, int]:
+        """`_load` until it is done, however long the broker is away, unless another assignment comes."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._load(partitions, generation)
+            except (KafkaError, OSError) as error:
+                # A fenced one too: whoever fenced us is an owner of before, or a rebalance is on its way.
+                log.warning("partitions %s are not loaded yet (%r): trying again", partitions, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            self._check(generation)
+
+    def _check(self, generation: int) -> None:
+        if generation != self._generation:
+            raise SupersededError
+
+    async def _load(self, partitions: list[int], generation: int) -> dict[TP, int]:
+        if not partitions:
+            return {}
         if self._asker is None:
-            self._asker = AIOKafkaConsumer(bootstrap_servers=self.broker, enable_auto_commit=False)
-            await self._asker.start()
-        await self.revoke()  # a runner lives for one assignment
-        offsets: dict[TP, int] = {}
-        runners = []
-        for partition in sorted({tp.partition for tp in tps}):
-            runner = await self._load(partition)
-            runners.append(runner)
-            offsets[self.tp_features(partition)] = runner.learner.feature_offset
-            if self.labels_topic is not None:
-                offsets[self.tp_labels(partition)] = runner.learner.label_offset
+            asker = AIOKafkaConsumer(bootstrap_servers=self.broker, enable_auto_commit=False)
+            await asker.start()
+            self._asker = asker
+        producers: list[AIOKafkaProducer] = []
+        try:
+            for made in await asyncio.gather(*map(self._fence, partitions), return_exceptions=True):
+                if isinstance(made, BaseException):
+                    raise made
+                producers.append(made)
+            self._check(generation)
+            await self.follower.catch_up(partitions)
+            loaded = [await self.in_thread(self._restore, self.follower.logs[p]) for p in partitions]
+            sent = await read_sent(self.spec, self.broker, loaded)
+            self._check(generation)
+            runners = [
+                self._runner(one, what, producer) for one, what, producer in zip(loaded, sent, producers, strict=True)
+            ]
+        except BaseException:
+            for producer in producers:
+                await producer.stop()
+            raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
         self.runners.update((runner.partition, runner) for runner in runners)
-        epochs = await self.thread.seek_sources(offsets)
+        offsets = {}
+        for runner in runners:
+            offsets[self.tp_features(runner.partition)] = runner.learner.feature_offset
+            if self.labels_topic is not None:
+                offsets[self.tp_labels(runner.partition)] = runner.learner.label_offset
+        try:
+            epochs = await self.thread.seek_sources(offsets)
+        except (AssertionError, IllegalStateError) as error:  # not assigned any more, and nobody told us yet
+            await self._drop(partitions)
+            self._check(generation)
+            raise KafkaError(f"no seek: {error!r}") from error
+        if generation != self._generation:
+            raise SupersededError  # `revoke` has dropped the runners
         for runner in runners:
             runner.start(epochs)
         return offsets
 
-    async def _load(self, partition: int) -> Runner:
-        items = self.store.items(partition)
-        learner = await self.in_thread(PartitionLearner, self.spec, partition)
-        data = items.get(checkpoint.manifest_key(partition))
-        prefix = checkpoint.chunk_prefix(partition)
-        written = {bytes.fromhex(key[len(prefix) :].decode()) for key in items if key.startswith(prefix)}
-        sequence, outputs_offset = 0, 0
-        if data is not None:
-            manifest = checkpoint.decode_manifest(data)
-            if manifest.stream != self.spec.name or manifest.partition != partition:
-                raise StateError(
-                    f"the changelog holds the state of partition {manifest.partition} of stream "
-                    f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
-                )
-            if manifest.features and manifest.features != self.features:
-                was = ", ".join(f"{name} ({kind})" for name, kind in manifest.features)
-                raise StateError(
-                    f"the state of partition {partition} was made with the features {was}: restore these in the stream "
-                    "file, or give the stream a new name to start afresh"
-                )
-            cut = await self.in_thread(checkpoint.decode, manifest, items)
-            await self.in_thread(learner.restore, cut)
-            sequence, outputs_offset = manifest.sequence, manifest.outputs_offset
-        values, end = await read_tail(self.broker, self.spec.topics.predictions, partition, outputs_offset)
-        sent = map(msgspec.json.Decoder(Tail).decode, values)
-        tail = [entry for entry in sent if entry.offset >= learner.feature_offset]
-        script = Script(
-            np.array([entry.offset for entry in tail], dtype=np.int64),
-            np.array([entry.label_offset for entry in tail], dtype=np.int64),
-        )
+    async def _fence(self, partition: int) -> AIOKafkaProducer:
+        outputs = self.spec.topics
+        topics = (self.changelog, outputs.predictions, outputs.metrics, outputs.deadletters)
+        tps = [TopicPartition(topic, partition) for topic in topics]
+        return await fenced_producer(self.broker, self.spec.name, tps)
+
+    def _restore(self, state: StateLog) -> Loaded:
+        """Off the event loop: a learner and what writes its checkpoints, as the last manifest has them."""
+        partition, manifest = state.partition, state.manifest
+        learner = PartitionLearner(self.spec, partition)
+        topics = [self.features_topic, self.labels_topic or ""]
+        if manifest is None:
+            encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics)
+            return Loaded(learner, encoder, None, [])
+        if manifest.stream != self.spec.name or manifest.partition != partition:
+            raise StateError(
+                f"the changelog holds the state of partition {manifest.partition} of stream "
+                f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
+            )
+        if manifest.features and manifest.features != self.features:
+            was = ", ".join(f"{name} ({kind})" for name, kind in manifest.features)
+            raise StateError(
+                f"the state of partition {partition} was made with the features {was}: restore these in the stream "
+                "file, or give the stream a new name to start afresh"
+            )
+        cut = checkpoint.decode(manifest, state.chunks)
+        notes = learner.restore(cut)
+        encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics, manifest, cut.arrays)
+        return Loaded(learner, encoder, manifest, notes)
+
+    def _runner(self, loaded: Loaded, sent: Sent, producer: AIOKafkaProducer) -> Runner:
+        learner, encoder, manifest, notes = loaded
+        partition = learner.partition
+        for note in notes:
+            log.warning("partition %d: %s", partition, note)
         log.info(
-            "partition %d: manifest %d at offsets %d and %d, %d predictions sent since",
+            "partition %d: checkpoint %d at offsets %d and %d, %d predictions sent since",
             partition,
-            sequence,
+            0 if manifest is None else manifest.sequence,
             learner.feature_offset,
             learner.label_offset,
-            len(tail),
+            len(sent.script.offsets),
         )
-        return Runner(self, learner, sequence, written, script, (outputs_offset, end))
+        outputs = Outputs(producer, partition, {**sent.ends, self.changelog: 0})
+        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, sent)
+
+    def fenced(self, runner: Runner) -> None:
+        """A runner was told that another owner has begun. If the partition is ours nevertheless, begin again."""
+        log.warning("partition %d: another worker has taken it over", runner.partition)
+        if self.runners.get(runner.partition) is runner:
+            task = asyncio.create_task(self._reload(runner, self._generation), name=f"reload-{runner.partition}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _reload(self, runner: Runner, generation: int) -> None:
+        try:
+            await self._drop([runner.partition])
+            await asyncio.sleep(RELOAD_SECONDS)
+            self._check(generation)
+            if self.tp_features(runner.partition) in self.consumer.assignment():
+                await self._insist([runner.partition], generation)
+        except SupersededError:
+            return
+        except Exception as error:
+            await self.crash(error)
+
+    async def _drop(self, partitions: Collection[int]) -> None:
+        """Stop runners: each writes its last checkpoint, if it may."""
+        runners = [self.runners.pop(partition) for partition in partitions if partition in self.runners]
+        await asyncio.gather(*(runner.stop() for runner in runners))
+        for runner in runners:
+            self.observer.dropped(runner.partition)
 
     async def revoke(self) -> None:
-        """Stop all runners: each writes its last checkpoint and is dropped."""
-        runners, self.runners = self.runners, {}
-        await asyncio.gather(*(runner.stop() for runner in runners.values()))
-        for partition in runners:
-            self.observer.dropped(partition)
+        """Stop all runners; what an assignment has begun is superseded."""
+        self._generation += 1
+        await self._drop(list(self.runners))
 
     async def stop(self) -> None:
         await self.revoke()
-        await self.outputs.stop()
+        await self.follower.stop()
         if self._asker is not None:
             await self._asker.stop()
+        if self._admin is not None:
+            await self._admin.close()
         self._pool.shutdown(wait=True)

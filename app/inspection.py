@@ -34,7 +34,7 @@ def restore(spec: Spec, partition: int, items: dict[bytes, bytes]) -> State:
         raise no_state(spec, partition)
     manifest = checkpoint.decode_manifest(data)
     learner = PartitionLearner(spec, partition)
-    learner.restore(checkpoint.decode(manifest, items))
+    learner.restore(checkpoint.decode(manifest, checkpoint.chunks_of(items, manifest.partition)))
     chunks = (items[checkpoint.chunk_key(partition, digest)] for digest in manifest.chunks())
     return State(manifest, learner, len(data) + sum(map(len, chunks)))
 

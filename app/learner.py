@@ -7,7 +7,7 @@ agree to the last bit. State is cut between steps, at exactly `feature_offset` a
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -78,10 +78,16 @@ class Figures(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A consistent copy of a learner's state at two offsets. `meta` is msgpack-able; `arrays` are copies."""
+    """A learner's state at two offsets. `meta` is msgpack-able.
+
+    arrays : name -> array. frozen : arrays that are new and will not change (of the pending store). kept : names of
+    frozen arrays of earlier cuts that still belong to the state.
+    """
 
     meta: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
+    frozen: Mapping[str, NDArray[Any]] = {}
+    kept: Sequence[str] = ()
 
 
 class PartitionLearner:
@@ -256,18 +262,32 @@ class PartitionLearner:
         )
 
     def cut(self) -> Cut:
-        """A copy of everything that is known at the two offsets. Call it between steps."""
+        """Everything that is known at the two offsets, whole. Its arrays are live: use them before the next step."""
+        arrays = self._arrays()
+        for field, array in self.pending.state().items():
+            arrays[f"pending/{field}"] = array
+        return Cut(self._meta(), arrays)
+
+    def checkpoint(self) -> Cut:
+        """As `cut`, with what the pending store changed since the last call instead of all that waits."""
+        changed = self.pending.cut()
+        frozen = {f"pending/{field}": array for field, array in changed.arrays.items()}
+        return Cut(self._meta(), self._arrays(), frozen, [f"pending/{field}" for field in changed.kept])
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Live arrays of all but the pending store."""
         arrays: dict[str, NDArray[Any]] = {}
         for role, model in self.models.items():
             for field, array in model.state()._asdict().items():
-                arrays[f"models/{role}/{field}"] = array.copy()
+                arrays[f"models/{role}/{field}"] = array
             for field, array in self.metrics[role].state()._asdict().items():
-                arrays[f"metrics/{role}/{field}"] = array.copy()
-        for field, array in self.pending.state().items():
-            arrays[f"pending/{field}"] = array
+                arrays[f"metrics/{role}/{field}"] = array
         values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.vocabularies])
-        arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8).copy()
-        meta = {
+        arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8)
+        return arrays
+
+    def _meta(self) -> dict[str, Any]:
+        return {
             "models": {role: [name, self.models[role].parameters()] for role, name in self.model_names.items()},
             "classes": None if self.classes is None else self.classes.state(),
             "feature_offset": self.feature_offset,
@@ -277,11 +297,10 @@ class PartitionLearner:
             "n_instances": self.n_instances,
             "n_labels": self.n_labels,
         }
-        return Cut(meta, arrays)
 
-    def restore(self, cut: Cut) -> None:
+    def restore(self, cut: Cut) -> list[str]:
         """Take over the state of `cut`, into a fresh learner of the same stream file."""
-        meta, arrays = cut
+        meta, arrays, *_ = cut
         mine = {role: [name, self.models[role].parameters()] for role, name in self.model_names.items()}
         if meta["models"] != mine:
             changed = sorted(r for r in {*mine, *meta["models"]} if mine.get(r) != meta["models"].get(r))
@@ -303,10 +322,11 @@ class PartitionLearner:
         self.pending.restore(_under(arrays, "pending/"))
         for field in ("feature_offset", "label_offset", "feature_time", "label_time", "n_instances", "n_labels"):
             setattr(self, field, int(meta[field]))
+        return []
 
     def digest(self) -> str:
         """A hash of the whole state: equal for equal folds, however they were cut into batches."""
-        meta, arrays = self.cut()
+        meta, arrays, *_ = self.cut()
         digest = hashlib.blake2b(msgspec.msgpack.encode(meta, order="sorted"), digest_size=16)
         for name in sorted(arrays):
             array = np.ascontiguousarray(arrays[name])

@@ -1,88 +1,147 @@
-"""Output topics: predictions, metrics, dead letters, each sent as produce batches in order.
+"""What a partition's owner writes: predictions, metrics, dead letters and state, by one producer that can be fenced.
 
-One idempotent producer a worker: a lost acknowledgement repeats nothing. Batches are built off the event loop and sent
-without waiting; `flush` waits for all of them, which a checkpoint does before it writes its manifest, so that an
-output is never lost behind an offset that has moved on.
+Only one worker may write for a partition: the last one that it was assigned to. A worker that was stopped, or cut off,
+until its partitions moved does not know that they did. So every owner takes the next epoch of the partition's
+transactional id from the broker, and writes an abort marker of that epoch into the partition of each topic that it
+will write to: a transaction with nothing in it. From that moment the broker refuses everything that carries an older
+epoch (`ProducerFenced`), in all of these topics. What it sends afterwards is not transactional, so it costs what an
+idempotent producer's sends cost, and a consumer needs no isolation level. The order at an assignment is therefore:
+fence, then read (state and outputs, to their ends), then go on.
+
+The client knows this only as transactions: its manager is told to forget the transactional id after the marker, which
+leaves an idempotent producer with the id's producer id and epoch. tests/app/test_transport.py checks the private names.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaTimeoutError
 from aiokafka.structs import TopicPartition
+
+log = logging.getLogger(__name__)
 
 MAX_BATCH_BYTES = 900_000  # below the broker's default limit of 1 MB a batch
 MAX_REQUEST_BYTES = 4_000_000
-MAX_OUTSTANDING = 8  # batches of one partition on their way before a step waits
+MAX_OUTSTANDING = 8  # batches of one topic on their way before a step waits
+FENCE_TIMEOUT_MS = 10_000  # after which the broker aborts the marker's transaction by itself
+
+
+def transactional_id(stream: str, partition: int) -> str:
+    """The id that the owners of a partition share."""
+    return f"riparian-{stream}-{partition}"
+
+
+async def fenced_producer(broker: str, stream: str, tps: Iterable[TopicPartition]) -> AIOKafkaProducer:
+    """A producer, after every earlier one of the same stream and partition has lost the right to write to `tps`.
+
+    Raises
+    ------
+    KafkaError
+        The broker does not answer, or does not allow it.
+    """
+    tps = list(tps)
+    producer = AIOKafkaProducer(
+        bootstrap_servers=broker,
+        transactional_id=transactional_id(stream, tps[0].partition),
+        transaction_timeout_ms=FENCE_TIMEOUT_MS,
+        acks="all",
+        max_batch_size=MAX_BATCH_BYTES,
+        max_request_size=MAX_REQUEST_BYTES,
+    )
+    try:
+        await producer.start()
+        await producer.begin_transaction()
+        manager = producer._txn_manager
+        for tp in tps:
+            manager.maybe_add_partition_to_txn(tp)
+        await producer.abort_transaction()
+        # The answer means that the markers will be written. A second transaction begins only after they have been.
+        await producer.begin_transaction()
+        manager.maybe_add_partition_to_txn(tps[0])
+        await producer.abort_transaction()
+        manager.transactional_id = None
+    except BaseException:
+        await producer.stop()
+        raise
+    return producer
 
 
 class Outputs:
-    """The worker's producer. Batches of one partition go out in the order of `send`."""
+    """What is sent for one partition, by a fenced producer; each topic in the order of sending.
 
-    def __init__(self, broker: str) -> None:
-        self._producer: AIOKafkaProducer | None = None
-        self._broker = broker
-        self._outstanding: dict[int, deque[asyncio.Future[Any]]] = {}
+    Parameters
+    ----------
+    producer : AIOKafkaProducer
+        Of `fenced_producer`; closed by `stop`.
+    partition : int
+    ends : mapping of str to int
+        Where each topic's partition ended when the producer was fenced: nobody else has written since.
+    """
 
-    async def start(self) -> None:
-        """Connect; does nothing when connected."""
-        if self._producer is not None:
-            return
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self._broker,
-            enable_idempotence=True,
-            acks="all",
-            max_batch_size=MAX_BATCH_BYTES,
-            max_request_size=MAX_REQUEST_BYTES,
-        )
-        await producer.start()
+    def __init__(self, producer: AIOKafkaProducer, partition: int, ends: Mapping[str, int]) -> None:
         self._producer = producer
+        self.partition = partition
+        # Counted as sent, not as acknowledged: a cut taken now must know where its own outputs end.
+        self.position = dict(ends)
+        self._outstanding: dict[str, deque[asyncio.Future[Any]]] = {}
 
     async def stop(self) -> None:
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            await producer.stop()
-
-    @property
-    def producer(self) -> AIOKafkaProducer:
-        if self._producer is None:
-            raise RuntimeError("outputs are used before start or after stop")
-        return self._producer
+        await self._producer.stop()
 
     def build(self, keys: Sequence[bytes | None], values: Sequence[bytes]) -> list[Any]:
         """Batches of records without headers. Thread-safe; called off the event loop."""
         batches = []
-        batch = self.producer.create_batch()
+        batch = self._producer.create_batch()
         now = int(time.time() * 1000)
         append = batch.append
         for key, value in zip(keys, values, strict=True):
             if append(timestamp=now, key=key, value=value) is None:
                 batches.append(batch)
-                batch = self.producer.create_batch()
+                batch = self._producer.create_batch()
                 append = batch.append
                 append(timestamp=now, key=key, value=value)
         if batch.record_count():
             batches.append(batch)
         return batches
 
-    async def send(self, topic: str, partition: int, batches: Iterable[Any]) -> None:
+    async def send(self, topic: str, batches: Iterable[Any]) -> None:
         """Send batches built by `build`; waits only when too many are on their way."""
         for batch in batches:
-            future = await self.producer.send_batch(batch, topic, partition=partition)
-            await self._track(partition, future)
+            self.position[topic] += batch.record_count()
+            future = await self._patiently(self._producer.send_batch, batch, topic, partition=self.partition)
+            await self._track(topic, future)
 
     async def send_one(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Sequence[Any] = ()
-    ) -> None:
-        """Send a single record (metrics, dead letters) likewise."""
-        future = await self.producer.send(topic, value=value, key=key, partition=partition, headers=list(headers))
-        await self._track(partition, future)
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Any] = ()
+    ) -> asyncio.Future[Any]:
+        """Send a single record likewise; the future of its acknowledgement."""
+        self.position[topic] += 1
+        future: asyncio.Future[Any] = await self._patiently(
+            self._producer.send, topic, value=value, key=key, partition=self.partition, headers=list(headers)
+        )
+        await self._track(topic, future)
+        return future
 
-    async def _track(self, partition: int, future: asyncio.Future[Any]) -> None:
-        outstanding = self._outstanding.setdefault(partition, deque())
+    async def _patiently(self, send: Any, *args: Any, **named: Any) -> Any:
+        """Hand something to the client, which gives up when the broker has been away for so long that it is full."""
+        while True:
+            try:
+                return await send(*args, **named)
+            except KafkaTimeoutError:
+                log.warning("partition %d: no broker takes what is sent; trying again", self.partition)
+
+    async def write(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> list[int]:
+        """Append records and return their offsets when the broker has them all; raises what it refuses."""
+        futures = [await self.send_one(topic, key, value) for key, value in records]
+        return [(await future).offset for future in futures]
+
+    async def _track(self, topic: str, future: asyncio.Future[Any]) -> None:
+        outstanding = self._outstanding.setdefault(topic, deque())
         outstanding.append(future)
         while len(outstanding) > MAX_OUTSTANDING or outstanding[0].done():
             await outstanding[0]  # raises what the broker refused
@@ -90,28 +149,6 @@ class Outputs:
             if not outstanding:
                 break
 
-    async def flush(self, partition: int) -> None:
-        """Wait until all that was sent for a partition so far is acknowledged."""
-        await asyncio.gather(*self._outstanding.get(partition, ()))
-
-
-async def read_tail(broker: str, topic: str, partition: int, start: int) -> tuple[list[bytes], int]:
-    """Values of `topic[partition]` from offset `start` to the end as it stands now, and that end offset."""
-    tp = TopicPartition(topic, partition)
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100
-    )
-    await consumer.start()
-    try:
-        consumer.assign([tp])
-        end = (await consumer.end_offsets([tp]))[tp]
-        first = (await consumer.beginning_offsets([tp]))[tp]
-        values: list[bytes] = []
-        if max(start, first) < end:
-            consumer.seek(tp, max(start, first))
-            while await consumer.position(tp) < end:
-                found = await consumer.getmany(tp, timeout_ms=1000)
-                values.extend(record.value for record in found.get(tp, ()) if record.offset < end)
-        return values, end
-    finally:
-        await consumer.stop()
+    async def flush(self) -> None:
+        """Wait until all that was sent so far is acknowledged."""
+        await asyncio.gather(*(future for futures in list(self._outstanding.values()) for future in futures))

@@ -44,6 +44,13 @@ class Joined(NamedTuple):
     waited: Floats
 
 
+class PendingCut(NamedTuple):
+    """What a checkpoint writes. arrays : new or changed. kept : names of earlier ones that are as they were."""
+
+    arrays: dict[str, NDArray[Any]]
+    kept: list[str]
+
+
 class PendingStore:
     """Waiting instances and waiting labels of one partition.
 
@@ -244,6 +251,9 @@ class PendingStore:
         for name, out in self.out.items():
             arrays[f"out/{name}"] = out[rows]
         return arrays
+
+    def cut(self) -> PendingCut:
+        return PendingCut(self.state(), [])
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of what `state` gave, into an empty store."""

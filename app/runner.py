@@ -4,8 +4,9 @@ A runner lives for one assignment: it begins with what the manifest and the reco
 at a stop it writes a last checkpoint and is dropped. So a label is trained exactly once, whatever is killed when, and
 no prediction is sent twice.
 
-The order within a step never changes: predict and learn in memory, send the predictions, and only when those are
-acknowledged write a manifest whose offsets lie behind them.
+The order within a step never changes: predict and learn in memory, send the outputs, and only when those are
+acknowledged write a manifest whose offsets lie behind them. What the owners before sent already (`Sent`) is predicted
+and learned again, in the order that the predictions recorded, and not sent again.
 """
 
 import asyncio
@@ -16,13 +17,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
+from aiokafka.errors import ProducerFenced
 from faust.types import TP
 
-from app.learner import Cut, Outcome, PartitionLearner, Refused
-from app.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
+from app.learner import Outcome, PartitionLearner, Refused
+from app.merge import EVERYTHING, Buffer, Ends, Merge, Release
+from app.outputs import Outputs
+from app.sent import Sent
 from app.state import checkpoint
+from app.state.log import StateLog
 from app.transport import Fetched
-from topics.names import CHAMPION, dead_letter_headers
+from topics.names import CHAMPION, DEADLETTERS, METRICS, PREDICTIONS, dead_letter_headers
 from topics.records import MetricsRecord
 
 if TYPE_CHECKING:
@@ -33,7 +38,7 @@ log = logging.getLogger(__name__)
 BUFFER_LIMIT = 65_536  # records of one topic in memory, more than one fetch; fetching pauses there, resumes at half
 POLL_SECONDS = 0.005  # while records wait for the other topic
 LAST_CHECKPOINT_SECONDS = 10.0  # how long a revocation may wait for the broker
-CHECKPOINT_SHARE = 0.1  # checkpoints may take this share of the time
+TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request
 
 
 class Observer(Protocol):
@@ -53,42 +58,46 @@ class Runner:
     engine : Engine
     learner : PartitionLearner
         As the manifest left it.
-    sequence : int
-        Number of the last manifest.
-    written : set of bytes
-        Hashes of the chunks that the changelog holds.
-    tail : Script
-        Predictions sent after the manifest.
-    outputs : tuple of int
-        Where in the predictions topic the tail was read from, and where it ends.
+    state : StateLog
+        What the changelog holds.
+    encoder : Encoder
+        Writes the learner's checkpoints.
+    outputs : Outputs
+        Stopped with the runner.
+    sent : Sent
+        What was sent after the manifest.
     """
 
     def __init__(
         self,
         engine: "Engine",
         learner: PartitionLearner,
-        sequence: int,
-        written: set[bytes],
-        tail: Script,
-        outputs: tuple[int, int],
+        state: StateLog,
+        encoder: checkpoint.Encoder,
+        outputs: Outputs,
+        sent: Sent,
     ) -> None:
         self.engine = engine
         self.learner = learner
         self.partition = learner.partition
+        self.outputs = outputs
+        self.state = state
         self.epochs: Mapping[TP, int] = {}
         self._early: list[tuple[TP, Fetched]] = []  # came before we were told our epochs
         self.features = Buffer(learner.feature_offset, learner.feature_time)
         self.labels = Buffer(learner.label_offset, learner.label_time)
-        self.merge = Merge(self.features, self.labels, tail)
-        self.sent_offset = int(tail.offsets[-1]) + 1 if len(tail.offsets) else 0  # source offset, exclusive
+        self.merge = Merge(self.features, self.labels, sent.script)
+        # Source offset, exclusive.
+        self.sent_offset = int(sent.script.offsets[-1]) + 1 if len(sent.script.offsets) else 0
+        self.lost = False  # an error has ended it: there will be no last checkpoint
         self.n_forced = 0
         self.n_skipped = 0
         self.started = time.time()
         self.figures = learner.figures()
-        self._sequence = sequence
-        self._written = written
-        # Counted as sent, not as acknowledged: a cut taken now must know where its own predictions end.
-        self._tail_offset, self._outputs_offset = outputs
+        self._sent = sent
+        self._metrics_sent = dict(sent.metrics)
+        self._encoder = encoder
+        self._sequence = state.manifest.sequence if state.manifest is not None else 0
         self._wake = asyncio.Event()
         self._ends: Ends | None = None  # where both topics ended when we last asked
         self._asked = 0.0
@@ -145,8 +154,12 @@ class Runner:
                 await self._timers()
         except asyncio.CancelledError:
             raise
+        except ProducerFenced:
+            self.lost = True
+            self.engine.fenced(self)
         except Exception as error:
             log.exception("partition %d stops: %s", self.partition, error)
+            self.lost = True
             await self.engine.crash(error)
 
     async def _release(self) -> Release:
@@ -183,19 +196,24 @@ class Runner:
         except TimeoutError:
             return
 
-    def _cut_outputs_offset(self) -> int:
-        """Predictions topic: nothing that belongs to records above a cut taken now stands below this offset.
+    def _cut_outputs(self) -> dict[str, int]:
+        """Role of an output topic -> nothing that belongs to records above a cut taken now stands below this offset.
 
-        While the tail is being replayed, its predictions stand in the topic already, and the next worker needs them.
+        While what was sent is being replayed, it stands in the topics already, and the next owner needs it.
         """
-        return self._tail_offset if self.learner.feature_offset < self.sent_offset else self._outputs_offset
+        topics, refused = self.engine.spec.topics, self._sent.refused
+        replaying = (
+            self.learner.feature_offset < max(self.sent_offset, refused.get(self.engine.features_topic, 0))
+            or self.learner.label_offset < refused.get(self.engine.labels_topic or "", 0)
+        )  # fmt: skip
+        positions = {**self.outputs.position, **self._sent.starts} if replaying else self.outputs.position
+        return {role: positions[getattr(topics, role)] for role in (PREDICTIONS, METRICS, DEADLETTERS)}
 
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
         outcome, batches = await self.engine.in_thread(self._work, release)
         self._dirty = True
-        self._outputs_offset += sum(batch.record_count() for batch in batches)
-        await self.engine.outputs.send(self.engine.spec.topics.predictions, self.partition, batches)
+        await self.outputs.send(self.engine.spec.topics.predictions, batches)
         for topic, refused in (
             (self.engine.features_topic, outcome.refused_features),
             (self.engine.labels_topic, outcome.refused_labels),
@@ -221,13 +239,13 @@ class Runner:
             probabilities=spec.predictions.probabilities,
             challengers={role: outcome.p[role][first:] for role in roles} or None,
         )
-        return outcome, self.engine.outputs.build(outcome.keys[first:], values)
+        return outcome, self.outputs.build(outcome.keys[first:], values)
 
     async def _dead_letter(self, topic: str, refused: Refused) -> None:
+        if refused.offset < self._sent.refused.get(topic, 0):
+            return
         headers = dead_letter_headers(topic, self.partition, refused.offset, refused.reason, refused.detail)
-        await self.engine.outputs.send_one(
-            self.engine.spec.topics.deadletters, self.partition, refused.key, refused.value, headers
-        )
+        await self.outputs.send_one(self.engine.spec.topics.deadletters, refused.key, refused.value, headers)
         self.engine.observer.refused(self, refused.reason)
 
     # -- now and then ------------------------------------------------------------------------------------------
@@ -241,14 +259,24 @@ class Runner:
         if now >= self._checkpoint_due and self._dirty and not running:
             if self._checkpoint is not None:
                 self._checkpoint.result()  # a failed write ends the runner here
-            self._dirty = False
-            cut = await self.engine.in_thread(self.learner.cut)
-            self._checkpoint = asyncio.create_task(self._write(cut, self._cut_outputs_offset(), now))
+            await self._begin_checkpoint(now)
+
+    async def _begin_checkpoint(self, now: float) -> None:
+        self._dirty = False
+        outputs = self._cut_outputs()
+        seconds = await self.engine.in_thread(self._take)
+        self._checkpoint = asyncio.create_task(self._write(outputs, now, seconds))
 
     async def _send_metrics(self) -> None:
         figures = self.figures = await self.engine.in_thread(self.learner.figures)
         spec = self.engine.spec
         for role, name in self.learner.model_names.items():
+            # Each pair of offsets once, in order, whoever reported it.
+            last = self._metrics_sent.get(role, (-1, -1))
+            now = figures.offset, figures.label_offset
+            if now == last or now[0] < last[0] or now[1] < last[1]:
+                continue
+            self._metrics_sent[role] = now
             overall = figures.overall[role]
             record = MetricsRecord(
                 stream=spec.name,
@@ -265,57 +293,86 @@ class Runner:
                 counters=figures.counts,
                 size=figures.sizes[role],
             )
-            await self.engine.outputs.send_one(spec.topics.metrics, self.partition, None, msgspec.json.encode(record))
+            await self.outputs.send_one(spec.topics.metrics, None, msgspec.json.encode(record))
 
-    async def _write(self, cut: Cut, outputs_offset: int, started: float) -> None:
-        """Chunks first, then the manifest, then delete what no manifest needs any more."""
-        engine, partition = self.engine, self.partition
-        await engine.outputs.flush(partition)
-        began = time.monotonic()
-        encoded = await engine.in_thread(self._encode, cut, outputs_offset)
-        # What it costs is the encoding; waiting for the broker, in an outage say, must not put off the next one.
-        spent = time.monotonic() - began
-        key = checkpoint.chunk_key
-        await engine.store.write(partition, {key(partition, d): chunk for d, chunk in encoded.new.items()})
-        await engine.store.write(partition, {checkpoint.manifest_key(partition): encoded.manifest})
-        self._sequence += 1
-        await engine.store.write(partition, {key(partition, d): None for d in self._written - encoded.needed})
-        self._written = encoded.needed
-        offsets = {engine.tp_features(partition): cut.meta["feature_offset"]}
-        if engine.labels_topic is not None:
-            offsets[engine.tp_labels(partition)] = cut.meta["label_offset"]
-        await engine.commit(offsets)
-        self._checkpoint_due = started + max(engine.spec.checkpoint.every, spent / CHECKPOINT_SHARE)
-        engine.observer.checkpointed(
-            self, time.monotonic() - started, len(encoded.manifest) + sum(map(len, encoded.new.values()))
-        )
+    # -- checkpoints -------------------------------------------------------------------------------------------
 
-    def _encode(self, cut: Cut, outputs_offset: int) -> checkpoint.Encoded:
-        return checkpoint.encode(
-            cut,
-            stream=self.engine.spec.name,
-            partition=self.partition,
+    def _take(self) -> float:
+        """Between two steps, off the event loop: copy what changed. CPU seconds."""
+        began = time.thread_time()
+        self._encoder.take(self.learner.checkpoint())
+        return time.thread_time() - began
+
+    def _encode(self, outputs: Mapping[str, int]) -> tuple[checkpoint.Encoded, float]:
+        """Beside the steps: hash, compress, choose the older checkpoints to keep. And CPU seconds."""
+        began = time.thread_time()
+        settings = self.engine.spec.checkpoint
+        encoded = self._encoder.encode(
             sequence=self._sequence + 1,
             created_ms=int(time.time() * 1000),
-            outputs_offset=outputs_offset,
-            written=self._written,
-            features=self.engine.features,
+            outputs=outputs,
+            keep=lambda chunks: self.state.keep(chunks, settings.keep, int(1000 * settings.keep_every)),
+            written=self.state.needed(),
         )
+        return encoded, time.thread_time() - began
+
+    async def _write(self, outputs: Mapping[str, int], started: float, seconds: float) -> None:
+        """Chunks first, then the manifest. Then cut off what nothing needs any more at the front of the log."""
+        engine, partition, state = self.engine, self.partition, self.state
+        await self.outputs.flush()
+        encoded, more = await engine.in_thread(self._encode, outputs)
+        await self._append({checkpoint.chunk_key(partition, d): chunk for d, chunk in encoded.new.items()})
+        await self._append({checkpoint.manifest_key(partition): encoded.data})
+        self._sequence += 1
+        state.settle()
+        meta = encoded.manifest.meta
+        offsets = {engine.tp_features(partition): meta["feature_offset"]}
+        if engine.labels_topic is not None:
+            offsets[engine.tp_labels(partition)] = meta["label_offset"]
+        engine.commit(offsets)
+        n_bytes = len(encoded.data) + sum(map(len, encoded.new.values()))
+        n_bytes += await self._clean(n_bytes)
+        # What it costs is the processor; waiting for the broker, in an outage say, must not put off the next one.
+        settings = engine.spec.checkpoint
+        self._checkpoint_due = started + max(settings.every, (seconds + more) / settings.share)
+        engine.observer.checkpointed(self, time.monotonic() - started, n_bytes)
+
+    async def _append(self, records: Mapping[bytes, bytes]) -> None:
+        """Append to the changelog; returns when the broker has them all, and raises what it refuses."""
+        offsets = await self.outputs.write(self.engine.changelog, records.items())
+        for offset, (key, value) in zip(offsets, records.items(), strict=True):
+            self.state.append(offset, key, value)
+
+    async def _clean(self, n_written: int) -> int:
+        """Keep the changelog small; the bytes that were written for it."""
+        state = self.state
+        again = {checkpoint.chunk_key(self.partition, d): state.chunks[d] for d in state.to_copy(n_written)}
+        await self._append(again)
+        front, n_bytes = state.front()
+        if n_bytes >= TRUNCATE_BYTES and await self.engine.delete_before(self.partition, front):
+            state.cut_front(front)
+        return sum(map(len, again.values()))
 
     async def stop(self) -> None:
         """Finish the step in hand, write a last checkpoint if the broker lets us, and end."""
         self._stopping = True
         self._wake.set()
-        if self._task is not None and self._task is not asyncio.current_task():
-            await asyncio.wait([self._task])
-            if self._task.cancelled() or self._task.exception() is not None:
-                return  # the last manifest stands
         try:
+            if self._task is not None and self._task is not asyncio.current_task():
+                await asyncio.wait([self._task])
+                if self._task.cancelled() or self._task.exception() is not None or self.lost:
+                    return  # the last manifest stands
             async with asyncio.timeout(LAST_CHECKPOINT_SECONDS):
                 if self._checkpoint is not None:
                     await self._checkpoint
                 if self._dirty:
-                    await self._write(self.learner.cut(), self._cut_outputs_offset(), time.monotonic())
+                    await self._begin_checkpoint(time.monotonic())
+                    await self._checkpoint  # type: ignore[misc]
                 await self._send_metrics()
+                await self.outputs.flush()
         except Exception as error:
             log.warning("partition %d: no last checkpoint (%r); the one before stands", self.partition, error)
+        finally:
+            if self._checkpoint is not None:
+                self._checkpoint.cancel()
+            await self.outputs.stop()

@@ -59,6 +59,9 @@ class Spec(Part):
     replication: int = Field(
         default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
     )
+    standbys: int = Field(
+        default=1, ge=0, le=10, description="Other workers that keep a copy of each partition's state in memory."
+    )
     retention: duration("30d", 1.0) | None = Field(  # type: ignore[valid-type]
         default=None, description="How long the topics that Riparian creates keep records; null for ever."
     )

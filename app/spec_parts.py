@@ -242,6 +242,21 @@ class CheckpointSpec(Part):
     every: duration("5s", 0.1) = Field(  # type: ignore[valid-type]
         default="5s", description="Time between two checkpoints of a partition."
     )
+    share: float = Field(
+        default=0.1,
+        gt=0,
+        le=1,
+        description="Share of a processor core that checkpoints of a partition may take; they get rarer to keep it.",
+    )
+    keep: int = Field(
+        default=5,
+        ge=0,
+        le=100,
+        description="Older checkpoints kept to roll back to, as far as they take little room beside the state.",
+    )
+    keep_every: duration("10m", 0.0) = Field(  # type: ignore[valid-type]
+        default="10m", description="Time between two checkpoints that are kept."
+    )
 
 
 class MetricsSpec(Part):

@@ -10,8 +10,8 @@ Three of Faust's habits are replaced for the source topics, because they lose or
 - Records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked the engine
   for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is fetched after
   it, so that a batch that was fetched before a rebalance can never be taken for one after it.
-- Offsets are committed as events are acknowledged, ahead of the state. Here the engine commits the offsets of its
-  manifests, and nothing else does; committed offsets are for lag monitors only.
+- Offsets are committed as events are acknowledged, ahead of the state, and an error of a commit ends the worker. Here
+  the engine commits the offsets of its manifests, when the broker lets it; they are for lag monitors only.
 - A full buffer leaves fetched records inside the client, which then stops asking for the other partitions. Here
   everything fetched is drained at once, and back-pressure pauses the partition in the client.
 
@@ -19,18 +19,23 @@ Private methods of faust-streaming 0.15.3 and aiokafka 0.14.0 are overridden; te
 they are still there with the same signatures.
 """
 
+import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import faust
 from aiokafka.consumer import fetcher as aiokafka_fetcher
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from app.merge import concatenate
 from topics.records import RawBatch
+
+log = logging.getLogger(__name__)
 
 FETCH_MAX_WAIT_MS = 250
 
@@ -77,6 +82,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.epochs: dict[TP, int] = {}
         self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
+        self._to_commit: dict[TP, int] = {}
+        self._committing: asyncio.Task[None] | None = None
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -114,6 +121,26 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             self.epochs[tp] = self.epochs.get(tp, 0) + 1
             self.drained[tp] = 0
         return {tp: self.epochs[tp] for tp in offsets}
+
+    def commit_sources(self, offsets: Mapping[TP, int]) -> None:
+        """Commit offsets when that can be done; called from the main thread, which does not wait."""
+        self.thread_loop.call_soon_threadsafe(self._commit_sources, dict(offsets))
+
+    def _commit_sources(self, offsets: dict[TP, int]) -> None:
+        self._to_commit.update(offsets)
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.get_running_loop().create_task(self._commit_all())
+
+    async def _commit_all(self) -> None:
+        consumer = self._ensure_consumer()
+        while self._to_commit:
+            offsets, self._to_commit = self._to_commit, {}
+            assigned = consumer.assignment()
+            wanted = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in offsets.items()}
+            try:
+                await consumer.commit({tp: offset for tp, offset in wanted.items() if tp in assigned})
+            except (KafkaError, AssertionError) as error:  # a rebalance, or the broker is away: the next ones tell
+                log.debug("offsets were not committed: %r", error)
 
     def pause(self, tp: TP, paused: bool) -> None:
         """Stop or resume asking the broker for a partition; called from the main thread."""
@@ -169,27 +196,20 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """Seek the source partitions to the offsets of their manifests, then let them flow."""
         if not self.flow_active:
             return  # asked for at the beginning of a rebalance: everything is sought again at its end
-        tps = {tp for tp in self.assignment() if tp.topic in BatchRecords.source_topics}
-        if not tps or self.seeks is None:
-            return
-        offsets = await type(self).seeks(tps)  # type: ignore[misc]
-        # Recovery is over. The client would go on fetching what we write to the changelog, nobody would take it, and
-        # the first time that holds up the fetches of all other partitions for 100 ms.
-        for tp in self.assignment():
+        # The engine reads changelogs itself. The client would fetch them too, nobody would take the records, and the
+        # first time that holds up the fetches of all other partitions for 100 ms.
+        assigned = self.assignment()
+        for tp in assigned:
             if self._is_changelog_tp(tp):
                 self._thread.pause(tp, True)
+        if self.seeks is None:
+            return
+        offsets = await type(self).seeks({tp for tp in assigned if tp.topic in BatchRecords.source_topics})  # type: ignore[misc]
         super().resume_partitions(set(offsets))
 
     async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
-        """Faust commits nothing: see `commit_manifests`."""
+        """Faust commits nothing: the engine commits the offsets of its manifests."""
         return False
-
-    async def commit_manifests(self, offsets: Mapping[TP, int]) -> None:
-        """Tell lag monitors what is durable."""
-        assigned = self.assignment()
-        mine = {tp: offset for tp, offset in offsets.items() if tp in assigned}
-        if mine:
-            await self._commit(mine)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Faust's watchdog counts acknowledged messages; the engine reports its own lag."""

@@ -1,53 +1,23 @@
 """The Faust application of a worker: its subscription, the state's table, the web server, the life cycle.
 
-Faust does assignment, the changelog-backed table, the web server and the life cycle; the engine does the rest.
+Faust does membership, assignment (with standbys), the web server and the life cycle; the engine does the rest.
 """
 
-import asyncio
 import gc
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import faust
 
+from app import recovery, transport
 from app.engine import Engine
 from app.runner import Observer
 from app.spec import Spec
-from app.transport import install
 from topics.names import group_id
 
 HEARTBEAT_SECONDS = 1.0
 COLLECT_SECONDS = 5.0
-WRITES_AT_ONCE = 16  # changelog records on their way
-
-
-class TableStore:
-    """The engine's view of the Faust table: keys of one partition, and awaited changelog writes."""
-
-    def __init__(self, table: Any) -> None:
-        self._table = table
-
-    def items(self, partition: int) -> dict[bytes, bytes]:
-        prefix = b"%d/" % partition
-        return {key: value for key, value in self._table.data.items() if key.startswith(prefix) and value}
-
-    async def write(self, partition: int, records: Mapping[bytes, bytes | None]) -> None:
-        """Append records to the changelog, and return when the broker has them all; raises what it refuses.
-
-        The table in memory is left as recovery filled it: Faust recovers it anew, from where it stopped reading, on
-        every assignment, so what is written here is read back when it is needed.
-        """
-        pending: list[Any] = []
-        for key, value in records.items():
-            pending.append(
-                self._table.send_changelog(partition, key, value, key_serializer="raw", value_serializer="raw")
-            )
-            if len(pending) >= WRITES_AT_ONCE:
-                await asyncio.gather(*pending)
-                pending.clear()
-        await asyncio.gather(*pending)
 
 
 def create_app(
@@ -78,7 +48,7 @@ def create_app(
         topic_partitions=spec.partitions,
         topic_replication_factor=spec.replication,
         topic_disable_leader=True,
-        table_standby_replicas=0,
+        table_standby_replicas=spec.standbys,
         stream_wait_empty=False,
         stream_recovery_delay=0.0,
         consumer_auto_offset_reset="earliest",
@@ -93,11 +63,13 @@ def create_app(
         web_host="127.0.0.1",
         autodiscover=False,
     )
-    table = app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions)
-    engine = Engine(spec, broker, TableStore(table), observer)
+    # Faust names the changelog, and assigns it and its standbys with the partitions; the engine reads and writes it.
+    app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions)
+    recovery.install(app)
+    engine = Engine(spec, broker, observer)
     engine.attach(app)
     source_topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
-    install(app, source_topics, engine.assign, engine.add)
+    transport.install(app, source_topics, engine.assign, engine.add)
 
     for name in source_topics:
         app.topics.add(app.topic(name, partitions=spec.partitions))  # subscribe

@@ -10,6 +10,7 @@ import click
 
 from app.cli import broker_option
 from app.errors import StateError
+from topics.names import PREDICTIONS
 
 if TYPE_CHECKING:
     from app.spec import Spec
@@ -127,7 +128,7 @@ def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str
         "age_seconds": round(max(0.0, time.time() - manifest.created_ms / 1000.0), 3),
         "offset": meta["feature_offset"],
         "label_offset": meta["label_offset"],
-        "outputs_offset": manifest.outputs_offset,
+        "outputs": manifest.outputs,
         "models": {role: {"model": name, "parameters": given} for role, (name, given) in meta["models"].items()},
         "instances": meta["n_instances"],
         "labels": meta["n_labels"],
@@ -156,7 +157,7 @@ def _show(stream: str, entry: dict[str, Any]) -> None:
     )
     console.print(
         f"next feature offset {entry['offset']:,}, next label offset {entry['label_offset']:,}, predictions read back "
-        f"from {entry['outputs_offset']:,}"
+        f"from {entry['outputs'].get(PREDICTIONS, 0):,}"
     )
     waiting = entry["waiting"]
     console.print(

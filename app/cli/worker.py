@@ -49,6 +49,7 @@ def command(
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     from app.admin import ensure_topics, wait_for_broker
+    from app.state.changelog import ensure_changelog
 
     def waiting(message: str) -> None:
         click.echo(f"riparian: {message}", err=True)
@@ -56,6 +57,7 @@ def command(
     async def prepare() -> None:
         await wait_for_broker(broker, wait, waiting)
         await ensure_topics(spec, broker)
+        await ensure_changelog(spec, broker)
 
     asyncio.run(prepare())
 

@@ -1,30 +1,41 @@
 """The changelog topic of a stream's state, read and written by plain clients: no worker needs to run.
 
-A checkpoint appends chunks, then the manifest, then the deletion of what is not needed any more, so every prefix of the
-log is a whole state. Not so what a reader sees of a log that Kafka cleans meanwhile: a record can be gone because a
-later one, past the reader's end, has taken its place. `read_whole` therefore reads again when the state that it got is
-not whole and the log has grown.
+A checkpoint appends chunks, then the manifest, so every prefix of the log is a whole state. Not so what a reader sees
+of a log whose front is cut off meanwhile: a chunk can be gone because a later record, past the reader's end, has taken
+its place. `read_whole` therefore reads again when the state that it got is not whole and the log has grown.
 """
 
 import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 from aiokafka.structs import TopicPartition
 
 from app.errors import SpecError, StateError, TopicError
-from app.outputs import MAX_REQUEST_BYTES
+from app.outputs import Outputs, fenced_producer
+from app.reading import read_to_end
 from app.spec import Spec
 from app.state import checkpoint
+from app.state.log import StateLog
 from app.state.soundness import Findings, examine
 from topics.names import group_id
 
 ATTEMPTS = 8  # at reading a state that a worker is writing
 PAUSE_SECONDS = 0.2
 LEADER_SECONDS = 15.0
+
+# Records stay until we delete them. Kafka frees the disk by whole segments, so these are small.
+CONFIG = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "message.timestamp.type": "CreateTime",
+}
 
 
 def changelog_topic(stream: str) -> str:
@@ -73,28 +84,20 @@ async def read(broker: str, topic: str, partition: int) -> Changelog:
     """A partition to where it ends now. Empty where there is no such partition."""
     if partition >= await n_partitions(broker, topic):
         return Changelog({}, 0, 0, 0)
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100
-    )
     items: dict[bytes, bytes] = {}
-    n_records = n_bytes = 0
-    await consumer.start()
-    try:
-        tp = TopicPartition(topic, partition)
-        consumer.assign([tp])
-        end = (await consumer.end_offsets([tp]))[tp]
-        while await consumer.position(tp) < end:
-            found = await consumer.getmany(tp, timeout_ms=1000)
-            for record in found.get(tp, ()):
-                n_records += 1
-                n_bytes += len(record.key or b"") + len(record.value or b"")
-                if record.value is None:
-                    items.pop(record.key, None)
-                else:
-                    items[record.key] = record.value
-        return Changelog(items, n_records, n_bytes, await consumer.position(tp))
-    finally:
-        await consumer.stop()
+    sizes: list[int] = []
+
+    def take(_: TopicPartition, records: list[Any]) -> None:
+        for record in records:
+            sizes.append(len(record.key or b"") + len(record.value or b""))
+            if record.value is None:
+                items.pop(record.key, None)
+            else:
+                items[record.key] = record.value
+
+    tp = TopicPartition(topic, partition)
+    bounds = await read_to_end(broker, {tp: 0}, take)
+    return Changelog(items, len(sizes), sum(sizes), bounds[tp].end)
 
 
 async def read_whole(broker: str, stream: str, partition: int) -> tuple[Changelog, Findings]:
@@ -113,7 +116,7 @@ async def read_whole(broker: str, stream: str, partition: int) -> tuple[Changelo
 
 
 async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, bytes], manifest: bytes) -> None:
-    """Make a partition's state what is given, in the order of a checkpoint: chunks, manifest, deletions.
+    """Make a partition's state what is given, in the order of a checkpoint: chunks, then the manifest.
 
     Parameters
     ----------
@@ -123,35 +126,40 @@ async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, 
         As encoded.
     """
     topic = changelog_topic(spec.name)
-    await _ensure_topic(spec, broker, topic)
-    log = await read(broker, topic, partition)
-    wanted = {checkpoint.chunk_key(partition, digest): chunk for digest, chunk in chunks.items()}
-    key = checkpoint.manifest_key(partition)
-    steps: tuple[dict[bytes, bytes | None], ...] = (
-        {name: chunk for name, chunk in wanted.items() if log.items.get(name) != chunk},
-        {key: manifest},
-        dict.fromkeys(name for name in log.items if name not in wanted and name != key),
-    )
-    producer = AIOKafkaProducer(
-        bootstrap_servers=broker, enable_idempotence=True, acks="all", max_request_size=MAX_REQUEST_BYTES
-    )
-    await producer.start()
+    await ensure_changelog(spec, broker)
+    # A worker that runs in spite of everything loses the partition, and loads what is written here.
+    producer = await fenced_producer(broker, spec.name, [TopicPartition(topic, partition)])
+    outputs = Outputs(producer, partition, {topic: 0})
     try:
-        for records in steps:
-            sent = [await producer.send(topic, value, key=name, partition=partition) for name, value in records.items()]
-            await asyncio.gather(*sent)  # acknowledged, or raised what was refused
+        log = StateLog(partition)
+        tp = TopicPartition(topic, partition)
+        await read_to_end(broker, {tp: 0}, log.take)
+        try:
+            needed = log.needed()
+        except StateError:  # a damaged state is what this may be there to replace
+            needed = {}
+        new = {digest: chunk for digest, chunk in chunks.items() if digest not in needed or digest not in log.chunks}
+        await outputs.write(topic, [(checkpoint.chunk_key(partition, d), chunk) for d, chunk in new.items()])
+        await outputs.write(topic, [(checkpoint.manifest_key(partition), manifest)])
     finally:
-        await producer.stop()
+        await outputs.stop()
 
 
-async def _ensure_topic(spec: Spec, broker: str, topic: str) -> None:
-    """Create the changelog as Faust would, where a worker never ran; TopicError where it has other partitions."""
+async def ensure_changelog(spec: Spec, broker: str) -> None:
+    """Create the changelog where it is missing, and have Kafka leave its cleaning to us (app.state.log).
+
+    Raises
+    ------
+    TopicError
+        It has other partitions than the stream file says, or Kafka refuses to create it.
+    """
+    topic = changelog_topic(spec.name)
     admin = AIOKafkaAdminClient(bootstrap_servers=broker)
     await admin.start()
     try:
         found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
         if not found:
-            wanted = NewTopic(topic, spec.partitions, spec.replication, topic_configs={"cleanup.policy": "compact"})
+            wanted = NewTopic(topic, spec.partitions, spec.replication, topic_configs=CONFIG)
             answer = await admin.create_topics([wanted])
             for _, code, *_ in answer.topic_errors:
                 if code and for_code(code) is not TopicAlreadyExistsError:
@@ -159,6 +167,8 @@ async def _ensure_topic(spec: Spec, broker: str, topic: str) -> None:
                         f"Kafka refuses to create the topic {topic} ({for_code(code).__name__}): change partitions or "
                         "replication in the stream file"
                     )
+        else:
+            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, CONFIG)])
         async with asyncio.timeout(LEADER_SECONDS):
             while not (found and found[0]["partitions"] and all(p["leader"] >= 0 for p in found[0]["partitions"])):
                 await asyncio.sleep(0.05)

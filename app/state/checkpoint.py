@@ -1,53 +1,99 @@
-"""Checkpoints: a cut of a learner as content-addressed chunks and one manifest.
+"""Checkpoints: what a partition knows as content-addressed chunks and one manifest.
 
 The manifest of a partition is the truth: the two offsets, and references to everything the learner knows at exactly
 those. Arrays are cut into chunks named by the hash of their bytes, so a part of the state that did not change is not
-written again. Chunks are written first, the manifest last, and chunks that no manifest needs are deleted after: a
-write that is torn anywhere leaves the old manifest with all its chunks.
+written again. Chunks are written first, the manifest last: a write that is torn anywhere leaves the old manifest with
+all its chunks. Nothing is ever deleted by its key; what no manifest needs goes when the front of the log is cut off
+(app.state.log).
 
-Keys in the table (bytes): `<partition>/manifest`, `<partition>/chunk/<hash>`. The manifest is msgpack with a format
-version; a chunk is one byte that names the compression, then the bytes.
+Keys in the changelog (bytes): `<partition>/manifest`, `<partition>/chunk/<hash>`. The manifest is msgpack with a format
+version; a chunk is one byte that names the compression, then the bytes. Format 1 had one array of all that waits, no
+`past`, and deleted chunks by key; it is still read.
 """
 
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from app.errors import StateError
 from app.learner import Cut
 
-VERSION = 1
-CHUNK_BYTES = 256 * 1024  # of uncompressed array: far below the broker's default record limit of 1 MB
+VERSION = 2
+READABLE = (1, VERSION)
+CHUNK_BYTES = 64 * 1024  # of uncompressed array: a leaf that is hot makes its neighbours hot, so small
+LARGE_CHUNK_BYTES = 256 * 1024  # of arrays over LARGE_BYTES, so that the manifest stays below 512 KB
+LARGE_BYTES = 512 * 1024 * 1024
+BLOCK_CHUNKS = 16  # compared at once
 STORED, DEFLATED = b"\x00", b"\x01"
 
 
+class Past(msgspec.Struct, array_like=True):
+    """An older checkpoint that is kept to roll back to. digest : of the chunk that holds its manifest."""
+
+    sequence: int
+    created_ms: int
+    feature_offset: int
+    label_offset: int
+    digest: bytes
+
+
 class Manifest(msgspec.Struct):
-    """What the manifest record holds. arrays : name -> [dtype, shape, chunk hashes]."""
+    """What the manifest record holds.
+
+    outputs : role of an output topic -> offset; everything below belongs to records below the two offsets.
+    arrays : name -> [dtype, shape, chunk hashes]. features : name and type of each column of x; models know only their
+    number. topics : of features and labels ("" for none). past : older checkpoints, the newest first.
+    """
 
     version: int
     stream: str
     partition: int
     sequence: int
     created_ms: int
-    outputs_offset: int  # predictions topic: everything below belongs to records below the offsets
+    outputs: dict[str, int]
     meta: dict[str, Any]
     arrays: dict[str, tuple[str, list[int], list[bytes]]]
-    features: list[tuple[str, str]] = []  # name and type of each column of x; models know only their number
+    features: list[tuple[str, str]] = []
+    topics: list[str] = []
+    past: list[Past] = []
 
     def chunks(self) -> set[bytes]:
+        """Hashes of the chunks that this state needs; those of `past` are not among them."""
         return {digest for _, _, digests in self.arrays.values() for digest in digests}
+
+    def as_past(self, digest: bytes) -> Past:
+        return Past(self.sequence, self.created_ms, self.meta["feature_offset"], self.meta["label_offset"], digest)
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+class _Manifest1(msgspec.Struct):
+    """Format 1."""
+
+    version: int
+    stream: str
+    partition: int
+    sequence: int
+    created_ms: int
+    outputs_offset: int
+    meta: dict[str, Any]
+    arrays: dict[str, tuple[str, list[int], list[bytes]]]
+    features: list[tuple[str, str]] = []
 
 
 class Encoded(NamedTuple):
-    """A checkpoint ready to be written: the manifest's bytes, the chunks that are new, all chunks that it needs."""
+    """A checkpoint ready to be written: its manifest, the manifest's bytes, and the chunks that are new."""
 
-    manifest: bytes
+    manifest: Manifest
+    data: bytes
     new: dict[bytes, bytes]
-    needed: set[bytes]
 
 
 def manifest_key(partition: int) -> bytes:
@@ -62,79 +108,235 @@ def chunk_prefix(partition: int) -> bytes:
     return b"%d/chunk/" % partition
 
 
-def encode(
-    cut: Cut,
-    *,
-    stream: str,
-    partition: int,
-    sequence: int,
-    created_ms: int,
-    outputs_offset: int,
-    written: set[bytes],
-    features: list[tuple[str, str]] | None = None,
-) -> Encoded:
-    """Cut arrays into chunks; compress those whose hash is not in `written`. Pure; runs off the event loop."""
-    new: dict[bytes, bytes] = {}
-    arrays: dict[str, tuple[str, list[int], list[bytes]]] = {}
-    for name, array in cut.arrays.items():
-        raw = memoryview(array.tobytes())
-        digests = []
-        for start in range(0, len(raw), CHUNK_BYTES):
-            part = raw[start : start + CHUNK_BYTES]
-            digest = hashlib.blake2b(part, digest_size=16).digest()
-            digests.append(digest)
-            if digest not in written and digest not in new:
-                packed = zlib.compress(part, 1)
-                new[digest] = DEFLATED + packed if len(packed) < len(part) else STORED + part
-        arrays[name] = (array.dtype.str, list(array.shape), digests)
-    manifest = Manifest(
-        VERSION, stream, partition, sequence, created_ms, outputs_offset, cut.meta, arrays, features or []
-    )
-    return Encoded(msgspec.msgpack.encode(manifest), new, manifest.chunks())
+def hash_of(data: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def decode_manifest(data: bytes) -> Manifest:
-    """Read a manifest; a newer format than this code knows is refused."""
-    try:
-        version = msgspec.msgpack.decode(data)["version"]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
-        raise StateError("the state's manifest is damaged: it is not a manifest of this program") from error
-    if version != VERSION:
-        raise StateError(
-            f"the state was written in format {version}, and this version of riparian reads {VERSION}: "
-            "run the version that wrote it, or a newer one"
-        )
-    return msgspec.msgpack.decode(data, type=Manifest)
+def pack(data: bytes | memoryview) -> bytes:
+    """A chunk as it is stored."""
+    packed = zlib.compress(data, 1)
+    return DEFLATED + packed if len(packed) < len(data) else STORED + data
 
 
 def unpack(digest: bytes, packed: bytes) -> bytes | None:
     """The bytes of a chunk; None where they are not those that it is named after."""
     try:
-        part = zlib.decompress(packed[1:]) if packed[:1] == DEFLATED else packed[1:]
+        data = zlib.decompress(packed[1:]) if packed[:1] == DEFLATED else packed[1:]
     except zlib.error:
         return None
-    return part if hashlib.blake2b(part, digest_size=16).digest() == digest else None
+    return data if hash_of(data) == digest else None
 
 
-def decode(manifest: Manifest, table: Mapping[bytes, bytes]) -> Cut:
-    """Put the cut together again from the chunks in `table`; a missing or altered one is refused."""
+class _Copy:
+    """An array as the last cut left it, and the hashes of its chunks (None where it has changed since)."""
+
+    def __init__(self, array: NDArray[Any], digests: list[bytes] | None = None) -> None:
+        self.dtype, self.shape = array.dtype.str, list(array.shape)
+        self.n_bytes = array.nbytes
+        self.size = LARGE_CHUNK_BYTES if self.n_bytes > LARGE_BYTES else CHUNK_BYTES
+        n_chunks = -(-self.n_bytes // self.size)
+        self.data = _bytes_of(array).copy()
+        self.digests: list[bytes | None] = [None] * n_chunks
+        if digests is not None and len(digests) == n_chunks:
+            self.digests = list(digests)
+
+    def update(self, array: NDArray[Any]) -> None:
+        """Copy the chunks of `array` that differ. O(bytes) to compare, at memory speed."""
+        raw = _bytes_of(array)
+        kept = min(self.n_bytes, len(raw))
+        if len(raw) > len(self.data):
+            larger = np.empty(max(len(raw), len(self.data) * 5 // 4), np.uint8)
+            larger[:kept] = self.data[:kept]
+            self.data = larger
+        n_chunks = -(-len(raw) // self.size)
+        if len(raw) != self.n_bytes:
+            # The last chunk that is in both may have another length now.
+            del self.digests[kept // self.size :]
+            self.digests += [None] * (n_chunks - len(self.digests))
+        self.dtype, self.shape, self.n_bytes = array.dtype.str, list(array.shape), len(raw)
+        block = BLOCK_CHUNKS * self.size
+        for start in range(0, len(raw), block):
+            if _same(self.data, raw, start, min(start + block, len(raw))):
+                continue
+            for at in range(start, min(start + block, len(raw)), self.size):
+                stop = min(at + self.size, len(raw))
+                if not _same(self.data, raw, at, stop):
+                    self.data[at:stop] = raw[at:stop]
+                    self.digests[at // self.size] = None
+
+
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _same(one: NDArray[np.uint8], other: NDArray[np.uint8], start: int, stop: int) -> bool:
+    words = start + (stop - start) // 8 * 8
+    return bool(
+        (one[start:words].view(np.int64) == other[start:words].view(np.int64)).all()
+        and (one[words:stop] == other[words:stop]).all()
+    )
+
+
+class Encoder:
+    """Makes the checkpoints of one partition, one after the other.
+
+    It holds a copy of the arrays as the last checkpoint has them: what did not change since is compared, at memory
+    speed, but neither copied nor hashed nor compressed.
+
+    Parameters
+    ----------
+    stream : str
+    partition : int
+    features, topics : as in Manifest.
+    last : Manifest, optional
+        The checkpoint that the learner was restored from.
+    arrays : mapping, optional
+        The arrays of `last`, as `decode` gave them.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        partition: int,
+        features: Iterable[tuple[str, str]] = (),
+        topics: Iterable[str] = (),
+        last: Manifest | None = None,
+        arrays: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
+        self.stream, self.partition = stream, partition
+        self.features, self.topics = list(features), list(topics)
+        self._entries: dict[str, tuple[str, list[int], list[bytes]]] = dict(last.arrays) if last is not None else {}
+        self._copies: dict[str, _Copy] = {}
+        self._cut: Cut | None = None
+        if last is not None and arrays is not None and last.version == VERSION:
+            self._copies = {name: _Copy(arrays[name], entry[2]) for name, entry in last.arrays.items()}
+
+    def take(self, cut: Cut) -> None:
+        """Copy what changed since the last call. On the learner's thread, between two steps; one checkpoint at a time.
+
+        cut : its `arrays` may be live, `frozen` are not looked at again after `encode`, `kept` are as an earlier
+        `frozen` had them.
+        """
+        self._copies = {name: copy for name, copy in self._copies.items() if name in cut.arrays}
+        for name, array in cut.arrays.items():
+            copy = self._copies.get(name)
+            if copy is None or copy.size != (LARGE_CHUNK_BYTES if array.nbytes > LARGE_BYTES else CHUNK_BYTES):
+                self._copies[name] = _Copy(array)
+            else:
+                copy.update(array)
+        self._cut = cut._replace(arrays={})
+
+    def encode(
+        self,
+        *,
+        sequence: int,
+        created_ms: int,
+        outputs: Mapping[str, int],
+        keep: Callable[[set[bytes]], tuple[list[Past], dict[bytes, bytes]]] | None = None,
+        written: Iterable[bytes] = (),
+    ) -> Encoded:
+        """The checkpoint of the last `take`: hashes and compresses what is not in `written`. Off the learner's thread.
+
+        keep : given the hashes that this checkpoint needs, the older ones to name, and the chunks that this takes.
+        written : hashes of chunks that the changelog is known to hold, and that its last manifest needs.
+        """
+        if self._cut is None:
+            raise RuntimeError("encode is called before take")
+        cut, self._cut = self._cut, None
+        known, new = set(written), dict[bytes, bytes]()
+
+        def put(part: memoryview) -> bytes:
+            digest = hash_of(part)
+            if digest not in known and digest not in new:
+                new[digest] = pack(part)
+            return digest
+
+        entries = {name: self._entries[name] for name in cut.kept}
+        for name, array in cut.frozen.items():
+            raw = memoryview(_bytes_of(array))  # type: ignore[arg-type]
+            size = LARGE_CHUNK_BYTES if len(raw) > LARGE_BYTES else CHUNK_BYTES
+            digests = [put(raw[at : at + size]) for at in range(0, len(raw), size)]
+            entries[name] = (array.dtype.str, list(array.shape), digests)
+        for name, copy in self._copies.items():
+            raw = memoryview(copy.data)[: copy.n_bytes]  # type: ignore[arg-type]
+            for i, digest in enumerate(copy.digests):
+                if digest is None:
+                    copy.digests[i] = put(raw[i * copy.size : (i + 1) * copy.size])
+            entries[name] = (copy.dtype, copy.shape, [d for d in copy.digests if d is not None])
+        self._entries = entries
+        manifest = Manifest(
+            version=VERSION,
+            stream=self.stream,
+            partition=self.partition,
+            sequence=sequence,
+            created_ms=created_ms,
+            outputs=dict(outputs),
+            meta=cut.meta,
+            arrays=entries,
+            features=self.features,
+            topics=self.topics,
+        )
+        if keep is not None:
+            manifest.past, more = keep(manifest.chunks())
+            new.update(more)
+        return Encoded(manifest, msgspec.msgpack.encode(manifest), new)
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """Read a manifest; a newer format than this code knows is refused."""
+    try:
+        version = msgspec.msgpack.decode(data, type=_Version).version
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise StateError("the state's manifest is damaged: it is not a manifest of this program") from error
+    if version not in READABLE:
+        raise StateError(
+            f"the state was written in format {version}, and this version of riparian reads "
+            f"{' and '.join(map(str, READABLE))}: run the version that wrote it, or a newer one"
+        )
+    try:
+        if version == VERSION:
+            return msgspec.msgpack.decode(data, type=Manifest)
+        old = msgspec.structs.asdict(msgspec.msgpack.decode(data, type=_Manifest1))
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise StateError("the state's manifest is damaged: it is not a manifest of this program") from error
+    return Manifest(outputs={"predictions": old.pop("outputs_offset")}, **old)
+
+
+def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Cut:
+    """Put the state together again from `chunks` (by hash, as stored); a missing or altered one is refused."""
     arrays = {}
     for name, (dtype, shape, digests) in manifest.arrays.items():
         parts = []
         for digest in digests:
-            packed = table.get(chunk_key(manifest.partition, digest))
-            if packed is None:
-                raise StateError(
-                    f"the state of partition {manifest.partition} is damaged: a chunk of {name} is missing from "
-                    "the changelog topic; restore the topic, or give the stream a new name to start afresh"
-                )
-            part = unpack(digest, packed)
+            packed = chunks.get(digest)
+            part = None if packed is None else unpack(digest, packed)
             if part is None:
                 raise StateError(
-                    f"the state of partition {manifest.partition} is damaged: a chunk of {name} was altered in "
-                    "the changelog topic; restore the topic, or give the stream a new name to start afresh"
+                    f"the state of partition {manifest.partition} is damaged: a chunk of {name} "
+                    f"{'is missing from' if packed is None else 'was altered in'} the changelog topic; go back to an "
+                    "older checkpoint (riparian rollback), import an export, or give the stream a new name"
                 )
             parts.append(part)
         # A copy: kernels write into it, and a buffer of bytes is read-only.
         arrays[name] = np.frombuffer(b"".join(parts), dtype=np.dtype(dtype)).reshape(shape).copy()
     return Cut(manifest.meta, arrays)
+
+
+def chunks_of(items: Mapping[bytes, bytes], partition: int) -> dict[bytes, bytes]:
+    """The chunks among a changelog's items, by hash; keys that are none are left out."""
+    prefix, chunks = chunk_prefix(partition), {}
+    for key, value in items.items():
+        digest = digest_of(key, prefix)
+        if digest is not None:
+            chunks[digest] = value
+    return chunks
+
+
+def digest_of(key: bytes, prefix: bytes) -> bytes | None:
+    """The hash in a chunk's key; None where it is no chunk's."""
+    if not key.startswith(prefix):
+        return None
+    try:
+        return bytes.fromhex(key[len(prefix) :].decode("ascii"))
+    except ValueError:
+        return None

@@ -13,6 +13,7 @@ from app.errors import DataError, StateError, TopicError
 from app.spec import Spec
 from app.state import checkpoint, portable
 from app.state.changelog import bounds, changelog_topic, check_partition, no_state, read, read_whole, write
+from topics.names import PREDICTIONS
 
 
 async def export_state(spec: Spec, broker: str, partition: int, file: Path) -> checkpoint.Manifest:
@@ -105,9 +106,8 @@ async def import_state(
     # Where to read predictions back from is an offset of the predictions topic that the state was exported beside. In
     # another one it means nothing: there all is read, and what belongs to records below the offsets is left out.
     first, end = await bounds(broker, spec.topics.predictions, partition)
-    same = manifest.stream == spec.name and first <= manifest.outputs_offset <= end
-    outputs_offset = manifest.outputs_offset if same else 0
-    data = portable.addressed(exported, spec.name, sequence, outputs_offset)
+    same = manifest.stream == spec.name and first <= manifest.outputs.get(PREDICTIONS, 0) <= end
+    data = portable.addressed(exported, spec.name, sequence, manifest.outputs if same else {})
     await write(spec, broker, partition, exported.chunks, data)
     return sequence
 

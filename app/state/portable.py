@@ -34,10 +34,6 @@ class Exported(NamedTuple):
     manifest: checkpoint.Manifest
     chunks: dict[bytes, bytes]
 
-    def items(self) -> dict[bytes, bytes]:
-        """The chunks by their keys in the changelog."""
-        return {checkpoint.chunk_key(self.manifest.partition, digest): chunk for digest, chunk in self.chunks.items()}
-
 
 def pack(items: Mapping[bytes, bytes], partition: int) -> bytes:
     """The file of a changelog's items, which must be sound and have a manifest (`soundness.examine`)."""
@@ -80,7 +76,7 @@ def restore(spec: Spec, exported: Exported, where: str) -> PartitionLearner:
     """The learner of an exported state; StateError where it does not fit the stream file."""
     learner = PartitionLearner(spec, exported.manifest.partition)
     try:
-        cut = checkpoint.decode(exported.manifest, exported.items())
+        cut = checkpoint.decode(exported.manifest, exported.chunks)
         # A model may take codes for numbers: what was nominal must be nominal still.
         nominal = [state is not None for state in msgspec.msgpack.decode(cut.arrays["vocabularies"].tobytes())]
         if len(nominal) == len(spec.features):
@@ -96,10 +92,10 @@ def restore(spec: Spec, exported: Exported, where: str) -> PartitionLearner:
     return learner
 
 
-def addressed(exported: Exported, stream: str, sequence: int, outputs_offset: int) -> bytes:
+def addressed(exported: Exported, stream: str, sequence: int, outputs: Mapping[str, int]) -> bytes:
     """The manifest for another stream's changelog: same offsets, same state, encoded."""
     manifest = msgspec.structs.replace(
-        exported.manifest, stream=stream, sequence=sequence, outputs_offset=outputs_offset
+        exported.manifest, version=checkpoint.VERSION, stream=stream, sequence=sequence, outputs=dict(outputs), past=[]
     )
     return msgspec.msgpack.encode(manifest)
 

@@ -55,6 +55,7 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
     damage: list[str] = []
     chunks: set[bytes] = set()
     broken: set[bytes] = set()
+    lengths: dict[bytes, int] = {}  # of the sound ones
     for item, value in items.items():
         if item.startswith(prefix):
             try:
@@ -63,8 +64,11 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
                 damage.append(f"the key {item!r} is not one of a chunk")
                 continue
             chunks.add(digest)
-            if checkpoint.unpack(digest, value) is None:
+            data = checkpoint.unpack(digest, value)
+            if data is None:
                 broken.add(digest)
+            else:
+                lengths[digest] = len(data)
         elif item != key:
             damage.append(f"the key {item!r} is not one of partition {partition}'s state")
     manifest = None
@@ -87,7 +91,8 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
             elif digest in broken:
                 altered[digest.hex()] = altered[digest.hex()] or name
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if -(-n_bytes // checkpoint.CHUNK_BYTES) != len(digests):
+        found = [lengths.get(digest) for digest in digests]
+        if None not in found and sum(found) != n_bytes:  # type: ignore[arg-type]
             damage.append(f"{name} has {len(digests)} chunks, which do not make its {n_bytes:,} bytes")
     needed = set() if manifest is None else manifest.chunks()
     damage += [f"chunk {chunk} of {name} is missing" for chunk, name in missing.items()]

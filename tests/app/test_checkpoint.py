@@ -10,16 +10,12 @@ from hypothesis.extra import numpy as hnp
 from app.errors import StateError
 from app.learner import Cut
 from app.state import checkpoint
+from app.state.checkpoint import CHUNK_BYTES, Encoder
 
 
-def encode(cut: Cut, written=frozenset()) -> checkpoint.Encoded:
-    return checkpoint.encode(
-        cut, stream="s", partition=3, sequence=7, created_ms=1, outputs_offset=42, written=set(written)
-    )
-
-
-def table_of(encoded: checkpoint.Encoded) -> dict[bytes, bytes]:
-    return {checkpoint.chunk_key(3, digest): chunk for digest, chunk in encoded.new.items()}
+def encode(encoder: Encoder, arrays, written=(), **cut) -> checkpoint.Encoded:
+    encoder.take(Cut({"feature_offset": 5, "label_offset": 4}, arrays, **cut))
+    return encoder.encode(sequence=7, created_ms=1, outputs={"predictions": 42}, written=written)
 
 
 arrays = st.dictionaries(
@@ -32,53 +28,88 @@ arrays = st.dictionaries(
 )
 
 
-@given(arrays)
-def test_a_cut_comes_back_to_the_bit(arrays):
-    cut = Cut({"feature_offset": 5}, arrays)
-    encoded = encode(cut)
-    manifest = checkpoint.decode_manifest(encoded.manifest)
-    back = checkpoint.decode(manifest, table_of(encoded))
-    assert back.meta == cut.meta
-    assert (manifest.partition, manifest.sequence, manifest.outputs_offset) == (3, 7, 42)
-    assert set(back.arrays) == set(arrays)
-    for name, array in arrays.items():
-        assert back.arrays[name].dtype == array.dtype
-        assert back.arrays[name].shape == array.shape
-        assert back.arrays[name].tobytes() == array.tobytes()
-        assert back.arrays[name].flags.writeable
+@given(st.lists(st.tuples(arrays, arrays), min_size=1, max_size=4))
+def test_a_sequence_of_cuts_comes_back_to_the_bit(cuts):
+    """Arrays come, change, grow, shrink, go and come back; frozen ones are kept by name."""
+    encoder, chunks, needed, frozen = Encoder("s", 3), {}, set(), {}
+    for live, fresh in cuts:
+        fresh = {f"frozen/{name}": array for name, array in fresh.items()}
+        kept = [name for name in frozen if name not in fresh][:2]
+        encoded = encode(encoder, live, needed, frozen=fresh, kept=kept)
+        assert not set(encoded.new) & needed
+        chunks.update(encoded.new)
+        manifest = checkpoint.decode_manifest(encoded.data)
+        assert manifest == encoded.manifest
+        back = checkpoint.decode(manifest, chunks)
+        frozen = {name: {**frozen, **fresh}[name] for name in [*kept, *fresh]}
+        expected = {**live, **frozen}
+        assert set(back.arrays) == set(expected)
+        for name, array in expected.items():
+            assert back.arrays[name].dtype == array.dtype
+            assert back.arrays[name].shape == array.shape
+            assert back.arrays[name].tobytes() == array.tobytes()
+            assert back.arrays[name].flags.writeable
+        assert (manifest.partition, manifest.sequence, manifest.outputs) == (3, 7, {"predictions": 42})
+        needed = manifest.chunks()
+        # A new owner knows as much as the old one.
+        encoder = Encoder("s", 3, last=manifest, arrays=back.arrays)
 
 
-def test_only_changed_chunks_are_written_and_each_stays_below_the_record_limit():
+def test_a_cut_is_a_copy():
+    array = np.zeros(10)
+    encoder = Encoder("s", 3)
+    encoder.take(Cut({}, {"a": array}))
+    array += 1
+    encoded = encoder.encode(sequence=1, created_ms=0, outputs={})
+    assert checkpoint.decode(encoded.manifest, encoded.new).arrays["a"].tolist() == [0.0] * 10
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_only_changed_chunks_are_written_and_each_stays_below_the_record_limit(restarted):
     rng = np.random.default_rng(0)
     array = rng.random(400_000)  # 3.2 MB that do not compress
-    first = encode(Cut({}, {"a": array}))
-    assert len(first.new) == 13
-    assert max(map(len, first.new.values())) <= checkpoint.CHUNK_BYTES + 1
+    encoder = Encoder("s", 3)
+    first = encode(encoder, {"a": array})
+    assert len(first.new) == -(-array.nbytes // CHUNK_BYTES)
+    assert max(map(len, first.new.values())) <= CHUNK_BYTES + 1
+    if restarted:
+        encoder = Encoder("s", 3, last=first.manifest, arrays=checkpoint.decode(first.manifest, first.new).arrays)
     array[100_000] += 1
-    second = encode(Cut({}, {"a": array}), first.needed)
-    assert len(second.new) == 1
-    assert len(first.needed - second.needed) == 1
-    table = {**table_of(first), **table_of(second)}
-    assert (
-        checkpoint.decode(checkpoint.decode_manifest(second.manifest), table).arrays["a"].tobytes() == array.tobytes()
-    )
+    array[399_999] = np.nan
+    second = encode(encoder, {"a": array}, first.manifest.chunks())
+    assert len(second.new) == 2
+    back = checkpoint.decode(second.manifest, {**first.new, **second.new})
+    assert back.arrays["a"].tobytes() == array.tobytes()
+    # NaN equals itself here, and a change back is a chunk that is not held any more.
+    assert not encode(encoder, {"a": array}, second.manifest.chunks()).new
+    array[100_000] -= 1
+    assert len(encode(encoder, {"a": array}, second.manifest.chunks()).new) <= 1
+
+
+def test_a_grown_array_keeps_its_full_chunks():
+    rng = np.random.default_rng(0)
+    array = rng.random(100_000)
+    encoder = Encoder("s", 3)
+    first = encode(encoder, {"a": array[:50_000]})
+    second = encode(encoder, {"a": array[:60_000]}, first.manifest.chunks())
+    assert len(second.manifest.chunks() - first.manifest.chunks()) == len(second.new) == 8 - 6
+    third = encode(encoder, {"a": array[:50_000]}, second.manifest.chunks())
+    assert third.manifest.arrays == first.manifest.arrays
 
 
 def test_a_missing_chunk_and_an_altered_one_are_refused():
-    encoded = encode(Cut({}, {"weights": np.arange(10.0)}))
-    manifest, table = checkpoint.decode_manifest(encoded.manifest), table_of(encoded)
-    with pytest.raises(StateError, match="weights is missing"):
-        checkpoint.decode(manifest, {})
-    ((key, chunk),) = table.items()
-    other = encode(Cut({}, {"weights": np.arange(1.0, 11.0)}))
+    encoded = encode(Encoder("s", 3), {"weights": np.arange(10.0)})
+    with pytest.raises(StateError, match=r"weights is missing .* rollback"):
+        checkpoint.decode(encoded.manifest, {})
+    (digest,) = encoded.new
+    (other,) = encode(Encoder("s", 3), {"weights": np.arange(1.0, 11.0)}).new.values()
     with pytest.raises(StateError, match="weights was altered"):
-        checkpoint.decode(manifest, {key: next(iter(other.new.values()))})
-    assert chunk
+        checkpoint.decode(encoded.manifest, {digest: other})
 
 
 def test_a_newer_format_and_garbage_are_refused_with_a_sentence():
     with pytest.raises(StateError, match="format 99"):
         checkpoint.decode_manifest(msgspec.msgpack.encode({"version": 99}))
-    for garbage in (b"", b"\xc1", b"\x01", msgspec.msgpack.encode({})):
+    for garbage in (b"", b"\xc1", b"\x01", msgspec.msgpack.encode({}), msgspec.msgpack.encode({"version": 2})):
         with pytest.raises(StateError, match="damaged"):
             checkpoint.decode_manifest(garbage)

@@ -12,7 +12,7 @@ from app.errors import SpecError, StateError
 from app.learner import PartitionLearner
 from app.merge import Piece, Release
 from app.spec import Spec, loads
-from app.state import checkpoint
+from tests.golden.make import items_of
 from topics.records import RawBatch
 
 STREAM = """
@@ -61,11 +61,7 @@ def trained(spec: Spec) -> PartitionLearner:
 @pytest.fixture(scope="module")
 def items(trained: PartitionLearner) -> dict[bytes, bytes]:
     """The partition's changelog after one checkpoint."""
-    encoded = checkpoint.encode(
-        trained.cut(), stream="orchard", partition=1, sequence=4, created_ms=0, outputs_offset=0, written=set()
-    )
-    chunks = {checkpoint.chunk_key(1, digest): chunk for digest, chunk in encoded.new.items()}
-    return {**chunks, checkpoint.manifest_key(1): encoded.manifest}
+    return items_of(trained.cut(), "orchard", 1, sequence=4)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import StateError
-from app.learner import Cut, PartitionLearner
+from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge
 from app.spec import build
 from topics.records import RawBatch
@@ -112,18 +112,3 @@ def test_a_learner_whose_models_changed_refuses_the_state():
     other = PartitionLearner(build({**STREAM, "champion": {"model": "hoeffding-tree", "grace_period": 11}}, "test"))
     with pytest.raises(StateError, match="other settings of champion"):
         other.restore(learner.cut())
-
-
-def test_a_cut_is_a_copy():
-    features, labels = records(1, 100)
-    _, _, learner = fold(features, labels, 1000)
-    cut: Cut = learner.cut()
-    before = {name: array.tobytes() for name, array in cut.arrays.items()}
-    merge = Merge(Buffer(), Buffer())
-    more = records(2, 100)
-    for buffer, raw in zip((merge.features, merge.labels), more, strict=True):
-        buffer.next_offset = 100
-        buffer.add(RawBatch([o + 100 for o in raw.offsets], raw.timestamps, raw.keys, raw.values))
-    learner.step(merge.release(EVERYTHING))
-    assert {name: array.tobytes() for name, array in cut.arrays.items()} == before
-    assert learner.digest() != before

@@ -10,10 +10,15 @@ from faust.types import TP
 from app.learner import PartitionLearner
 from app.merge import Script
 from app.runner import BUFFER_LIMIT, Runner
+from app.sent import Sent
 from app.spec import build
+from app.state import checkpoint
+from app.state.log import StateLog
 from app.transport import Fetched
 from topics.records import RawBatch
 
+TOPICS = ("s.predictions", "s.metrics", "s.deadletters")
+NOTHING_SENT = Sent(Script(np.zeros(0, np.int64), np.zeros(0, np.int64)), {}, {}, {}, {})
 FEATURES, LABELS = TP("s.features", 0), TP("s.labels", 0)
 
 
@@ -30,12 +35,13 @@ def spec():
     return build({"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}, "s")
 
 
-def runner_of(spec, tail: Script | None = None, outputs: tuple[int, int] = (0, 0)) -> Runner:
+def runner_of(spec, sent: Sent | None = None, **positions: int) -> Runner:
     engine = types.SimpleNamespace(spec=spec, thread=Thread(), features_topic="s.features", labels_topic="s.labels")
-    none = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> Runner:
-        return Runner(engine, PartitionLearner(spec), 0, set(), tail or none, outputs)
+        encoder = checkpoint.Encoder("s", 0)
+        return Runner(engine, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT)
 
     runner = asyncio.run(make())
     runner.epochs = {FEATURES: 2, LABELS: 2}
@@ -70,11 +76,17 @@ def test_a_full_buffer_pauses_its_own_partition_and_resumes_it_at_half(spec):
 def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     """The predictions of the tail stand in the topic already: the next worker needs them for the recorded order."""
     tail = Script(np.array([5, 6], dtype=np.int64), np.array([0, 1], dtype=np.int64))
-    runner = runner_of(spec, tail, outputs=(10, 12))
-    runner.learner.feature_offset = 6
-    assert runner._cut_outputs_offset() == 10
-    runner.learner.feature_offset = 7
-    assert runner._cut_outputs_offset() == 12
+    sent = Sent(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
+    runner = runner_of(spec, sent, **dict.fromkeys(TOPICS, 12))
+    began = {"predictions": 10, "metrics": 10, "deadletters": 10}
+    runner.learner.feature_offset, runner.learner.label_offset = 6, 3
+    assert runner._cut_outputs() == began
+    runner.learner.feature_offset = 7  # a dead letter was sent beyond the last prediction
+    assert runner._cut_outputs() == began
+    runner.learner.feature_offset, runner.learner.label_offset = 8, 2
+    assert runner._cut_outputs() == began
+    runner.learner.label_offset = 3
+    assert runner._cut_outputs() == {"predictions": 12, "metrics": 12, "deadletters": 12}
 
 
 def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):

@@ -15,7 +15,7 @@ from app.state import changelog, checkpoint, portable
 from app.state.changelog import Changelog, check_partition
 from app.state.moving import _check_offset, read_file
 from app.state.soundness import examine, parts
-from tests.golden.make import BEFORE, LATE, PARTITION, fold, stream
+from tests.golden.make import BEFORE, LATE, PARTITION, fold, items_of, stream
 
 KEY = checkpoint.manifest_key(PARTITION)
 
@@ -34,17 +34,7 @@ def trained(spec: Spec) -> PartitionLearner:
 
 @pytest.fixture
 def items(trained: PartitionLearner) -> dict[bytes, bytes]:
-    encoded = checkpoint.encode(
-        trained.cut(),
-        stream="golden",
-        partition=PARTITION,
-        sequence=4,
-        created_ms=0,
-        outputs_offset=17,
-        written=set(),
-    )
-    chunks = {checkpoint.chunk_key(PARTITION, digest): chunk for digest, chunk in encoded.new.items()}
-    return {**chunks, KEY: encoded.manifest}
+    return items_of(trained.cut(), "golden", PARTITION, sequence=4, outputs={"predictions": 17})
 
 
 def chunk_of(items: dict[bytes, bytes], array: str) -> bytes:
@@ -81,7 +71,7 @@ def test_an_altered_chunk_is_named_with_its_array(items: dict[bytes, bytes], cha
     assert not found.sound
     # A worker that loads it says so, too, and does not fall over zlib's own error.
     with pytest.raises(StateError, match="pending/x was altered"):
-        checkpoint.decode(checkpoint.decode_manifest(items[KEY]), items)
+        checkpoint.decode(checkpoint.decode_manifest(items[KEY]), checkpoint.chunks_of(items, PARTITION))
 
 
 def test_every_single_chunk_counts(items: dict[bytes, bytes]) -> None:
@@ -92,12 +82,9 @@ def test_every_single_chunk_counts(items: dict[bytes, bytes]) -> None:
 
 
 def test_an_orphan_is_named_and_harmless_unless_it_was_altered(items: dict[bytes, bytes]) -> None:
-    other = checkpoint.encode(
-        PartitionLearner(stream("last-label", "classification")).cut(),
-        stream="golden", partition=PARTITION, sequence=1, created_ms=0, outputs_offset=0, written=set(),
-    )  # fmt: skip
-    digest, chunk = next((d, c) for d, c in other.new.items() if checkpoint.chunk_key(PARTITION, d) not in items)
-    key = checkpoint.chunk_key(PARTITION, digest)
+    other = items_of(PartitionLearner(stream("last-label", "classification")).cut(), "golden", PARTITION)
+    key, chunk = next((key, chunk) for key, chunk in other.items() if key not in items)
+    digest = bytes.fromhex(key.rpartition(b"/")[2].decode())
     found = examine({**items, key: chunk}, "golden", PARTITION)
     assert found.sound
     assert found.orphaned == [digest.hex()]
@@ -145,11 +132,11 @@ def test_the_summary_is_that_of_the_manifest_and_the_changelog(
     shown = json.loads(json.dumps(_summary(PARTITION, log, examine(log.items, "golden", PARTITION))))
     assert (shown["sequence"], shown["version"], shown["offset"], shown["label_offset"]) == (
         4,
-        1,
+        checkpoint.VERSION,
         BEFORE,
         BEFORE - LATE,
     )
-    assert shown["outputs_offset"] == 17
+    assert shown["outputs"] == {"predictions": 17}
     assert shown["changelog"] == {"records": 1000, "bytes": 123_456, "end": 1234}
     assert shown["live"] == {
         "records": len(items),
@@ -169,16 +156,16 @@ def test_a_file_holds_the_state_to_the_bit_and_nothing_else(
 ) -> None:
     stale = {checkpoint.chunk_key(PARTITION, b"0" * 16): b"\x00stale"}
     exported = portable.unpack(portable.pack({**items, **stale}, PARTITION), "f")
-    assert exported.items() == {key: value for key, value in items.items() if key != KEY}
+    assert exported.chunks == checkpoint.chunks_of(items, PARTITION)
     assert portable.restore(spec, exported, "f").digest() == trained.digest()
 
 
 def test_a_file_for_another_stream_keeps_all_but_its_address(spec: Spec, items: dict[bytes, bytes]) -> None:
     exported = portable.unpack(portable.pack(items, PARTITION), "f")
-    manifest = checkpoint.decode_manifest(portable.addressed(exported, "silver", 9, 0))
-    assert (manifest.stream, manifest.sequence, manifest.outputs_offset) == ("silver", 9, 0)
+    manifest = checkpoint.decode_manifest(portable.addressed(exported, "silver", 9, {}))
+    assert (manifest.stream, manifest.sequence, manifest.outputs) == ("silver", 9, {})
     assert (manifest.meta, manifest.arrays) == (exported.manifest.meta, exported.manifest.arrays)
-    assert examine({**exported.items(), KEY: msgspec.msgpack.encode(manifest)}, "silver", PARTITION).sound
+    assert examine({**items, KEY: msgspec.msgpack.encode(manifest)}, "silver", PARTITION).sound
 
 
 def test_a_file_that_was_cut_altered_or_is_no_export_is_refused(items: dict[bytes, bytes]) -> None:

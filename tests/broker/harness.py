@@ -24,7 +24,8 @@ from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge, Script
 from app.spec import Spec, load
 from app.state import checkpoint
-from topics.names import group_id
+from app.state.changelog import changelog_topic
+from app.state.log import StateLog
 from topics.records import RawBatch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,20 +161,13 @@ def predictions(broker: str, spec: Spec, partition: int = 0) -> list[dict[str, A
 
 def stored(broker: str, spec: Spec, partition: int = 0) -> PartitionLearner | None:
     """The learner that the changelog holds."""
-    table: dict[bytes, bytes] = {}
-    for record in read(broker, f"{group_id(spec.name)}-state-changelog", partition):
-        if record.value is None:
-            table.pop(record.key, None)
-        else:
-            table[record.key] = record.value
-    data = table.get(checkpoint.manifest_key(partition))
-    if data is None:
+    log = StateLog(partition)
+    for record in read(broker, changelog_topic(spec.name), partition):
+        log.append(record.offset, record.key, record.value)
+    if log.manifest is None:
         return None
-    manifest = checkpoint.decode_manifest(data)
     learner = PartitionLearner(spec, partition)
-    learner.restore(checkpoint.decode(manifest, table))
-    # Nothing but the manifest and its chunks may stay behind.
-    assert len(table) == 1 + len(manifest.chunks())
+    learner.restore(checkpoint.decode(log.manifest, log.chunks))
     return learner
 
 

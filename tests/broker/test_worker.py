@@ -84,7 +84,7 @@ def test_two_workers_share_the_partitions_and_hand_them_over(broker, tmp_path, t
                 send(broker, spec.topics.features, features[n:], partition=p, pause=0.3, chunk=100)
                 send(broker, spec.topics.labels, labels[n:], partition=p, pause=0.1, chunk=100)
             learners = [wait_for_state(broker, spec, 2 * n, 2 * n, p, second) for p in range(2)]
-            assert "partition 0: manifest" in second.output or "partition 1: manifest" in second.output
+            assert "partition 0: checkpoint" in second.output or "partition 1: checkpoint" in second.output
             assert second.stop() == 0
         assert first.process.poll() is None
         assert first.stop() == 0

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from app.learner import PartitionLearner
+from app.learner import Cut, PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge
 from app.spec import Spec, build
 from app.state import checkpoint, portable
@@ -84,6 +84,17 @@ def fold(learner: PartitionLearner, task: str, stop: int) -> None:
         learner.step(merge.release(EVERYTHING))
 
 
+def items_of(
+    cut: Cut, stream: str, partition: int, *, sequence: int = 1, outputs: dict[str, int] | None = None
+) -> dict[bytes, bytes]:
+    """What a changelog holds after one checkpoint: key -> value."""
+    encoder = checkpoint.Encoder(stream, partition)
+    encoder.take(cut)
+    encoded = encoder.encode(sequence=sequence, created_ms=0, outputs=outputs or {})
+    items = {checkpoint.chunk_key(partition, digest): chunk for digest, chunk in encoded.new.items()}
+    return {**items, checkpoint.manifest_key(partition): encoded.data}
+
+
 def main() -> None:
     found = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     for case, (model, task) in cases().items():
@@ -91,19 +102,8 @@ def main() -> None:
             continue
         learner = PartitionLearner(stream(model, task), PARTITION)
         fold(learner, task, BEFORE)
-        encoded = checkpoint.encode(
-            learner.cut(),
-            stream="golden",
-            partition=PARTITION,
-            sequence=1,
-            created_ms=0,
-            outputs_offset=BEFORE,
-            written=set(),
-        )
-        items = {checkpoint.chunk_key(PARTITION, digest): chunk for digest, chunk in encoded.new.items()}
-        file(case).write_bytes(
-            portable.pack({**items, checkpoint.manifest_key(PARTITION): encoded.manifest}, PARTITION)
-        )
+        items = items_of(learner.checkpoint(), "golden", PARTITION, outputs={"predictions": BEFORE})
+        file(case).write_bytes(portable.pack(items, PARTITION))
         restored = learner.digest()
         fold(learner, task, AFTER)
         found[case] = {"restored": restored, "continued": learner.digest()}

@@ -1,0 +1,100 @@
+"""What the owners of a partition before us have sent beyond the last checkpoint: read back, so as not to repeat it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+from aiokafka.structs import TopicPartition
+
+from app.errors import StateError
+from app.merge import Script
+from app.reading import read_to_end
+from topics.names import DEADLETTERS, HEADER_OFFSET, HEADER_TOPIC, METRICS, PREDICTIONS
+
+if TYPE_CHECKING:
+    from app.engine import Loaded
+    from app.spec import Spec
+
+ROLES = (PREDICTIONS, METRICS, DEADLETTERS)
+
+
+class _Prediction(msgspec.Struct):
+    offset: int
+    label_offset: int
+
+
+class _Metrics(msgspec.Struct):
+    model: str
+    offset: int
+    label_offset: int
+
+
+class Sent(NamedTuple):
+    """The outputs of a partition beyond its last checkpoint, and where they end.
+
+    script : the interleaving that the predictions record. refused : input topic -> next offset after its last dead
+    letter. metrics : role of a model -> offset and label offset of its last record. starts, ends : output topic -> from
+    where it was read, and its end.
+    """
+
+    script: Script
+    refused: dict[str, int]
+    metrics: dict[str, tuple[int, int]]
+    starts: dict[str, int]
+    ends: dict[str, int]
+
+
+async def read_sent(spec: "Spec", broker: str, loaded: Sequence["Loaded"]) -> list[Sent]:
+    """For each loaded partition, what was sent since its manifest. KafkaError where the broker does not answer."""
+    topics = {role: getattr(spec.topics, role) for role in ROLES}
+    starts: dict[TopicPartition, int] = {}
+    offsets: dict[int, list[int]] = {}
+    label_offsets: dict[int, list[int]] = {}
+    refused: dict[int, dict[str, int]] = {}
+    metrics: dict[int, dict[str, tuple[int, int]]] = {}
+    first = {one.learner.partition: one.learner.feature_offset for one in loaded}
+    for learner, _, manifest, _ in loaded:
+        partition = learner.partition
+        offsets[partition], label_offsets[partition], refused[partition], metrics[partition] = [], [], {}, {}
+        if manifest is not None:
+            # One may have been sent at exactly the checkpoint, and stand before it.
+            metrics[partition] = dict.fromkeys(learner.models, (learner.feature_offset, learner.label_offset))
+        for role, topic in topics.items():
+            start = 0 if manifest is None else manifest.outputs.get(role, 0)
+            starts[TopicPartition(topic, partition)] = start
+    prediction, metric = msgspec.json.Decoder(_Prediction), msgspec.json.Decoder(_Metrics)
+
+    def take(tp: TopicPartition, records: list[Any]) -> None:
+        if tp.topic == topics[PREDICTIONS]:
+            made = [prediction.decode(record.value) for record in records]
+            made = [entry for entry in made if entry.offset >= first[tp.partition]]
+            offsets[tp.partition] += [entry.offset for entry in made]
+            label_offsets[tp.partition] += [entry.label_offset for entry in made]
+        elif tp.topic == topics[METRICS]:
+            for record in records:
+                entry = metric.decode(record.value)
+                metrics[tp.partition][entry.model] = entry.offset, entry.label_offset
+        else:
+            for record in records:
+                headers = dict(record.headers)
+                source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
+                refused[tp.partition][source] = max(offset + 1, refused[tp.partition].get(source, 0))
+
+    try:
+        bounds = await read_to_end(broker, starts, take)
+    except (msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise StateError(
+            f"an output topic of the stream {spec.name} holds a record that no worker wrote ({error}): give the stream "
+            "output topics of its own"
+        ) from error
+    return [
+        Sent(
+            Script(np.array(offsets[p], np.int64), np.array(label_offsets[p], np.int64)),
+            refused[p],
+            metrics[p],
+            {topic: starts[TopicPartition(topic, p)] for topic in topics.values()},
+            {topic: bounds[TopicPartition(topic, p)].end for topic in topics.values()},
+        )
+        for p in first
+    ]

@@ -1,0 +1,116 @@
+"""The changelog partitions that this worker keeps in memory: its own, and those that it stands by for.
+
+A standby is tailed all the time, so that a worker that takes it over has little left to read.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from app.errors import StateError
+from app.reading import FETCH_BYTES, read_to_end
+from app.state.log import StateLog
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 1.0
+
+
+class Follower:
+    """The logs of this worker's partitions.
+
+    Parameters
+    ----------
+    broker : str
+    topic : str
+        The changelog.
+    """
+
+    def __init__(self, broker: str, topic: str) -> None:
+        self.broker = broker
+        self.topic = topic
+        self.logs: dict[int, StateLog] = {}
+        self._standbys: frozenset[int] = frozenset()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def catch_up(self, partitions: Iterable[int]) -> None:
+        """Read partitions to where they end now. Raises KafkaError where the broker does not answer."""
+        logs = {TopicPartition(self.topic, p): self.logs.setdefault(p, StateLog(p)) for p in partitions}
+        bounds = await read_to_end(self.broker, {tp: state.position for tp, state in logs.items()}, self._take)
+        for tp, found in logs.items():
+            # After reading: what is live and stood before the first record kept has been appended again since.
+            found.cut_front(bounds[tp].first)
+            found.settle()
+
+    def _take(self, tp: TopicPartition, records: list) -> None:  # type: ignore[type-arg]
+        found = self.logs.get(tp.partition)
+        if found is not None:
+            for record in records:
+                if record.offset >= found.position:
+                    found.append(record.offset, record.key, record.value)
+
+    def stand_by(self, standbys: Iterable[int], owned: Iterable[int]) -> None:
+        """Tail `standbys` from now on; forget every partition that is neither one of them nor `owned`."""
+        self._standbys = frozenset(standbys)
+        for partition in set(self.logs) - self._standbys - set(owned):
+            del self.logs[partition]
+        for partition in self._standbys:
+            self.logs.setdefault(partition, StateLog(partition))
+        self._changed.set()
+        if self._standbys and self._task is None:
+            self._task = asyncio.create_task(self._tail(), name="standbys")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _tidy(self, state: StateLog) -> None:
+        """Forget what is not live; its owner deletes that too."""
+        try:
+            state.settle()
+        except StateError as error:
+            log.warning("standby of partition %d: %s", state.partition, error)  # for whoever takes it over to refuse
+        else:
+            state.cut_front(state.front()[0])
+
+    async def _tail(self) -> None:
+        while True:
+            try:
+                await self._tail_until_lost()
+            except KafkaError as error:
+                log.debug("standbys: %r", error)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _tail_until_lost(self) -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.broker,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )
+        await consumer.start()
+        try:
+            self._changed.set()
+            while True:
+                if self._changed.is_set():
+                    self._changed.clear()
+                    tps = [TopicPartition(self.topic, partition) for partition in sorted(self._standbys)]
+                    consumer.unsubscribe()
+                    consumer.assign(tps)
+                    for tp in tps:
+                        consumer.seek(tp, self.logs[tp.partition].position)
+                if not self._standbys:
+                    await self._changed.wait()
+                    continue
+                for tp, records in (await consumer.getmany(timeout_ms=500)).items():
+                    if tp.partition in self._standbys:
+                        self._take(tp, records)
+                        self._tidy(self.logs[tp.partition])
+        finally:
+            await consumer.stop()

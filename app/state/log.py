@@ -1,0 +1,221 @@
+"""The log of a partition's state, as far as it was read or written: a fold over the records of its changelog. Pure.
+
+The changelog is a log that we clean ourselves. Chunks and manifests are appended; the last manifest and the older ones
+that it names (`past`) say what is live. When the log has grown to more than twice of that, the live chunks at its front
+are appended once more and everything before the first live record is deleted (`DeleteRecords`). So the log is bounded
+by the state, whatever the uptime, in steps that are no larger than what was just written. Kafka's own cleaner
+(`cleanup.policy=compact`) gives no such bound: it leaves the active segment alone, and runs when it likes.
+
+Invariant: a manifest needs only chunks that the manifest before it needed (itself or for its `past`), or that were
+written between the two. So whatever no manifest needs when the next one comes may be forgotten.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from app.state.checkpoint import (
+    Manifest,
+    Past,
+    chunk_prefix,
+    decode_manifest,
+    digest_of,
+    hash_of,
+    manifest_key,
+    pack,
+    unpack,
+)
+
+CLEAN_BYTES = 16 * 1024 * 1024  # a log below this is left alone
+CLEAN_FACTOR = 1.75  # cleaning begins at this multiple of the live bytes ...
+HURRY_FACTOR = 2.5  # ... and has no limit beyond this one
+COPY_FACTOR = 1.25  # bytes copied forward at most, a byte written
+PAST_BYTES = 8 * 1024 * 1024  # older checkpoints may take this much, or ...
+PAST_SHARE = 0.5  # ... this share of the state's own bytes
+RECORD_BYTES = 70  # headers of a record, about
+
+
+class Record(NamedTuple):
+    """A record of the log. digest : None for a manifest."""
+
+    offset: int
+    n_bytes: int
+    digest: bytes | None
+
+
+class StateLog:
+    """What the changelog of one partition holds.
+
+    Attributes
+    ----------
+    position : int
+        Next offset to read, or to be written.
+    chunks : dict of bytes to bytes
+        Stored bytes by hash: those that are live, and those read since the last manifest.
+    n_bytes : int
+        Bytes of the records from the first that is kept.
+    """
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.position = 0
+        self.chunks: dict[bytes, bytes] = {}
+        self.n_bytes = 0
+        self._key = manifest_key(partition)
+        self._prefix = chunk_prefix(partition)
+        self._records: deque[Record] = deque()
+        self._where: dict[bytes, int] = {}  # hash -> offset of its last record
+        self._data: bytes | None = None  # of the last manifest
+        self._at = -1  # its offset
+        self._manifest: Manifest | None = None
+        self._needed: dict[bytes, None] | None = None  # by the last manifest and its past
+
+    def take(self, _: object, records: Iterable[Any]) -> None:
+        """Records were read (offset, key, value)."""
+        for record in records:
+            self.append(record.offset, record.key, record.value)
+
+    def append(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """A record was read or written."""
+        self.position = offset + 1
+        key = key or b""
+        digest = digest_of(key, self._prefix)
+        size = len(key) + len(value or b"") + RECORD_BYTES
+        self._records.append(Record(offset, size, digest))
+        self.n_bytes += size
+        if digest is not None:
+            if value is None:  # format 1 deleted by key
+                self.chunks.pop(digest, None)
+                self._where.pop(digest, None)
+            else:
+                self.chunks[digest] = value
+                self._where[digest] = offset
+        elif key == self._key:
+            self._data, self._at = value, offset
+            self._manifest = self._needed = None
+
+    @property
+    def data(self) -> bytes | None:
+        """The last manifest as it stands in the changelog."""
+        return self._data
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The last manifest; None where there is none. StateError where it cannot be read."""
+        if self._manifest is None and self._data is not None:
+            self._manifest = decode_manifest(self._data)
+        return self._manifest
+
+    def past_manifest(self, past: Past) -> Manifest | None:
+        """An older checkpoint's manifest; None where its chunk is missing or altered."""
+        packed = self.chunks.get(past.digest)
+        data = None if packed is None else unpack(past.digest, packed)
+        return None if data is None else decode_manifest(data)
+
+    def needed(self) -> dict[bytes, None]:
+        """Hashes of the live chunks (the keys; ordered, so that everything repeats)."""
+        if self._needed is None:
+            needed: dict[bytes, None] = {}
+            manifest = self.manifest
+            if manifest is not None:
+                needed = dict.fromkeys(sorted(manifest.chunks()))
+                for past in manifest.past:
+                    needed[past.digest] = None
+                    older = self.past_manifest(past)
+                    if older is not None:
+                        needed.update(dict.fromkeys(sorted(older.chunks())))
+            self._needed = needed
+        return self._needed
+
+    def settle(self) -> None:
+        """Forget the chunks that came before the last manifest and that nothing needs."""
+        needed = self.needed()
+        for digest in [d for d in self.chunks if d not in needed and self._where[d] < self._at]:
+            del self.chunks[digest], self._where[digest]
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of the records that are live."""
+        per_record = RECORD_BYTES + len(self._prefix) + 32
+        live = sum(len(self.chunks[d]) + per_record for d in self.needed() if d in self.chunks)
+        return live + (0 if self._data is None else len(self._data) + per_record)
+
+    # -- the older checkpoints ---------------------------------------------------------------------------------
+
+    def keep(self, chunks: set[bytes], count: int, every_ms: int) -> tuple[list[Past], dict[bytes, bytes]]:
+        """Which older checkpoints the next one shall name, the newest first, and the new chunk that this takes.
+
+        The last manifest becomes one of them when the newest of them is `every_ms` older. The oldest go beyond
+        `count`, and beyond a share of the state's bytes.
+
+        Parameters
+        ----------
+        chunks : set of bytes
+            Hashes that the next checkpoint needs for itself.
+        count : int
+        every_ms : int
+        """
+        last = self.manifest
+        if last is None or self._data is None or count == 0:
+            return [], {}
+        past, new = list(last.past), dict[bytes, bytes]()
+        if not past or last.created_ms - past[0].created_ms >= every_ms:
+            digest = hash_of(self._data)
+            past.insert(0, last.as_past(digest))
+            new[digest] = pack(self._data)
+        past = [p for p in past[:count] if p.digest in new or p.digest in self.chunks]
+        limit = max(PAST_BYTES, PAST_SHARE * sum(len(self.chunks.get(d, b"")) for d in last.chunks()))
+        taken, extra, kept = set(chunks), 0, list[Past]()
+        for entry in past:
+            older = last if entry.digest in new else self.past_manifest(entry)
+            if older is None:
+                continue
+            only = older.chunks() - taken
+            extra += sum(len(self.chunks.get(d, b"")) for d in only)
+            if extra > limit:
+                break
+            taken |= only
+            kept.append(entry)
+        return kept, {digest: chunk for digest, chunk in new.items() if any(p.digest == digest for p in kept)}
+
+    # -- cleaning ----------------------------------------------------------------------------------------------
+
+    def to_copy(self, n_written: int) -> list[bytes]:
+        """Hashes of the live chunks at the front that shall be appended once more now.
+
+        n_written : bytes that the checkpoint just wrote.
+        """
+        live = self.live_bytes
+        if self.n_bytes <= max(CLEAN_BYTES, CLEAN_FACTOR * live):
+            return []
+        hurry = self.n_bytes > HURRY_FACTOR * live
+        budget = max(COPY_FACTOR * n_written, 4096.0)
+        surplus = self.n_bytes - CLEAN_FACTOR * live
+        needed, chosen = self.needed(), list[bytes]()
+        for record in self._records:
+            if surplus <= 0:
+                break
+            if record.digest is not None and record.digest in needed and self._where[record.digest] == record.offset:
+                budget -= record.n_bytes
+                if budget < 0 and not hurry:
+                    break
+                chosen.append(record.digest)
+            surplus -= record.n_bytes
+        return chosen
+
+    def front(self) -> tuple[int, int]:
+        """The first offset that is live, and the bytes before it: they may be deleted."""
+        needed, n_bytes = self.needed(), 0
+        for offset, size, digest in self._records:
+            if offset >= self._at or (digest in needed and self._where.get(digest or b"") == offset):
+                return offset, n_bytes
+            n_bytes += size
+        return self.position, n_bytes
+
+    def cut_front(self, offset: int) -> None:
+        """Everything before `offset` is deleted."""
+        while self._records and self._records[0].offset < offset:
+            record = self._records.popleft()
+            self.n_bytes -= record.n_bytes
+            if record.digest is not None and self._where.get(record.digest) == record.offset:
+                del self._where[record.digest], self.chunks[record.digest]
