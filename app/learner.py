@@ -272,7 +272,9 @@ class PartitionLearner:
         """As `cut`, with what the pending store changed since the last call instead of all that waits."""
         changed = self.pending.cut()
         frozen = {f"pending/{field}": array for field, array in changed.arrays.items()}
-        return Cut(self._meta(), self._arrays(), frozen, [f"pending/{field}" for field in changed.kept])
+        waiting = {"instances": self.pending.n_waiting, "labels": self.pending.n_labels_waiting}
+        kept = [f"pending/{field}" for field in changed.kept]
+        return Cut({**self._meta(), "waiting": waiting}, self._arrays(), frozen, kept)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Live arrays of all but the pending store."""

@@ -129,6 +129,8 @@ def _limits(schema: dict[str, Any]) -> str:
         if low is not None:
             return f"{low:,} to {high:,}." if high is not None else f"At least {low:,}."
         if "exclusiveMinimum" in option:
+            if "maximum" in option:
+                return f"Above {option['exclusiveMinimum']}, to {option['maximum']}."
             return f"Between {option['exclusiveMinimum']} and {option['exclusiveMaximum']}, exclusive."
     return ""
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "lag": "lag",
     "models": "models",
     "replay": "replay",
+    "rollback": "rollback",
     "state": "state",
     "worker": "worker",
 }

@@ -69,8 +69,8 @@ def verify(stream: Path, partition: int | None, as_json: bool, broker: str) -> N
     if damaged:
         named = ", ".join(map(str, damaged))
         raise StateError(
-            f"the state of stream {spec.name} is damaged in partition {named}: import an export of it (riparian "
-            "import), or restore the changelog topic"
+            f"the state of stream {spec.name} is damaged in partition {named}: go back to an older checkpoint "
+            "(riparian rollback), or import an export (riparian import)"
         )
 
 
@@ -114,7 +114,7 @@ def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str
     key = checkpoint.manifest_key(partition)
     needed = [key, *(checkpoint.chunk_key(partition, digest) for digest in manifest.chunks())]
     meta = manifest.meta
-    waiting = {
+    waiting = meta.get("waiting") or {  # format 1
         name: manifest.arrays[array][1][0]
         for name, array in (("instances", "pending/arrived"), ("labels", "pending/label_since"))
         if array in manifest.arrays
@@ -136,6 +136,15 @@ def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str
         "live": {"records": len(needed), "bytes": sum(len(name) + len(log.items.get(name, b"")) for name in needed)},
         "manifest_bytes": len(log.items[key]),
         "parts": [part._asdict() for part in parts(manifest, log.items)],
+        "past": [
+            {
+                "sequence": past.sequence,
+                "created": past.created_ms,
+                "offset": past.feature_offset,
+                "label_offset": past.label_offset,
+            }
+            for past in manifest.past
+        ],
     }
 
 
@@ -179,6 +188,11 @@ def _show(stream: str, entry: dict[str, Any]) -> None:
         f"changelog: {changelog['records']:,} records, {changelog['bytes']:,} bytes; live: {live['records']:,} "
         f"records, {live['bytes']:,} bytes ({changelog['bytes'] / live['bytes']:.1f} times)"
     )
+    kept = [
+        f"{past['sequence']:,} ({(entry['created'] - past['created']) / 1000:,.0f} s before)" for past in entry["past"]
+    ]
+    if kept:
+        console.print(f"kept to roll back to: checkpoint {', '.join(kept)}")
     if not entry["sound"]:
         console.print("The state is damaged: see riparian state verify.")
 
@@ -193,5 +207,7 @@ def _tell(stream: str, partition: int, log: "Changelog", findings: "Findings") -
     click.echo(f"{where}: {number}, {findings.n_chunks:,} chunks hashed, {'sound' if findings.sound else 'damaged'}")
     for sentence in findings.damage:
         click.echo(f"  {sentence}")
+    for sequence in findings.gone:
+        click.echo(f"  checkpoint {sequence:,} cannot be gone back to: a chunk of it is missing or altered")
     for digest in findings.orphaned:
         click.echo(f"  chunk {digest} is orphaned: no manifest needs it")

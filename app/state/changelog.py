@@ -121,7 +121,7 @@ async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, 
     Parameters
     ----------
     chunks : mapping of digest to stored bytes
-        All that the manifest needs; those that are there already are not written again.
+        All that the manifest and its past need; those that are live already are not written again.
     manifest : bytes
         As encoded.
     """
@@ -138,7 +138,7 @@ async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, 
             needed = log.needed()
         except StateError:  # a damaged state is what this may be there to replace
             needed = {}
-        new = {digest: chunk for digest, chunk in chunks.items() if digest not in needed or digest not in log.chunks}
+        new = {d: chunk for d, chunk in chunks.items() if d not in needed or log.chunks.get(d) != chunk}
         await outputs.write(topic, [(checkpoint.chunk_key(partition, d), chunk) for d, chunk in new.items()])
         await outputs.write(topic, [(checkpoint.manifest_key(partition), manifest)])
     finally:

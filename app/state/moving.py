@@ -1,19 +1,42 @@
-"""A partition's state out of a changelog into a file, and from a file into a changelog.
+"""A partition's state out of a changelog into a file, from a file into a changelog, and back to an older checkpoint.
 
-Export needs nothing to stand still. Import does: a worker keeps its learner in memory and would write over what was
-imported, so a stream with workers is refused.
+Export needs nothing to stand still. The others do: a worker keeps its learner in memory and would write over what was
+put there, so a stream with workers is refused.
 """
 
 import contextlib
 import os
+import time
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from aiokafka.structs import TopicPartition
 
 from app import admin
 from app.errors import DataError, StateError, TopicError
+from app.reading import read_to_end
 from app.spec import Spec
 from app.state import checkpoint, portable
-from app.state.changelog import bounds, changelog_topic, check_partition, no_state, read, read_whole, write
+from app.state.changelog import (
+    bounds,
+    changelog_topic,
+    check_partition,
+    n_partitions,
+    no_state,
+    read,
+    read_whole,
+    write,
+)
+from app.state.log import StateLog
 from topics.names import PREDICTIONS
+
+
+class Version(NamedTuple):
+    """A checkpoint that can be gone back to. chunks : what it needs, by hash, as stored."""
+
+    manifest: checkpoint.Manifest
+    chunks: dict[bytes, bytes]
 
 
 async def export_state(spec: Spec, broker: str, partition: int, file: Path) -> checkpoint.Manifest:
@@ -80,18 +103,7 @@ async def import_state(
             f"belongs to the records of its partition, give --partition {manifest.partition}"
         )
     portable.restore(spec, exported, where)
-    report = await admin.lag(spec, broker)
-    if report.workers:
-        raise StateError(
-            f"the stream {spec.name} has {report.workers} worker{'' if report.workers == 1 else 's'} (group "
-            f"{report.group}): stop all, wait until riparian lag shows none, and import again"
-        )
-    wanted = {spec.topics.features: manifest.meta["feature_offset"]}
-    if spec.topics.labels is not None:
-        wanted[spec.topics.labels] = manifest.meta["label_offset"]
-    for row in report.rows:
-        if row.partition == partition:
-            _check_offset(where, row, wanted[row.topic])
+    await _check_stream(spec, broker, manifest, where)
     log = await read(broker, changelog_topic(spec.name), partition)
     if log.items and not replace:
         raise StateError(
@@ -110,6 +122,112 @@ async def import_state(
     data = portable.addressed(exported, spec.name, sequence, manifest.outputs if same else {})
     await write(spec, broker, partition, exported.chunks, data)
     return sequence
+
+
+async def versions(spec: Spec, broker: str, partition: int) -> tuple[checkpoint.Manifest | None, list[Version]]:
+    """The last checkpoint of a partition and all those that the changelog still holds, the newest first.
+
+    Every manifest that was read is tried with those that it names, so one of them may be whole though the last
+    checkpoint is not.
+    """
+    check_partition(spec, partition)
+    log = StateLog(partition)
+    manifests: dict[bytes, bytes] = {}  # hash -> bytes of every manifest in the log, in order
+
+    def take(_: object, records: list[Any]) -> None:
+        for record in records:
+            log.append(record.offset, record.key, record.value)
+            if record.key == checkpoint.manifest_key(partition) and record.value:
+                digest = checkpoint.hash_of(record.value)
+                manifests.pop(digest, None)
+                manifests[digest] = record.value
+
+    topic = changelog_topic(spec.name)
+    if partition < await n_partitions(broker, topic):
+        await read_to_end(broker, {TopicPartition(topic, partition): 0}, take)
+    whole = {digest for digest, packed in log.chunks.items() if checkpoint.unpack(digest, packed) is not None}
+    found: dict[int, Version] = {}
+    last = None
+    for data in reversed(manifests.values()):
+        with contextlib.suppress(StateError):
+            manifest = checkpoint.decode_manifest(data)
+            last = last or manifest
+            for one in [manifest, *map(log.past_manifest, manifest.past)]:
+                if one is not None and one.sequence not in found and one.chunks() <= whole:
+                    found[one.sequence] = Version(one, {digest: log.chunks[digest] for digest in one.chunks()})
+    return last, [found[sequence] for sequence in sorted(found, reverse=True)]
+
+
+async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_only: bool = False) -> int:
+    """Make an older checkpoint of a partition its state again, under a new number, which is returned.
+
+    Without `models_only`, offsets and all go back: the records since are learned again, in the order that the
+    predictions recorded, and come to the same unless topics, stream file or program changed. With it, only the models
+    go back; offsets, what waits and metrics stay, so what was learned since is forgotten.
+
+    Raises
+    ------
+    StateError
+        There is no such checkpoint, it does not fit the stream file, or the stream has workers.
+    TopicError
+        The offsets are not in the topics any more.
+    """
+    last, found = await versions(spec, broker, partition)
+    if last is None:
+        raise no_state(spec, partition)
+    chosen = next((version for version in found if version.manifest.sequence == to), None)
+    if chosen is None:
+        there = ", ".join(f"{version.manifest.sequence:,}" for version in found) or "none that is whole"
+        raise StateError(f"partition {partition} of {spec.name} has no checkpoint {to:,}: the changelog holds {there}")
+    manifest, chunks = chosen
+    newest = found[0]
+    if models_only:
+        if newest.manifest.sequence != last.sequence:
+            raise StateError(
+                f"the last checkpoint of partition {partition} is damaged, so only its models cannot go back: leave "
+                "out --models-only"
+            )
+        older = {name: entry for name, entry in manifest.arrays.items() if name.startswith("models/")}
+        rest = {name: entry for name, entry in last.arrays.items() if not name.startswith("models/")}
+        manifest = msgspec.structs.replace(last, arrays={**rest, **older})
+        chunks = {**newest.chunks, **chunks}
+    where = f"checkpoint {to:,}"
+    portable.restore(spec, portable.Exported(manifest, chunks), where)
+    await _check_stream(spec, broker, manifest, where)
+    # What we go back from stays to be gone back to.
+    past, more = [], dict[bytes, bytes]()
+    for version in [newest] if newest.manifest.sequence > to else []:
+        data = msgspec.msgpack.encode(version.manifest)
+        digest = checkpoint.hash_of(data)
+        past.append(version.manifest.as_past(digest))
+        more.update({**version.chunks, digest: checkpoint.pack(data)})
+    sequence = max(last.sequence, newest.manifest.sequence) + 1
+    manifest = msgspec.structs.replace(
+        manifest,
+        version=checkpoint.VERSION,
+        sequence=sequence,
+        created_ms=int(time.time() * 1000),
+        past=past,
+    )
+    needed = {digest: {**chunks, **more}[digest] for digest in [*manifest.chunks(), *more]}
+    await write(spec, broker, partition, needed, msgspec.msgpack.encode(manifest))
+    return sequence
+
+
+async def _check_stream(spec: Spec, broker: str, manifest: checkpoint.Manifest, where: str) -> None:
+    """StateError where the stream has workers, TopicError where its topics do not hold the next records."""
+    report = await admin.lag(spec, broker)
+    if report.workers:
+        raise StateError(
+            f"the stream {spec.name} has {report.workers} worker{'' if report.workers == 1 else 's'} (group "
+            f"{report.group}): stop all, wait until riparian lag shows none, and try again"
+        )
+    wanted = {spec.topics.features: manifest.meta["feature_offset"]}
+    if spec.topics.labels is not None:
+        wanted[spec.topics.labels] = manifest.meta["label_offset"]
+    for row in report.rows:
+        if row.partition == manifest.partition:
+            _check_offset(where, row, wanted[row.topic])
 
 
 def _check_offset(where: str, row: admin.PartitionLag, offset: int) -> None:

@@ -20,7 +20,7 @@ class Findings(NamedTuple):
 
     manifest : None where there is none, or it cannot be read. damage : sentences, none where the state is sound.
     missing, altered : hash in hex -> the array that needs the chunk ("" for an altered orphan). orphaned : hashes that
-    no manifest needs. n_chunks : chunks that were hashed.
+    no manifest needs. n_chunks : chunks that were hashed. gone : older checkpoints that cannot be gone back to.
     """
 
     partition: int
@@ -30,6 +30,7 @@ class Findings(NamedTuple):
     altered: dict[str, str]
     orphaned: list[str]
     n_chunks: int
+    gone: list[int]
 
     @property
     def sound(self) -> bool:
@@ -46,6 +47,7 @@ class Findings(NamedTuple):
             "altered": self.altered,
             "orphaned": self.orphaned,
             "damage": self.damage,
+            "gone": self.gone,
         }
 
 
@@ -95,10 +97,20 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
         if None not in found and sum(found) != n_bytes:  # type: ignore[arg-type]
             damage.append(f"{name} has {len(digests)} chunks, which do not make its {n_bytes:,} bytes")
     needed = set() if manifest is None else manifest.chunks()
+    gone: list[int] = []
+    for past in [] if manifest is None else manifest.past:
+        older = None
+        if past.digest in chunks - broken:
+            data = checkpoint.unpack(past.digest, items[checkpoint.chunk_key(partition, past.digest)])
+            older = checkpoint.decode_manifest(data or b"")
+        if older is None or not older.chunks() <= chunks - broken:
+            gone.append(past.sequence)
+        else:
+            needed |= older.chunks() | {past.digest}
     damage += [f"chunk {chunk} of {name} is missing" for chunk, name in missing.items()]
     damage += [f"chunk {chunk} of {name or 'no manifest'} was altered" for chunk, name in altered.items()]
     orphaned = sorted(digest.hex() for digest in chunks - needed)
-    return Findings(partition, manifest, damage, missing, altered, orphaned, len(chunks))
+    return Findings(partition, manifest, damage, missing, altered, orphaned, len(chunks), gone)
 
 
 class Part(NamedTuple):

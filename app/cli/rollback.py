@@ -1,0 +1,73 @@
+"""`riparian rollback`: back to an older checkpoint."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import click
+
+from app.cli import broker_option
+
+
+@click.command("rollback")
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--to", metavar="VERSION", type=int, help="Number of the checkpoint. Left out: list those there are.")
+@click.option("--partition", default=0, show_default=True, help="The partition that goes back.")
+@click.option("--models-only", is_flag=True, help="Keep offsets, what waits and metrics: forget, do not relearn.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+def command(stream: Path, to: int | None, partition: int, models_only: bool, as_json: bool, broker: str) -> None:
+    """Make an older checkpoint the state of a partition again; its workers must be stopped.
+
+    Workers learn again what came since, in the recorded order: for a damaged state, or after topics were mended. With
+    --models-only they go on where they are, with the models of then: for models that learned what was wrong.
+    """
+    from app import admin
+    from app import spec as stream_file
+
+    spec = stream_file.load(stream)
+
+    from app.state.moving import Version, rollback, versions
+
+    async def run() -> tuple[int | None, list[Version]]:
+        await admin.wait_for_broker(broker, 3.0)
+        if to is None:
+            return None, (await versions(spec, broker, partition))[1]
+        return await rollback(spec, broker, partition, to, models_only=models_only), []
+
+    sequence, found = asyncio.run(run())
+    if sequence is not None:
+        if as_json:
+            click.echo(json.dumps({"stream": spec.name, "partition": partition, "sequence": sequence, "from": to}))
+        else:
+            what = f"the {'models' if models_only else 'state'} of checkpoint {to:,}"
+            click.echo(f"{spec.name}, partition {partition} has {what} as checkpoint {sequence:,}.")
+        return
+    rows = [
+        {
+            "sequence": manifest.sequence,
+            "created": manifest.created_ms,
+            "offset": manifest.meta["feature_offset"],
+            "label_offset": manifest.meta["label_offset"],
+        }
+        for manifest, _ in found
+    ]
+    if as_json:
+        click.echo(json.dumps({"stream": spec.name, "partition": partition, "versions": rows}))
+        return
+    if not rows:
+        click.echo(f"{spec.name}, partition {partition}: no checkpoint that is whole")
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("checkpoint", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("created (UTC)", "feature offset", "label offset"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        created = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["created"] / 1000.0))
+        table.add_row(f"{row['sequence']:,}", created, f"{row['offset']:,}", f"{row['label_offset']:,}")
+    Console(highlight=False).print(table)
+    click.echo(f"riparian rollback {stream} --partition {partition} --to CHECKPOINT goes back to one of them.")
