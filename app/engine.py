@@ -74,6 +74,7 @@ class Engine:
         self._app: Any = None
         self._asker: AIOKafkaConsumer | None = None
         self._admin: AIOKafkaAdminClient | None = None
+        self.n_fenced = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
@@ -278,6 +279,7 @@ class Engine:
     def fenced(self, runner: Runner) -> None:
         """A runner was told that another owner has begun. If the partition is ours nevertheless, begin again."""
         log.warning("partition %d: another worker has taken it over", runner.partition)
+        self.n_fenced += 1
         if self.runners.get(runner.partition) is runner:
             task = asyncio.create_task(self._reload(runner, self._generation), name=f"reload-{runner.partition}")
             self._tasks.add(task)

@@ -98,6 +98,10 @@ STATE = "riparian_state_bytes"
 CHECKPOINT = "riparian_checkpoint_seconds"
 CHECKPOINT_BYTES = "riparian_checkpoint_bytes_total"
 CHECKPOINT_AGE = "riparian_checkpoint_age_seconds"
+CHANGELOG = "riparian_changelog_bytes"
+LIVE = "riparian_changelog_live_bytes"
+FENCED = "riparian_fenced_partitions_total"
+STANDBYS = "riparian_standby_partitions"
 ASSIGNED = "riparian_assigned_timestamp_seconds"
 MODEL = "riparian_model_info"
 BUILD = "riparian_build_info"
@@ -146,6 +150,8 @@ METRICS: dict[str, Measure] = {
     CHECKPOINT: Measure(HISTOGRAM, "From a checkpoint's cut to its offsets committed.", (), CHECKPOINT_SECONDS),
     CHECKPOINT_BYTES: Measure(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
     CHECKPOINT_AGE: Measure(GAUGE, "Age of the last checkpoint, or 0 when nothing happened since."),
+    CHANGELOG: Measure(GAUGE, "Bytes that the partition's changelog keeps, at the last checkpoint."),
+    LIVE: Measure(GAUGE, "Bytes of it that are live: the last checkpoint, and older ones kept to roll back to."),
     ASSIGNED: Measure(GAUGE, "When the partition was assigned to this worker (Unix time)."),
     MODEL: Measure(GAUGE, "1, with the learner behind each model.", ("model", "learner")),
 }
@@ -248,6 +254,13 @@ class Metrics(Collector):
         build = GaugeMetricFamily(BUILD, "1, with the versions of this worker.", labels=tuple(_versions()))
         build.add_metric(tuple(_versions().values()), 1)
         yield build
+        engine = self._engine
+        fenced = CounterMetricFamily(FENCED, "Partitions lost to another worker while writing.", labels=("stream",))
+        fenced.add_metric((self.spec.name,), 0 if engine is None else engine.n_fenced)
+        yield fenced
+        standbys = GaugeMetricFamily(STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",))
+        standbys.add_metric((self.spec.name,), 0 if engine is None else len(engine.follower.standbys))
+        yield standbys
 
     def _values(self, series: Series) -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Name, labels and value of all that is not a histogram."""
@@ -265,6 +278,8 @@ class Metrics(Collector):
         yield KERNEL, (), series.kernel_seconds
         yield CHECKPOINT_BYTES, (), series.checkpoint_bytes
         yield CHECKPOINT_AGE, (), self._age(series)
+        yield CHANGELOG, (), runner.changelog_bytes
+        yield LIVE, (), runner.live_bytes
         yield ASSIGNED, (), runner.started
         for reason, n in series.rejected.items():
             yield REJECTED, (reason,), n

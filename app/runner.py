@@ -94,6 +94,8 @@ class Runner:
         self.n_skipped = 0
         self.started = time.time()
         self.figures = learner.figures()
+        self.changelog_bytes = state.n_bytes
+        self.live_bytes = state.live_bytes
         self._sent = sent
         self._metrics_sent = dict(sent.metrics)
         self._encoder = encoder
@@ -351,6 +353,7 @@ class Runner:
         front, n_bytes = state.front()
         if n_bytes >= TRUNCATE_BYTES and await self.engine.delete_before(self.partition, front):
             state.cut_front(front)
+        self.changelog_bytes, self.live_bytes = state.n_bytes, state.live_bytes
         return sum(map(len, again.values()))
 
     async def stop(self) -> None:

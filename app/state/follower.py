@@ -34,7 +34,7 @@ class Follower:
         self.broker = broker
         self.topic = topic
         self.logs: dict[int, StateLog] = {}
-        self._standbys: frozenset[int] = frozenset()
+        self.standbys: frozenset[int] = frozenset()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -56,13 +56,13 @@ class Follower:
 
     def stand_by(self, standbys: Iterable[int], owned: Iterable[int]) -> None:
         """Tail `standbys` from now on; forget every partition that is neither one of them nor `owned`."""
-        self._standbys = frozenset(standbys)
-        for partition in set(self.logs) - self._standbys - set(owned):
+        self.standbys = frozenset(standbys)
+        for partition in set(self.logs) - self.standbys - set(owned):
             del self.logs[partition]
-        for partition in self._standbys:
+        for partition in self.standbys:
             self.logs.setdefault(partition, StateLog(partition))
         self._changed.set()
-        if self._standbys and self._task is None:
+        if self.standbys and self._task is None:
             self._task = asyncio.create_task(self._tail(), name="standbys")
 
     async def stop(self) -> None:
@@ -100,16 +100,16 @@ class Follower:
             while True:
                 if self._changed.is_set():
                     self._changed.clear()
-                    tps = [TopicPartition(self.topic, partition) for partition in sorted(self._standbys)]
+                    tps = [TopicPartition(self.topic, partition) for partition in sorted(self.standbys)]
                     consumer.unsubscribe()
                     consumer.assign(tps)
                     for tp in tps:
                         consumer.seek(tp, self.logs[tp.partition].position)
-                if not self._standbys:
+                if not self.standbys:
                     await self._changed.wait()
                     continue
                 for tp, records in (await consumer.getmany(timeout_ms=500)).items():
-                    if tp.partition in self._standbys:
+                    if tp.partition in self.standbys:
                         self._take(tp, records)
                         self._tidy(self.logs[tp.partition])
         finally:

@@ -40,6 +40,9 @@ def stream(task: str = "classification", **extra: str) -> Spec:
     return loads(STREAM.format(task=task) + "".join(f"{key}: {value}\n" for key, value in extra.items()))
 
 
+WORKER = (names.BUILD, names.FENCED, names.STANDBYS)  # not of a partition
+
+
 class Runner:
     """A runner without Kafka: what the metrics read of one."""
 
@@ -48,7 +51,7 @@ class Runner:
         self.learner = PartitionLearner(spec, partition)
         self.figures = self.learner.figures()
         self.features, self.labels = Buffer(), Buffer()
-        self.n_forced = self.n_skipped = 0
+        self.n_forced = self.n_skipped = self.changelog_bytes = self.live_bytes = 0
         self.sent_offset = 0
         self.started = 1_700_000_000.0
         self.engine = SimpleNamespace(
@@ -356,9 +359,9 @@ def test_every_metric_is_exposed_and_documented() -> None:
     metrics, runner = Metrics(spec), Runner(spec)
     metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, "Y")]), 0.0)
     exposed = {name for name in Scrape(metrics).families if name.startswith("riparian_")}
-    assert exposed == {name.removesuffix("_total") for name in (*METRICS, names.BUILD)}
+    assert exposed == {name.removesuffix("_total") for name in (*METRICS, *WORKER)}
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `(riparian_\w+)`", page, re.MULTILINE)) == {*METRICS, names.BUILD}
+    assert set(re.findall(r"^\| `(riparian_\w+)`", page, re.MULTILINE)) == {*METRICS, *WORKER}
 
 
 def test_the_librarys_global_registry_is_left_alone() -> None:
