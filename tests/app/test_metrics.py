@@ -321,7 +321,9 @@ def test_partitions_are_shown_before_their_first_record() -> None:
     spec = stream()
     metrics, runner = Metrics(spec), Runner(spec)
     app = SimpleNamespace(conf=SimpleNamespace(web_enabled=False))
-    metrics.expose(app, SimpleNamespace(runners={0: runner}, failure=None))
+    metrics.expose(
+        app, SimpleNamespace(runners={0: runner}, failure=None, n_fenced=0, follower=SimpleNamespace(standbys=()))
+    )
     scrape = Scrape(metrics)
     assert scrape.value(names.INSTANCES) == 0
     assert not scrape.values("riparian_accuracy_ratio")  # undefined before the first label
@@ -331,7 +333,7 @@ def test_health_names_partitions_and_failure() -> None:
     spec = stream()
     metrics, runner = Metrics(spec), Runner(spec)
     app = SimpleNamespace(conf=SimpleNamespace(web_enabled=False))
-    engine = SimpleNamespace(runners={0: runner}, failure=None)
+    engine = SimpleNamespace(runners={0: runner}, failure=None, n_fenced=0, follower=SimpleNamespace(standbys=()))
     metrics.expose(app, engine)
     runner.work([("a", 1, None)])
     status, body = metrics.health()
