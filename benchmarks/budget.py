@@ -23,7 +23,7 @@ from aiokafka.structs import TopicPartition
 
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge
-from app.outputs import Outputs
+from app.outputs import Outputs, fenced_producer
 from app.spec import Spec, load
 from app.transport import BatchRecords
 from benchmarks.floors import FETCH_BYTES
@@ -115,8 +115,8 @@ async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
         spec.topics.labels: timed("merge", merge.labels.add),
     }
     release = timed("merge", merge.release)
-    outputs = Outputs(broker)
-    await outputs.start()
+    topic = spec.topics.predictions
+    outputs = Outputs(await fenced_producer(broker, spec.name, [TopicPartition(topic, 0)]), 0, {topic: 0})
     build = timed("append", outputs.build)
     steps = predicted = 0
     sending = 0.0
@@ -145,8 +145,8 @@ async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
             )
             batches = build(outcome.keys, values)
             started = time.process_time()
-            await outputs.send(spec.topics.predictions, 0, batches)
-            await outputs.flush(0)
+            await outputs.send(spec.topics.predictions, batches)
+            await outputs.flush()
             sending += time.process_time() - started
             steps += 1
             predicted += len(values)
