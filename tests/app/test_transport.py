@@ -7,6 +7,10 @@ import inspect
 import aiokafka.consumer.fetcher as fetcher
 import pytest
 from aiokafka.consumer.subscription_state import TopicPartitionState
+from aiokafka.producer.message_accumulator import MessageAccumulator
+from aiokafka.producer.transaction_manager import TransactionManager
+from faust.tables import recovery
+from faust.tables.manager import TableManager
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 
@@ -22,7 +26,10 @@ SIGNATURES = {
     faust_consumer.Consumer.perform_seek: "(self) -> None",
     faust_consumer.Consumer.commit: "(self, topics: Optional[AbstractSet[Union[str, faust.types.tuples.TP]]] = None, start_new_transaction: bool = True) -> bool",
     driver.Consumer.verify_event_path: "(self, now: float, tp: faust.types.tuples.TP) -> None",
-    faust_consumer.ThreadDelegateConsumer._commit: "(self, offsets: Mapping[faust.types.tuples.TP, int]) -> bool",
+    recovery.Recovery._restart_recovery.fun: "(self) -> None",
+    recovery.Recovery.on_partitions_revoked: "(self, revoked: Set[faust.types.tuples.TP]) -> None",
+    TransactionManager.maybe_add_partition_to_txn: "(self, tp: aiokafka.structs.TopicPartition)",
+    TransactionManager.set_pid_and_epoch: "(self, pid: int, epoch: int)",
 }
 
 
@@ -39,6 +46,8 @@ def test_versions_are_the_pinned_ones():
 def test_attributes_that_are_read_are_there():
     state = TopicPartitionState.__init__.__code__.co_names
     assert {"_position", "highwater"} <= set(state)
+    assert "transactional_id" in MessageAccumulator.create_builder.__code__.co_names  # decided for each batch
+    assert "_recovery" in TableManager.recovery.fget.__code__.co_names
     records = inspect.signature(fetcher.PartitionRecords.__init__).parameters
     assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]
 
