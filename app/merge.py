@@ -207,14 +207,21 @@ class Merge:
     def _scripted(self, script: Script) -> tuple[int, int, Ints]:
         f_offsets, l_offsets = self.features.offsets(), self.labels.offsets()
         n_f = int(np.searchsorted(f_offsets, script.offsets[-1], side="right"))
-        # A feature record without a prediction (a dead letter) goes with the next one that has one.
-        wanted = script.label_offsets[np.searchsorted(script.offsets, f_offsets[:n_f], side="left")]
+        # A feature record without a prediction (a dead letter) waits for the next one that has one.
+        at = np.searchsorted(script.offsets, f_offsets[:n_f], side="left")
+        wanted = script.label_offsets[at]
         n_f = min(int(np.searchsorted(wanted, self.labels.next_offset, side="right")), self.limit)
         if n_f == 0:
             # The labels up to the first wanted one may go ahead, so that a full buffer cannot stand still.
             n_l = int(np.searchsorted(l_offsets, wanted[0], side="left")) if len(wanted) else 0
             return 0, min(n_l, self.limit), EMPTY
         labels_before = np.searchsorted(l_offsets, wanted[:n_f], side="left").astype(np.int64)
+        told = script.offsets[at[:n_f]] == f_offsets[:n_f]
+        if not told.all():
+            # Where it is no dead letter, but its prediction was lost: between its neighbours, time is the best guess.
+            by_time = np.searchsorted(self.labels.times(), self.features.times()[:n_f], side="left")
+            earliest = np.maximum.accumulate(np.where(told, labels_before, 0))
+            labels_before = np.where(told, labels_before, np.clip(by_time, earliest, labels_before))
         n_l = int(labels_before[-1])
         if n_l > self.limit:
             n_f = int(np.searchsorted(labels_before, self.limit, side="right"))

@@ -95,6 +95,15 @@ def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_pr
     assert merge.script is None
 
 
+@pytest.mark.parametrize(("time", "before"), [(0, 1), (15, 1), (25, 2), (30, 2), (35, 3), (99, 3)])
+def test_a_feature_whose_prediction_was_lost_goes_by_time_between_its_neighbours(time, before):
+    script = Script(np.array([0, 2], dtype=np.int64), np.array([1, 3], dtype=np.int64))
+    merge = Merge(Buffer(), Buffer(), script)
+    merge.features.add(raw(0, [0, time, 99]))
+    merge.labels.add(raw(0, [10, 20, 30, 40]))
+    assert merge.release().labels_before.tolist() == [1, before, 3]
+
+
 def test_features_wait_for_labels_that_may_still_come():
     merge = Merge(Buffer(), Buffer())
     merge.features.add(raw(0, [10, 20]))
