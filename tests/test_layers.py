@@ -15,7 +15,7 @@ ALLOWED = {
     "models": {"models", "numpy", "numba"},
     "topics": {"topics", "numpy", "msgspec"},
 }
-PURE = ("merge", "pending", "learner", "state/checkpoint", "spec", "data", "evaluate", "errors")
+PURE = ("merge", "pending", "learner", "state/checkpoint", "state/proof", "spec", "data", "evaluate", "errors")
 KAFKA = {"faust", "aiokafka", "mode", "asyncio", "prometheus_client"}
 
 

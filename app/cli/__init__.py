@@ -15,6 +15,7 @@ from app.errors import RiparianError
 
 # command name -> module under app.cli, which holds a click command named `command`
 COMMANDS = {
+    "audit": "audit",
     "broker": "broker",
     "check": "check",
     "demo": "demo",

@@ -1,0 +1,144 @@
+"""`riparian audit`: proof that the models are what the records made them."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from app.cli import broker_option
+
+if TYPE_CHECKING:
+    from app.state.audit import Report
+
+SHOWN = 5  # differences of a kind
+
+
+@click.command("audit")
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
+@click.option(
+    "--from",
+    "start",
+    type=click.IntRange(min=1),
+    metavar="CHECKPOINT",
+    help="Begin at this checkpoint.  [default: the beginning of the topics]",
+)
+@click.option(
+    "--until",
+    type=click.IntRange(min=1),
+    metavar="CHECKPOINT",
+    help="End at this checkpoint.  [default: the last prediction]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+def command(
+    stream: Path, partition: int | None, start: int | None, until: int | None, as_json: bool, broker: str
+) -> None:
+    """Fold the records of STREAM.yaml again and compare every prediction, and the state, with what was sent and stored.
+
+    The topics are replayed in memory, in the order that the predictions recorded; nothing is changed, and workers may
+    run. Ends with exit code 0 where all is equal, 1 where something differs (the first difference is named), 2 where it
+    cannot be done.
+    """
+    from app import admin
+    from app import spec as stream_file
+
+    spec = stream_file.load(stream)
+    if partition is None and spec.partitions > 1 and (start or until):
+        raise click.UsageError("--from and --until name a checkpoint of one partition: give --partition, too")
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    from app.errors import TopicError
+    from app.state.audit import Report, audit
+    from app.state.changelog import no_state
+
+    errors = Console(stderr=True)
+    wanted = range(spec.partitions) if partition is None else [partition]
+
+    async def run() -> list[Report]:
+        await admin.wait_for_broker(broker, 3.0)
+        missing = (await admin.check_topics(spec, broker)).missing
+        needed = {spec.topics.features, spec.topics.labels, spec.topics.predictions}
+        if needed & set(missing):
+            raise TopicError(
+                f"expected the topics of stream {spec.name}, found no {min(needed & set(missing), key=str)}: start a "
+                "worker first"
+            )
+        reports = []
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=errors,
+            transient=True,
+            disable=not errors.is_terminal,
+        ) as progress:
+            for k in wanted:
+                bar = progress.add_task(f"{spec.name}, partition {k}", total=None)
+
+                def advance(done: int, total: int, bar: TaskID = bar) -> None:
+                    progress.update(bar, completed=done, total=total)
+
+                found = await audit(spec, broker, k, start=start, until=until, on_progress=advance)
+                if found is not None:
+                    reports.append(found)
+        return reports
+
+    reports = asyncio.run(run())
+    if not reports:
+        raise no_state(spec, wanted[0])
+    holds = all(report.holds for report in reports)
+    if as_json:
+        found = {"stream": spec.name, "holds": holds, "partitions": [report.plain() for report in reports]}
+        click.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        for report in reports:
+            _show(spec.name, spec.topics.predictions, report)
+    if not holds:
+        raise SystemExit(1)
+
+
+def _show(stream: str, topic: str, report: "Report") -> None:
+    sequence, offset, _ = report.begin
+    begin = f"checkpoint {sequence:,} (offset {offset:,})" if sequence else "the beginning"
+    n = len(report.checkpoints)
+    click.echo(
+        f"{stream}, partition {report.partition}: from {begin} to offset {report.end[1]:,} and label offset "
+        f"{report.end[2]:,}, {report.n_predictions:,} prediction{'' if report.n_predictions == 1 else 's'} and {n:,} "
+        f"checkpoint{'' if n == 1 else 's'} compared: {'all equal' if report.holds else 'not as recorded'}"
+    )
+    first = report.first
+    if first is not None:
+        click.echo(f"  first: {_place(topic, report.partition, first.plain())}")
+        for name, value in (("sent", first.sent), ("the fold gives", first.made)):
+            if value is not None:
+                click.echo(f"    {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    for kind, found in report.listed.items():
+        click.echo(f"  {kind}: {report.counts[kind]:,}")
+        for one in found[: 0 if kind == "different" else SHOWN]:
+            click.echo(f"    {_place(topic, report.partition, one.plain())}")
+    equal = sequence
+    for compared in report.checkpoints:
+        if compared.equal:
+            equal = compared.sequence
+            continue
+        since = f"checkpoint {equal:,}" if equal else "the beginning"
+        click.echo(
+            f"  checkpoint {compared.sequence:,} (offset {compared.offset:,}, label offset {compared.label_offset:,}) "
+            f"is not what the fold gives, equal up to {since}: {', '.join(compared.parts[:SHOWN])}"
+        )
+
+
+def _place(topic: str, partition: int, one: dict[str, Any]) -> str:
+    """Where a difference is, in words."""
+    words = [one["kind"]]
+    if "offset" in one:
+        words.append(f"feature offset {one['offset']:,}, label offset {one['label_offset']:,}")
+    if "position" in one:
+        words.append(f"at {one['position']:,} of {topic}[{partition}]")
+    return ", ".join(words)

@@ -1,0 +1,313 @@
+"""The proof of a partition: the fold of its retained records, held against what was sent and stored. Pure.
+
+The predictions topic records the order in which features and labels were applied (`app.merge.Script`). Folded again in
+that order, the records must give every prediction that was sent, once and in order, and at the offsets of every later
+checkpoint its state, to the last bit.
+
+A prediction is compared as it is encoded. Only a class of probability 0 may be listed or not: that depends on the
+classes which were known at the end of the batch that it was encoded with.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from app.learner import Outcome, PartitionLearner
+from app.merge import Buffer, Ints, Release, Script
+from topics.names import CHAMPION
+
+LISTED = 1000  # differences of a kind that are listed; all are counted
+
+DIFFERENT = "different"  # what was sent is not what the fold gives
+MISSING = "missing"  # the fold predicts a record, and nothing was sent
+REPEATED = "repeated"  # sent before
+OUT_OF_ORDER = "out-of-order"  # sent once, but not in its place
+UNFOUNDED = "unfounded"  # sent for an offset that holds no record, or one that cannot be read
+UNREADABLE = "unreadable"  # no prediction at all
+KINDS = (DIFFERENT, MISSING, REPEATED, OUT_OF_ORDER, UNFOUNDED, UNREADABLE)
+
+
+class Difference(NamedTuple):
+    """One prediction that is not as it should be.
+
+    offset, label_offset : source offset, and the next label by the fold (where it has none: as sent). position : where
+    it stands in the predictions topic. sent, made : the record's fields, and what the fold gives.
+    """
+
+    kind: str
+    offset: int | None = None
+    label_offset: int | None = None
+    position: int | None = None
+    sent: Any = None
+    made: Any = None
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-serialisable, without what it does not have."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+class Sent(NamedTuple):
+    """Records of the predictions topic, in its order. positions : their offsets in it."""
+
+    positions: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+
+    def part(self, start: int, stop: int | None = None) -> "Sent":
+        """Records start to stop."""
+        return Sent(self.positions[start:stop], self.keys[start:stop], self.values[start:stop])
+
+
+class _Place(msgspec.Struct):
+    offset: int
+    label_offset: int
+
+
+class Proof:
+    """A fold, and the predictions that it is compared with.
+
+    Parameters
+    ----------
+    learner : PartitionLearner
+        Of the stream file, where the proof begins: fresh, or restored from a checkpoint.
+    features_end, labels_end : int
+        Ends of the input topics: no prediction can point behind them.
+    """
+
+    def __init__(self, learner: PartitionLearner, features_end: int, labels_end: int) -> None:
+        self.learner = learner
+        self.features = Buffer(learner.feature_offset, learner.feature_time)
+        self.labels = Buffer(learner.label_offset, learner.label_time)
+        self.counts: Counter[str] = Counter()
+        self.listed: dict[str, list[Difference]] = {kind: [] for kind in KINDS}
+        self.first: Difference | None = None  # the one with the lowest source offset
+        self.n_compared = 0
+        self._ends = features_end, labels_end
+        self._begun = False
+        self._last = learner.feature_offset - 1  # the largest offset that was expected so far
+        self._script = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._sent = Sent([], [], [])  # as many as `_script` has
+        self._astray: set[int] = set()  # offsets whose only prediction was out of order
+        self._place = msgspec.json.Decoder(_Place).decode
+
+    @property
+    def holds(self) -> bool:
+        """Whether every prediction so far was as it should be."""
+        return not self.counts.total()
+
+    # -- what was sent -----------------------------------------------------------------------------------------
+
+    def expect(self, sent: Sent) -> None:
+        """Take the next records of the predictions topic, when the records of those before have been folded.
+
+        Of records that do not ascend, the fewest are set aside: the others are the script to follow.
+        """
+        self.settle()
+        places: list[tuple[int, int]] = []
+        kept: list[int] = []
+        for i, value in enumerate(sent.values):
+            try:
+                place = self._place(value or b"")
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                self._note(Difference(UNREADABLE, position=sent.positions[i], sent=_text(value)))
+                continue
+            if not self._begun and place.offset < self.learner.feature_offset:
+                continue  # what a checkpoint begins with may stand behind predictions of records before it
+            self._begun = True
+            kept.append(i)
+            places.append((place.offset, place.label_offset))
+        at = np.array(kept, np.int64)
+        offsets, label_offsets = np.array(places, np.int64).reshape(-1, 2).T
+        fits = np.flatnonzero((offsets > self._last) & (offsets < self._ends[0]))
+        fits = fits[longest_ascent(offsets[fits], strict=True)]
+        follow = np.zeros(len(at), bool)
+        follow[fits] = True
+        expected = set(offsets[fits].tolist())
+        for i in np.flatnonzero(~follow).tolist():
+            self._set_aside(sent, int(at[i]), int(offsets[i]), int(label_offsets[i]), expected)
+        at, offsets, label_offsets = at[fits], offsets[fits], label_offsets[fits]
+        self._script = Script(offsets, self._possible(label_offsets))
+        rows = at.tolist()
+        self._sent = sent
+        if len(rows) < len(sent.values):
+            self._sent = Sent(
+                [sent.positions[i] for i in rows], [sent.keys[i] for i in rows], [sent.values[i] for i in rows]
+            )
+        if len(offsets):
+            self._last = int(offsets[-1])
+
+    def _possible(self, label_offsets: Ints) -> Ints:
+        """Label offsets that can be followed: where they run backwards, the fewest are taken for wrong."""
+        kept = longest_ascent(label_offsets, strict=False)
+        if len(kept) < len(label_offsets):
+            lowest = np.full(len(label_offsets), np.iinfo(np.int64).min)
+            lowest[kept] = label_offsets[kept]
+            label_offsets = np.maximum.accumulate(lowest)
+        return np.clip(label_offsets, self.learner.label_offset, self._ends[1])
+
+    def _set_aside(self, sent: Sent, i: int, offset: int, label_offset: int, expected: set[int]) -> None:
+        kind = REPEATED
+        if offset >= self._ends[0]:
+            kind = UNFOUNDED
+        elif offset > self._last and offset not in expected and offset not in self._astray:
+            kind = OUT_OF_ORDER
+            self._astray.add(offset)
+        elif self.counts[MISSING]:
+            for one in [one for one in self.listed[MISSING] if one.offset == offset]:
+                kind = OUT_OF_ORDER  # it was late
+                self.listed[MISSING].remove(one)
+                self.counts[MISSING] -= 1
+                self.first = None if self.first == one else self.first
+        self._note(Difference(kind, offset, label_offset, sent.positions[i], _plain(sent.values[i])))
+
+    def script(self, before: int | None = None) -> Script:
+        """The order to follow for the expected predictions that were not folded yet, of records below `before`."""
+        stop = None if before is None else int(np.searchsorted(self._script.offsets, before))
+        return Script(self._script.offsets[:stop], self._script.label_offsets[:stop])
+
+    def settle(self, before: int | None = None) -> None:
+        """All records (below `before`) were folded: what is still expected of them was sent for no record."""
+        stop = len(self.script(before).offsets)
+        for i, offset in enumerate(self._script.offsets[:stop].tolist()):
+            fields = _plain(self._sent.values[i])
+            self._note(Difference(UNFOUNDED, offset, fields["label_offset"], self._sent.positions[i], fields))
+        self._drop(stop)
+
+    def _drop(self, n: int) -> None:
+        self._script = Script(*(column[n:] for column in self._script))
+        self._sent = self._sent.part(n)
+
+    # -- the fold ----------------------------------------------------------------------------------------------
+
+    def step(self, release: Release) -> None:
+        """Fold a release, and compare what it predicts with what was sent for its records."""
+        outcome = self.learner.step(release)
+        if not len(release.features.offsets):
+            return
+        n = int(np.searchsorted(self._script.offsets, release.features.offsets[-1], side="right"))
+        offsets, sent = self._script.offsets[:n], self._sent.part(0, n)
+        self._drop(n)
+        made = self._encoded(outcome)
+        self.n_compared += n
+        if np.array_equal(offsets, outcome.offsets):
+            if sent.values != made or sent.keys != outcome.keys:
+                for i in range(n):
+                    self._compare(sent, i, outcome, i, made)
+            return
+        rows = {offset: row for row, offset in enumerate(outcome.offsets.tolist())}
+        for i, offset in enumerate(offsets.tolist()):
+            row = rows.pop(offset, None)
+            if row is not None:
+                self._compare(sent, i, outcome, row, made)
+                continue
+            fields = _plain(sent.values[i])
+            self._note(Difference(UNFOUNDED, offset, fields["label_offset"], sent.positions[i], fields))
+        for offset, row in rows.items():
+            if offset not in self._astray:
+                label_offset = int(outcome.label_offsets[row])
+                self._note(Difference(MISSING, offset, label_offset, made=_plain(made[row])))
+        self._astray -= rows.keys()
+
+    def _encoded(self, outcome: Outcome) -> list[bytes]:
+        """What a worker would send for an outcome."""
+        learner = self.learner
+        asked = learner.spec.predictions
+        roles = [role for role in outcome.p if role != CHAMPION] if asked.challengers else []
+        return learner.codec.encode_predictions(
+            ids=outcome.ids,
+            p=outcome.p[CHAMPION],
+            classes=learner.classes,
+            model=learner.model_names[CHAMPION],
+            offsets=outcome.offsets.tolist(),
+            label_offsets=outcome.label_offsets.tolist(),
+            probabilities=asked.probabilities,
+            challengers={role: outcome.p[role] for role in roles} or None,
+        )
+
+    def _compare(self, sent: Sent, i: int, outcome: Outcome, row: int, made: list[bytes]) -> None:
+        if sent.values[i] == made[row] and sent.keys[i] == outcome.keys[row]:
+            return
+        was, is_ = _plain(sent.values[i]), _plain(made[row])
+        if sent.keys[i] != outcome.keys[row]:
+            was, is_ = {"key": _text(sent.keys[i]), **was}, {"key": _text(outcome.keys[row]), **is_}
+        elif _listed_classes(was) == _listed_classes(is_):
+            return
+        offset, label_offset = int(outcome.offsets[row]), int(outcome.label_offsets[row])
+        self._note(Difference(DIFFERENT, offset, label_offset, sent.positions[i], was, is_))
+
+    def _note(self, found: Difference) -> None:
+        self.counts[found.kind] += 1
+        if len(self.listed[found.kind]) < LISTED:
+            self.listed[found.kind].append(found)
+        if self.first is None or (
+            found.offset is not None and (self.first.offset is None or found.offset < self.first.offset)
+        ):
+            self.first = found
+
+
+def differing_parts(learner: PartitionLearner, other: PartitionLearner) -> list[str]:
+    """Names of the parts of the state in which two learners of one stream file differ."""
+    (meta, arrays, *_), (other_meta, other_arrays, *_) = learner.cut(), other.cut()
+    differ = [name for name in meta if meta[name] != other_meta.get(name)]
+    for name in sorted({*arrays, *other_arrays}):
+        one, two = arrays.get(name), other_arrays.get(name)
+        # By their bytes: NaN is equal to NaN here, and 0.0 is not -0.0.
+        if one is None or two is None or (one.dtype, one.shape, one.tobytes()) != (two.dtype, two.shape, two.tobytes()):
+            differ.append(name)
+    return differ
+
+
+def longest_ascent(values: Ints, *, strict: bool) -> Ints:
+    """Indices of the most values that ascend when the others are left out; of equals the first. O(n log n)."""
+    steps = np.diff(values)
+    if (steps > 0).all() if strict else (steps >= 0).all():
+        return np.arange(len(values))
+    find = bisect_left if strict else bisect_right
+    tails: list[int] = []  # the lowest value that an ascent of this length can end with ...
+    ends: list[int] = []  # ... and where it stands
+    before: list[int] = []
+    for i, value in enumerate(values.tolist()):
+        at = find(tails, value)
+        before.append(ends[at - 1] if at else -1)
+        if at == len(tails):
+            tails.append(value)
+            ends.append(i)
+        elif value < tails[at]:
+            tails[at], ends[at] = value, i
+    chosen, i = [], ends[-1]
+    while i >= 0:
+        chosen.append(i)
+        i = before[i]
+    return np.array(chosen[::-1], np.int64)
+
+
+def _listed_classes(prediction: dict[str, Any]) -> dict[str, Any]:
+    """A prediction without the classes of probability 0, which may be listed or not."""
+    found = {**prediction}
+    if isinstance(found.get("p"), dict):
+        found["p"] = {name: value for name, value in found["p"].items() if value != 0}
+    if isinstance(found.get("challengers"), dict):
+        found["challengers"] = {
+            role: _listed_classes(part) if isinstance(part, dict) else part
+            for role, part in found["challengers"].items()
+        }
+    return found
+
+
+def _plain(value: bytes | None) -> dict[str, Any]:
+    """The fields of a prediction record that `_Place` could read."""
+    fields: dict[str, Any] = msgspec.json.decode(value or b"{}")
+    return fields
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data[:200].decode("utf-8", "backslashreplace")
+
+
+def listing(differences: Sequence[Difference]) -> list[dict[str, Any]]:
+    """JSON-serialisable."""
+    return [one.plain() for one in differences]
