@@ -22,7 +22,7 @@ Conventions
 - Macro F1 is the mean over the classes that occur, as label or as prediction.
 - A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
   predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
-- A label of weight 0 is not scored.
+- A label of weight 0 is not scored, nor one whose row of predictions is NaN: it was never predicted.
 """
 
 from collections.abc import Mapping
@@ -123,7 +123,7 @@ class Prequential:
         program : Program
             As the model ran it. Label codes must stay below `n_outputs`.
         out : (capacity, n_outputs) float64
-            The model's predictions.
+            The model's predictions; NaN where it made none.
 
         Raises
         ------
@@ -292,7 +292,7 @@ def _score_classes(
     for k in range(len(seen)):
         n_seen += seen[k]
     for i in range(len(op)):
-        if op[i] == PREDICT or w[i] <= 0.0:
+        if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(out[row[i], 0]):
             continue
         r, label, weight = row[i], int(y[i]), w[i]
         if seen[label] == 0:
@@ -329,7 +329,7 @@ def _score_values(
 ):
     """As `_score_classes`, for a regression. O(1) a label."""
     for i in range(len(op)):
-        if op[i] == PREDICT or w[i] <= 0.0:
+        if op[i] == PREDICT or w[i] <= 0.0 or np.isnan(out[row[i], 0]):
             continue
         prediction, weight = out[row[i], 0], w[i]
         previous[0] = y[i]

@@ -109,6 +109,24 @@ def test_restore_continues(task, options):
     assert same_bits(whole, second)
 
 
+@pytest.mark.parametrize("options", [{"window": 50}, {"fading": 0.9}])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_row_that_was_never_predicted_is_as_a_label_of_weight_0(task, options):
+    y, out = random_labels(100)
+    n_outputs = K if task == "classification" else 1
+    out = np.ascontiguousarray(out[:, :n_outputs])
+    weights = (np.arange(100) % 7 > 2).astype(float)
+    unasked, unweighted = (Prequential(task, n_outputs, **options) for _ in range(2))
+    score_all(unweighted, y, out, weights)
+    out[weights == 0.0, 0] = np.nan
+    score_all(unasked, y, out)
+    assert same_bits(unasked, unweighted)
+    assert unasked.metrics()["n"] == weights.sum()
+    # All zeros is a prediction: that nothing was known.
+    score_all(unasked, y[:1], np.zeros((1, n_outputs)))
+    assert unasked.metrics()["n"] == weights.sum() + 1
+
+
 def test_restore_into_another_window_keeps_what_fits():
     y, out = random_labels(300)
     wide, narrow, back = (Prequential("classification", K, window=w) for w in (100, 30, 100))
