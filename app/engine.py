@@ -249,14 +249,8 @@ class Engine:
                 f"the changelog holds the state of partition {manifest.partition} of stream "
                 f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
             )
-        if manifest.features and manifest.features != self.features:
-            was = ", ".join(f"{name} ({kind})" for name, kind in manifest.features)
-            raise StateError(
-                f"the state of partition {partition} was made with the features {was}: restore these in the stream "
-                "file, or give the stream a new name to start afresh"
-            )
         cut = checkpoint.decode(manifest, state.chunks)
-        notes = learner.restore(cut)
+        notes = learner.restore(cut, topics)
         encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics, manifest, cut.arrays)
         return Loaded(learner, encoder, manifest, notes)
 

@@ -7,15 +7,19 @@ here these get the names that the stream file and the records gave them.
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.errors import SpecError
+import msgspec
+
+from app.errors import SpecError, StateError
 from app.learner import PartitionLearner
 from app.spec import Spec
 from app.state import checkpoint
 from app.state.changelog import check_partition, no_state, read_whole
+from app.state.changes import Changes, reconcile
 
+VOCABULARIES = "vocabularies"
 SHOWN_CLASSES = 3  # of a node, the most frequent ones
 
 
@@ -37,6 +41,34 @@ def restore(spec: Spec, partition: int, items: dict[bytes, bytes]) -> State:
     learner.restore(checkpoint.decode(manifest, checkpoint.chunks_of(items, manifest.partition)))
     chunks = (items[checkpoint.chunk_key(partition, digest)] for digest in manifest.chunks())
     return State(manifest, learner, len(data) + sum(map(len, chunks)))
+
+
+def held_against(
+    spec: Spec, manifest: checkpoint.Manifest, chunks: Mapping[bytes, bytes], topics: Sequence[str] = ()
+) -> Changes:
+    """What the stream file makes of a checkpoint; `topics` as in `reconcile`. chunks : by hash, as stored."""
+    only = {name: entry for name, entry in manifest.arrays.items() if name == VOCABULARIES}
+    cut = checkpoint.decode(msgspec.structs.replace(manifest, arrays=only), chunks)
+    return reconcile(spec, cut.meta, msgspec.msgpack.decode(cut.arrays[VOCABULARIES].tobytes()), topics)
+
+
+async def prospects(spec: Spec, broker: str) -> dict[int, tuple[int, Changes]]:
+    """What a worker that started now would make of the state: partition -> sequence of the checkpoint, and changes.
+
+    StateError where a checkpoint is damaged.
+    """
+    found = {}
+    for partition in range(spec.partitions):
+        log, findings = await read_whole(broker, spec.name, partition)
+        if findings.damage:
+            raise StateError(
+                f"the state of partition {partition} is damaged ({findings.damage[0]}): riparian state verify lists all"
+            )
+        if findings.manifest is not None:
+            topics = [spec.topics.features, spec.topics.labels or ""]
+            chunks = checkpoint.chunks_of(log.items, partition)
+            found[partition] = findings.manifest.sequence, held_against(spec, findings.manifest, chunks, topics)
+    return found
 
 
 def load(spec: Spec, broker: str, partition: int) -> State:

@@ -18,6 +18,7 @@ from app.errors import StateError
 from app.merge import Ints, Release
 from app.pending import PendingStore
 from app.spec import Spec
+from app.state.changes import next_origin, reconcile, settings
 from models.contract import Floats, Learner, Program, Schema
 from models.prequential import Prequential
 from models.registry import create
@@ -77,6 +78,9 @@ class Figures(NamedTuple):
     sizes: dict[str, dict[str, int]]
 
 
+SETTINGS = ("settings", "room", "origin")  # of a cut's meta: how it was learned, not what
+
+
 class Cut(NamedTuple):
     """A learner's state at two offsets. `meta` is msgpack-able.
 
@@ -113,6 +117,11 @@ class PartitionLearner:
         self.label_time = 0
         self.n_instances = 0
         self.n_labels = 0
+        # Where the state last ceased to be a fold of all records before by this stream file: feature offset, label
+        # offset, and how often that happened. None where it never did.
+        self.origin: list[int] | None = None
+        self._settings = settings(spec)
+        self._room: Schema | None = None
         self.schema = self._schema()
         self.models: dict[str, Learner] = {}
         self.model_names: dict[str, str] = {}
@@ -144,6 +153,9 @@ class PartitionLearner:
     def _schema(self) -> Schema:
         n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)
         n_outputs = 1 if self.classes is None else max(2, self.classes.capacity)
+        if self._room is not None:
+            n_values = tuple(map(max, n_values, self._room.n_values))
+            n_outputs = max(n_outputs, self._room.n_outputs)
         return Schema(n_values, n_outputs, self.spec.task)
 
     def _fit_schema(self) -> None:
@@ -298,37 +310,60 @@ class PartitionLearner:
             "label_time": self.label_time,
             "n_instances": self.n_instances,
             "n_labels": self.n_labels,
+            "settings": self._settings,
+            "room": [list(self.schema.n_values), self.schema.n_outputs],
+            "origin": self.origin,
         }
 
-    def restore(self, cut: Cut) -> list[str]:
-        """Take over the state of `cut`, into a fresh learner of the same stream file."""
+    def restore(self, cut: Cut, topics: Sequence[str] = ()) -> list[str]:
+        """Take over the state of `cut`, into a fresh learner; sentences on what is not as the stream file was then.
+
+        Parameters
+        ----------
+        topics : sequence of str, optional
+            Names of the features and labels topics, where the state must have been made with these.
+
+        Raises
+        ------
+        StateError
+            The stream file has changed in a way that the state does not survive (`app.state.changes`).
+        """
         meta, arrays, *_ = cut
-        mine = {role: [name, self.models[role].parameters()] for role, name in self.model_names.items()}
-        if meta["models"] != mine:
-            changed = sorted(r for r in {*mine, *meta["models"]} if mine.get(r) != meta["models"].get(r))
+        known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
+        changes = reconcile(self.spec, meta, known, topics)
+        if changes.refused:
+            said = "; also, ".join(changes.refused)
             raise StateError(
-                f"the state of partition {self.partition} was made with other settings of {', '.join(changed)}: "
-                "restore the stream file's models, or give the stream a new name to start afresh"
+                f"the state of partition {self.partition} does not fit the stream {self.spec.name}: {said}"
             )
-        for vocabulary, state in zip(
-            self.vocabularies, msgspec.msgpack.decode(arrays["vocabularies"].tobytes()), strict=True
-        ):
+        for vocabulary, state in zip(self.vocabularies, known, strict=True):
             if vocabulary is not None:
                 vocabulary.restore(state)
         if self.classes is not None:
             self.classes.restore(meta["classes"])
+        # The arrays have the room that they had then; where the bounds were lowered since, that stays.
+        self._room = Schema(tuple(meta["room"][0]), meta["room"][1], self.spec.task) if "room" in meta else None
+        was = self._room or self._schema()
         self._fit_schema()
-        for role, model in self.models.items():
-            model.restore(_under(arrays, f"models/{role}/"))
-            self.metrics[role].restore(_under(arrays, f"metrics/{role}/"))
-        self.pending.restore(_under(arrays, "pending/"))
+        for role, source in changes.takes.items():
+            if source is not None:
+                name, model = self.model_names[role], self.models[role]
+                model = create(name, was, seed=self.spec.seed + self.partition, **model.parameters())
+                model.restore(_under(arrays, f"models/{source}/"))
+                model.resize(self.schema)
+                self.models[role] = model
+                self.metrics[role].restore(_under(arrays, f"metrics/{source}/"))
+                self.metrics[role].resize(self.schema.n_outputs)
+        self.pending.restore(_waiting(_under(arrays, "pending/"), changes.takes))
         for field in ("feature_offset", "label_offset", "feature_time", "label_time", "n_instances", "n_labels"):
             setattr(self, field, int(meta[field]))
-        return []
+        self.origin = next_origin(meta) if changes.found else meta.get("origin")
+        return [change.sentence for change in changes.found]
 
     def digest(self) -> str:
-        """A hash of the whole state: equal for equal folds, however they were cut into batches."""
+        """A hash of all that was learned: equal for equal folds, however they were cut into batches."""
         meta, arrays, *_ = self.cut()
+        meta = {name: value for name, value in meta.items() if name not in SETTINGS}
         digest = hashlib.blake2b(msgspec.msgpack.encode(meta, order="sorted"), digest_size=16)
         for name in sorted(arrays):
             array = np.ascontiguousarray(arrays[name])
@@ -369,6 +404,14 @@ def _together(outcomes: list[Outcome]) -> Outcome:
         decode_seconds=sum(o.decode_seconds for o in outcomes),
         kernel_seconds=sum(o.kernel_seconds for o in outcomes),
     )
+
+
+def _waiting(arrays: Mapping[str, NDArray[Any]], takes: Mapping[str, str | None]) -> dict[str, NDArray[Any]]:
+    """What waits, with the predictions of each model under its role now: NaN where it made none."""
+    found = {name: array for name, array in arrays.items() if not name.startswith("out/")}
+    for role, source in takes.items():
+        found[f"out/{role}"] = np.full((len(arrays["x"]), 1), np.nan) if source is None else arrays[f"out/{source}"]
+    return found
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

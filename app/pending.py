@@ -173,7 +173,7 @@ class PendingStore:
                     freed.append(row)
                     counts["repeated_ids"] += 1
                 else:
-                    if len(rows) >= self.max_pending:
+                    while len(rows) >= self.max_pending:  # more than one where the bound was lowered
                         freed.append(rows.popitem(last=False)[1])
                         counts["evicted"] += 1
                     rows[id_] = row
@@ -193,7 +193,7 @@ class PendingStore:
                 elif id_ in early:
                     counts["repeated_labels"] += 1
                 else:
-                    if len(early) >= self.max_labels:
+                    while len(early) >= self.max_labels:
                         early.popitem(last=False)
                         counts["unmatched"] += 1
                     early[id_] = (label_y[~event], clock)

@@ -9,10 +9,14 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
+from app.errors import StateError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.admin import TopicsReport
     from app.spec import Spec
+    from app.state.changes import Changes
 
 
 @click.command()
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
 def command(context: click.Context, stream: Path | None, schema: bool, as_json: bool, broker: str) -> None:
     """Check a stream file and show what it declares.
 
-    With --broker it is also compared with the topics that are there.
+    With --broker it is also compared with the topics that are there, and with the state: what a worker would carry
+    over, restart, drop or refuse.
     """
     if schema:
         from app.reference import json_schema
@@ -37,21 +42,34 @@ def command(context: click.Context, stream: Path | None, schema: bool, as_json: 
     from app.spec import load
 
     spec = load(stream)
-    report = None
+    report, states = None, None
     # Only the option asks for it: RIPARIAN_BROKER may be set for other commands.
     if context.get_parameter_source("broker") is ParameterSource.COMMANDLINE:
-        report = asyncio.run(_ask(spec, broker))
+        report, states = asyncio.run(_ask(spec, broker))
     if as_json:
-        click.echo(json.dumps(_summary(spec, report), ensure_ascii=False))
+        click.echo(json.dumps(_summary(spec, report, states), ensure_ascii=False))
     else:
         _show(spec, report)
+        _show_states(states or {})
+    refused = [sentence for _, changes in (states or {}).values() for sentence in changes.refused]
+    if refused:
+        raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
 
 
-async def _ask(spec: "Spec", broker: str) -> "TopicsReport":
-    from app import admin
+async def _ask(spec: "Spec", broker: str) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]]]":
+    from app import admin, inspection
 
     await admin.wait_for_broker(broker, timeout_seconds=3.0)
-    return await admin.check_topics(spec, broker)
+    return await admin.check_topics(spec, broker), await inspection.prospects(spec, broker)
+
+
+def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
+    """What becomes of each partition's state, in lines."""
+    for partition, (sequence, changes) in states.items():
+        fate = "does not fit" if changes.refused else "goes on" if changes.found else "goes on as it is"
+        click.echo(f"state of partition {partition}, checkpoint {sequence:,}: {fate}")
+        for change in changes.found:
+            click.echo(f"  {change.fate}: {change.sentence}")
 
 
 def waiting_bytes(spec: "Spec") -> int:
@@ -61,7 +79,9 @@ def waiting_bytes(spec: "Spec") -> int:
     return 8 * spec.join.max_pending * (len(spec.features) + n_outputs * len(spec.models()))
 
 
-def _summary(spec: "Spec", report: "TopicsReport | None") -> dict[str, Any]:
+def _summary(
+    spec: "Spec", report: "TopicsReport | None", states: "Mapping[int, tuple[int, Changes]] | None"
+) -> dict[str, Any]:
     mapping = spec.mapping()
     summary: dict[str, Any] = {
         "name": spec.name,
@@ -86,6 +106,11 @@ def _summary(spec: "Spec", report: "TopicsReport | None") -> dict[str, Any]:
     if report is not None:
         summary["partitions_present"] = report.partitions
         summary["missing"] = list(report.missing)
+    if states is not None:
+        summary["state"] = [
+            {"partition": k, "checkpoint": sequence, "changes": [change._asdict() for change in changes.found]}
+            for k, (sequence, changes) in states.items()
+        ]
     return summary
 
 

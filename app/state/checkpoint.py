@@ -319,7 +319,7 @@ def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Cut:
             parts.append(part)
         # A copy: kernels write into it, and a buffer of bytes is read-only.
         arrays[name] = np.frombuffer(b"".join(parts), dtype=np.dtype(dtype)).reshape(shape).copy()
-    return Cut(manifest.meta, arrays)
+    return Cut({"features": manifest.features, "topics": manifest.topics, **manifest.meta}, arrays)
 
 
 def chunks_of(items: Mapping[bytes, bytes], partition: int) -> dict[bytes, bytes]:

@@ -28,6 +28,7 @@ from app.state.changelog import (
     read_whole,
     write,
 )
+from app.state.changes import next_origin
 from app.state.log import StateLog
 from topics.names import PREDICTIONS
 
@@ -119,7 +120,7 @@ async def import_state(
     # another one it means nothing: there all is read, and what belongs to records below the offsets is left out.
     first, end = await bounds(broker, spec.topics.predictions, partition)
     same = manifest.stream == spec.name and first <= manifest.outputs.get(PREDICTIONS, 0) <= end
-    data = portable.addressed(exported, spec.name, sequence, manifest.outputs if same else {})
+    data = portable.addressed(exported, spec, sequence, manifest.outputs if same else {})
     await write(spec, broker, partition, exported.chunks, data)
     return sequence
 
@@ -189,7 +190,10 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
             )
         older = {name: entry for name, entry in manifest.arrays.items() if name.startswith("models/")}
         rest = {name: entry for name, entry in last.arrays.items() if not name.startswith("models/")}
-        manifest = msgspec.structs.replace(last, arrays={**rest, **older})
+        meta = {**last.meta, "origin": next_origin(last.meta)}
+        if "room" in manifest.meta:  # of the models' arrays
+            meta["room"] = manifest.meta["room"]
+        manifest = msgspec.structs.replace(last, arrays={**rest, **older}, meta=meta)
         chunks = {**newest.chunks, **chunks}
     where = f"checkpoint {to:,}"
     portable.restore(spec, portable.Exported(manifest, chunks), where)

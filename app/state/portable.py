@@ -14,6 +14,7 @@ from app.errors import StateError
 from app.learner import PartitionLearner
 from app.spec import Spec
 from app.state import checkpoint
+from app.state.changes import next_origin
 
 MAGIC = b"riparian state\n"
 FORMAT = 1
@@ -77,12 +78,6 @@ def restore(spec: Spec, exported: Exported, where: str) -> PartitionLearner:
     learner = PartitionLearner(spec, exported.manifest.partition)
     try:
         cut = checkpoint.decode(exported.manifest, exported.chunks)
-        # A model may take codes for numbers: what was nominal must be nominal still.
-        nominal = [state is not None for state in msgspec.msgpack.decode(cut.arrays["vocabularies"].tobytes())]
-        if len(nominal) == len(spec.features):
-            for name, was, vocabulary in zip(spec.features, nominal, learner.vocabularies, strict=True):
-                if was != (vocabulary is not None):
-                    raise ValueError(f"{name} was {'nominal' if was else 'numeric'}")
         learner.restore(cut)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise StateError(
@@ -92,10 +87,21 @@ def restore(spec: Spec, exported: Exported, where: str) -> PartitionLearner:
     return learner
 
 
-def addressed(exported: Exported, stream: str, sequence: int, outputs: Mapping[str, int]) -> bytes:
-    """The manifest for another stream's changelog: same offsets, same state, encoded."""
+def addressed(exported: Exported, spec: Spec, sequence: int, outputs: Mapping[str, int]) -> bytes:
+    """The manifest for a stream's changelog: same offsets, same state, encoded."""
+    manifest = exported.manifest
+    meta = manifest.meta
+    if manifest.stream != spec.name:  # what it learned before is in no predictions of this one
+        meta = {**meta, "origin": next_origin(meta)}
     manifest = msgspec.structs.replace(
-        exported.manifest, version=checkpoint.VERSION, stream=stream, sequence=sequence, outputs=dict(outputs), past=[]
+        manifest,
+        version=checkpoint.VERSION,
+        stream=spec.name,
+        sequence=sequence,
+        outputs=dict(outputs),
+        meta=meta,
+        topics=[spec.topics.features, spec.topics.labels or ""],
+        past=[],
     )
     return msgspec.msgpack.encode(manifest)
 

@@ -63,7 +63,7 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app import admin
+    from app import admin, inspection
 
     async def there(*arguments: Any, **options: Any) -> None: ...
 
@@ -72,6 +72,11 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(admin, "wait_for_broker", there)
     monkeypatch.setattr(admin, "check_topics", checked)
+
+    async def nothing(*arguments: Any) -> dict[int, Any]:
+        return {}
+
+    monkeypatch.setattr(inspection, "prospects", nothing)
     shown = run(str(ELEC), "--broker", "b:1")
     assert "1 partition" in shown
     assert "missing topics are created by riparian worker: elec.predictions, elec.drift" in " ".join(shown.split())

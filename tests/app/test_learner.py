@@ -3,11 +3,9 @@
 import json
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import StateError
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge
 from app.spec import build
@@ -105,10 +103,3 @@ def test_everything_that_can_happen_to_a_record_happens_in_these_streams():
             total[name] = total.get(name, 0) + n
     assert all(n > 0 for n in total.values()), total
     assert {"not-json", "tombstone", "wrong-type", "nominal-overflow"} <= reasons
-
-
-def test_a_learner_whose_models_changed_refuses_the_state():
-    learner = PartitionLearner(build(STREAM, "test"))
-    other = PartitionLearner(build({**STREAM, "champion": {"model": "hoeffding-tree", "grace_period": 11}}, "test"))
-    with pytest.raises(StateError, match="other settings of champion"):
-        other.restore(learner.cut())

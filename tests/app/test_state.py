@@ -162,9 +162,15 @@ def test_a_file_holds_the_state_to_the_bit_and_nothing_else(
 
 def test_a_file_for_another_stream_keeps_all_but_its_address(spec: Spec, items: dict[bytes, bytes]) -> None:
     exported = portable.unpack(portable.pack(items, PARTITION), "f")
-    manifest = checkpoint.decode_manifest(portable.addressed(exported, "silver", 9, {}))
+    other = spec.model_copy(update={"name": "silver"})
+    manifest = checkpoint.decode_manifest(portable.addressed(exported, other, 9, {}))
     assert (manifest.stream, manifest.sequence, manifest.outputs) == ("silver", 9, {})
-    assert (manifest.meta, manifest.arrays) == (exported.manifest.meta, exported.manifest.arrays)
+    assert manifest.topics == ["golden.features", "golden.labels"]  # of the other stream's file
+    # It has a past that is in none of the other stream's topics.
+    origin = {"origin": [BEFORE, BEFORE - LATE, 1]}
+    assert (manifest.meta, manifest.arrays) == ({**exported.manifest.meta, **origin}, exported.manifest.arrays)
+    same = checkpoint.decode_manifest(portable.addressed(exported, spec, 9, {}))
+    assert same.meta == exported.manifest.meta
     assert examine({**items, KEY: msgspec.msgpack.encode(manifest)}, "silver", PARTITION).sound
 
 
@@ -196,13 +202,12 @@ FEATURES = {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boo
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"champion": {"model": "last-label"}}, "other settings of champion"),
-        ({"challengers": {"more": "last-label"}}, "other settings of more"),
-        ({"features": {**FEATURES, "d": "numeric"}}, "does not fit the stream golden"),
-        ({"features": {name: FEATURES[name] for name in "ac"}}, "does not fit the stream golden"),
-        ({"features": {**FEATURES, "a": "nominal"}}, "does not fit the stream golden"),
-        ({"features": {**FEATURES, "c": "numeric"}}, "does not fit the stream golden .c was nominal"),
-        ({"task": "regression", "champion": {"model": "last-label"}}, "other settings of champion"),
+        ({"champion": {"model": "last-label"}}, "does not fit the stream golden: champion was naive-bayes"),
+        ({"features": {**FEATURES, "d": "numeric"}}, "there were 3 features, there are 4"),
+        ({"features": {name: FEATURES[name] for name in "ac"}}, "there were 3 features, there are 2"),
+        ({"features": {**FEATURES, "a": "nominal"}}, "a was numeric, is nominal"),
+        ({"features": {**FEATURES, "c": "numeric"}}, "c was nominal or boolean, is numeric"),
+        ({"task": "regression", "champion": {"model": "last-label"}}, "task was classification"),
     ],
 )
 def test_a_state_that_does_not_fit_the_stream_file_is_refused(items: dict[bytes, bytes], changed, said: str) -> None:

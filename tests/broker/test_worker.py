@@ -174,24 +174,3 @@ def test_labels_inside_the_feature_records_need_no_label_topic(broker, tmp_path,
     sent = predictions(broker, spec)
     assert [p["id"] for p in sent[:3]] == ["k0", "k1", "k2"]
     assert sent[-1]["y"] is ((1999 % 7) > 3)
-
-
-def test_changed_features_or_models_are_refused_with_a_sentence_and_change_nothing(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name)
-    create_topics(spec, broker)
-    features, labels = instances(200)
-    send(broker, spec.topics.features, features)
-    send(broker, spec.topics.labels, labels)
-    with Worker(path, broker, tmp_path) as worker:
-        before = wait_for_state(broker, spec, 200, 200, worker=worker).digest()
-        assert worker.stop() == 0
-    renamed = {"features": {"a": "numeric", "z": "numeric", "c": {"type": "nominal"}}}
-    for change, sentence in (
-        (renamed, "was made with the features a (numeric), b (numeric), c (nominal)"),
-        ({"champion": {"model": "hoeffding-tree", "grace_period": 51}}, "other settings of champion"),
-    ):
-        path, _ = stream_file(tmp_path, topic_name, **change)
-        with Worker(path, broker, tmp_path) as worker:
-            assert worker.process.wait(90) == 2, worker.output
-            assert sentence in worker.output.strip().splitlines()[-1]
-    assert wait_for_state(broker, spec, 200, 200).digest() == before

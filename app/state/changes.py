@@ -1,0 +1,283 @@
+"""What a changed stream file means for a state that was made with an earlier one. Pure.
+
+A checkpoint holds the models with their parameters and the `settings` that a fold depends on. At a start these are held
+against the stream file: what is equal is carried over, a challenger that is not is restarted or dropped, and what
+would give the state another meaning is refused. A model is known by its name and parameters, not by its role, so a
+stream file in which champion and challenger have changed places goes on with both.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from app.durations import format_duration
+from app.spec import Spec
+from models.registry import validate
+from topics.names import CHAMPION
+from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
+from topics.vocabulary import Scalar, canonical
+
+CARRIED = "carried over"
+RESTARTED = "restarted"
+DROPPED = "dropped"
+REFUSED = "refused"
+
+CURE = "restore it in the stream file, or give the stream a new name to start afresh"
+
+Model = tuple[str, dict[str, Any]]  # a learner's name and all its parameters
+
+
+class Change(NamedTuple):
+    """One thing that is not as it was. what : its place in the stream file. sentence : for people."""
+
+    what: str
+    fate: str
+    sentence: str
+
+
+class Changes(NamedTuple):
+    """What becomes of a state.
+
+    found : nothing where the stream file is as it was. takes : role of a model -> role that its model had in the state;
+    None for one that starts afresh.
+    """
+
+    found: list[Change]
+    takes: dict[str, str | None]
+
+    @property
+    def refused(self) -> list[str]:
+        """Sentences; a state with any of them cannot be used."""
+        return [change.sentence for change in self.found if change.fate == REFUSED]
+
+    @property
+    def moved(self) -> bool:
+        """Whether a model has another role than it had, or none before."""
+        return any(role != source for role, source in self.takes.items())
+
+
+def next_origin(meta: Mapping[str, Any]) -> list[int]:
+    """The origin (see `PartitionLearner`) of a state that is not the fold of the records before it any more."""
+    before = meta.get("origin")
+    return [meta["feature_offset"], meta["label_offset"], 1 if before is None else before[2] + 1]
+
+
+def settings(spec: Spec) -> dict[str, Any]:
+    """What the fold and its predictions depend on besides the models and the values known: place -> plain value."""
+    found: dict[str, Any] = {"task": spec.task, "codec": spec.codec, "seed": spec.seed}
+    for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
+        found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
+    found |= {f"join.{field}": getattr(spec.join, field) for field in ("horizon", "max_pending", "max_labels")}
+    found |= {f"metrics.{field}": getattr(spec.metrics, field) for field in ("window", "fading")}
+    for name, feature in spec.features.items():
+        if feature.from_ is not None:
+            found[f"features.{name}.from"] = list(feature.from_)
+        if feature.type == NOMINAL:
+            found[f"features.{name}.max_values"] = None if feature.values is not None else feature.max_values
+    if spec.task == CLASSIFICATION:
+        found["max_classes"] = None if spec.classes is not None else spec.max_classes
+    return found
+
+
+def reconcile(
+    spec: Spec,
+    meta: Mapping[str, Any],
+    vocabularies: Sequence[Sequence[Scalar] | None],
+    topics: Sequence[str] = (),
+) -> Changes:
+    """Hold a state against the stream file.
+
+    Parameters
+    ----------
+    meta : mapping
+        Of its cut: models, classes, and (since format 2) settings, features, topics.
+    vocabularies : for each feature the values known, in order of their codes; None for a numeric one.
+    topics : sequence of str, optional
+        The stream's own features and labels topics ("" for none), where the state must have been made with these.
+    """
+    found = [*_topics(meta, topics), *_task(spec, meta)]
+    if found:
+        return Changes(found, {})
+    found = _features(spec, meta, vocabularies)
+    if found:
+        return Changes(found, {})
+    found = [*_values(spec, vocabularies), *_classes(spec, meta)]
+    models, takes = _models(spec, meta)
+    return Changes([*found, *models, *_settings(spec, meta)], takes)
+
+
+def _topics(meta: Mapping[str, Any], topics: Sequence[str]) -> list[Change]:
+    found = []
+    for role, was, now in zip(("features", "labels"), meta.get("topics") or (), topics, strict=False):
+        if was != now:
+            sentence = f"topics.{role} was {was or 'none'}, is {now or 'none'}: offsets of one topic mean nothing in "
+            found.append(Change(f"topics.{role}", REFUSED, f"{sentence}another; {CURE}"))
+    return found
+
+
+def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
+    was = REGRESSION if meta["classes"] is None else CLASSIFICATION
+    if was == spec.task:
+        return []
+    return [Change("task", REFUSED, f"task was {was}, is {spec.task}: {CURE}")]
+
+
+# features, values, classes -------------------------------------------------------------------------------------------
+
+
+def _features(spec: Spec, meta: Mapping[str, Any], vocabularies: Sequence[Sequence[Scalar] | None]) -> list[Change]:
+    """Models know features by their places only, so these have to be the same."""
+    now = {name: feature.type for name, feature in spec.features.items()}
+    was: dict[str, str] = dict(meta.get("features") or ())
+    if not was:  # format 1, early: only their number, and which of them have values, is known
+        same = ["numeric" if known is None else "nominal or boolean" for known in spec.vocabularies()]
+        kinds = ["numeric" if known is None else "nominal or boolean" for known in vocabularies]
+        if kinds == same:
+            return []
+        sentence = f"there were {len(kinds)} features, there are {len(same)}"
+        if len(kinds) == len(same):
+            pairs = zip(now.items(), kinds, same, strict=True)
+            sentence = "; ".join(f"{name} was {old}, is {kind}" for (name, kind), old, new in pairs if old != new)
+        return [Change("features", REFUSED, f"the features have changed: {sentence}; {CURE}")]
+    if list(was.items()) == list(now.items()):
+        return []
+    said: list[str] = []
+    gone, new = [name for name in was if name not in now], [name for name in now if name not in was]
+    for name, other in zip(was, now, strict=False) if len(was) == len(now) else ():
+        if name in gone and other in new and was[name] == now[other]:
+            said.append(
+                f'{name} is called {other} (where only the field has a new name, write "{name}: {{from: ...}}")'
+            )
+            gone.remove(name)
+            new.remove(other)
+    said += [f"{name} is gone" for name in gone] + [f"{name} is new" for name in new]
+    said += [f"{name} was {was[name]}, is {now[name]}" for name in was if now.get(name, was[name]) != was[name]]
+    if [name for name in was if name in now] != [name for name in now if name in was]:
+        said.append(f"their order was {', '.join(was)}")
+    return [Change("features", REFUSED, f"the features have changed: {'; '.join(said)}; {CURE}")]
+
+
+def _values(spec: Spec, vocabularies: Sequence[Sequence[Scalar] | None]) -> list[Change]:
+    found = []
+    for (name, feature), known in zip(spec.features.items(), vocabularies, strict=True):
+        if known is not None and feature.type == NOMINAL:
+            found += _known(known, feature.values, feature.max_values, f"features.{name}", "values", "max_values")
+    return found
+
+
+def _classes(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
+    known = meta["classes"]
+    return [] if known is None else _known(known, spec.classes, spec.max_classes, "", "classes", "max_classes")
+
+
+def _known(
+    known: Sequence[Scalar], declared: Sequence[Scalar] | None, limit: int, where: str, listed: str, bound: str
+) -> list[Change]:
+    """Known values have their codes for good: declared ones must begin with them, a bound must leave them room."""
+    prefix = f"{where}." if where else ""
+    if declared is None:
+        if len(known) <= limit:
+            return []
+        said = f"{prefix}{bound} is {limit}, and the state knows {len(known)}: raise it"
+        return [Change(prefix + bound, REFUSED, said)]
+    texts, new = [canonical(value) for value in known], [canonical(value) for value in declared]
+    if texts != new[: len(texts)]:
+        said = f"{prefix}{listed} must begin with those that the state knows, in their order: {', '.join(texts)}"
+        return [Change(prefix + listed, REFUSED, said)]
+    if len(texts) < len(new):
+        said = f"{prefix}{listed}: {', '.join(new[len(texts) :])} added"
+        return [Change(prefix + listed, CARRIED, said)]
+    return []
+
+
+# models --------------------------------------------------------------------------------------------------------------
+
+
+def _complete(model: Sequence[Any], task: str) -> Model:
+    """A model of a state, with parameters that are newer than it."""
+    name, parameters = model
+    try:
+        return name, validate(name, task, parameters)
+    except ValueError:  # this version does not know it: equal to nothing
+        return name, dict(parameters)
+
+
+def _told(model: Model, other: Model | None = None) -> str:
+    """A model in words; beside `other` of the same name, by the parameters that differ."""
+    name, parameters = model
+    if other is not None and other[0] == name:
+        parameters = {key: value for key, value in parameters.items() if other[1].get(key, ...) != value}
+    return f"{name} ({', '.join(f'{key} {value}' for key, value in parameters.items())})" if parameters else name
+
+
+def _where(role: str) -> str:
+    return role if role == CHAMPION else f"challengers.{role}"
+
+
+def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str, str | None]]:
+    was = {role: _complete(model, spec.task) for role, model in meta["models"].items()}
+    takes: dict[str, str | None] = {}
+    found = []
+    for role, model in spec.models().items():
+        source = role if was.get(role) == model else next((old for old in was if was[old] == model), None)
+        takes[role] = source
+        if source == role:
+            continue
+        before = was.get(role)
+        where, now = _where(role), _told(model, before)
+        if source is not None:
+            said = f"{where} is {now} and goes on with state and metrics of {_where(source)}"
+            found.append(Change(where, CARRIED, said))
+        elif role == CHAMPION:
+            before = before or ("nothing", {})
+            said = f"{where} was {_told(before, model)}, is {now}, and the state has no such model: let it run as a "
+            said += "challenger first, restore the stream file, or give the stream a new name to start afresh"
+            found.append(Change(where, REFUSED, said))
+        elif before is None:
+            found.append(Change(where, RESTARTED, f"{where} ({now}) is new and starts afresh"))
+        else:
+            said = f"{where} was {_told(before, model)}, is {now}: it starts afresh"
+            found.append(Change(where, RESTARTED, said))
+    for role, model in was.items():
+        if role not in takes.values() and takes.get(role, role) is not None:
+            said = f"what {_where(role)} ({_told(model)}) has learned is dropped"
+            found.append(Change(_where(role), DROPPED, said))
+    return found, takes
+
+
+# everything else -----------------------------------------------------------------------------------------------------
+
+
+def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
+    """Settings that only say how to go on."""
+    was, now = meta.get("settings") or {}, settings(spec)
+    found = []
+    if was:
+        for place in [*now, *(place for place in was if place not in now)]:
+            old, new = was.get(place), now.get(place)
+            # A setting that this version has and the one before had not was what it is by default.
+            if old != new and (place in was or place.startswith("features.")):
+                fate, said = _going_on(place, old, new)
+                said = f"{place} was {_value(place, old)}, is {_value(place, new)}{said}"
+                found.append(Change(place, fate, said))
+    return found
+
+
+def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
+    """The fate of what a setting decides, and what to say of it."""
+    if place == "metrics.fading" and (old is None or new is None):
+        return RESTARTED, ": recent metrics start afresh"
+    if place == "metrics.window":
+        return CARRIED, ": it keeps the last labels that fit"
+    if place == "seed":
+        return CARRIED, ": only what starts afresh has it"
+    return CARRIED, ""
+
+
+def _value(place: str, value: Any) -> str:
+    if value is None:
+        return "closed" if place.endswith(("max_values", "max_classes")) else "none"
+    if place == "join.horizon":
+        return format_duration(value)
+    if isinstance(value, list | tuple):
+        return ".".join(value) or '""'
+    return f"{value}"

@@ -1,0 +1,393 @@
+"""What becomes of a state when the stream file has changed: every row of the table in docs/state.md."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.errors import StateError
+from app.learner import Outcome, PartitionLearner
+from app.merge import EVERYTHING, Buffer, Merge, Release
+from app.spec import Spec, build
+from app.state import checkpoint
+from app.state.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile, settings
+from app.state.checkpoint import Encoder
+from models.contract import Schema
+from models.registry import REGISTRY, create, validate
+from tests.app.test_learner import records
+from topics.records import RawBatch
+
+FEATURES: dict[str, Any] = {"a": "numeric", "c": {"type": "nominal", "max_values": 20}, "b": "boolean"}
+STREAM: dict[str, Any] = {
+    "name": "s",
+    "task": "classification",
+    "features": FEATURES,
+    "champion": {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1},
+    "challengers": {"nb": "naive-bayes", "most": "majority-class"},
+    "join": {"horizon": "10s", "max_pending": 100, "max_labels": 50},
+    "metrics": {"window": 30},
+    "max_classes": 10,
+}
+TREE, BAYES = STREAM["champion"], {"model": "naive-bayes"}
+
+
+def changed(**fields: Any) -> Spec:
+    return build({**STREAM, **fields}, "test")
+
+
+def releases(n: int = 300, seed: int = 5) -> list[Release]:
+    merge = Merge(Buffer(), Buffer(), limit=20)
+    features, labels = records(seed, n)
+    merge.features.add(features)
+    merge.labels.add(RawBatch(labels.offsets, [time + 30 for time in labels.timestamps], labels.keys, labels.values))
+    found = []
+    while len(merge.features) or len(merge.labels):
+        found.append(merge.release(EVERYTHING))
+    return found
+
+
+RELEASES = releases()
+HALF = len(RELEASES) // 2
+
+
+def fold(learner: PartitionLearner, parts: list[Release]) -> list[Outcome]:
+    return [learner.step(part) for part in parts]
+
+
+class Stored:
+    """A checkpoint as it comes back from the changelog, and the learner that it was made of."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.learner = PartitionLearner(changed(**fields))
+        fold(self.learner, RELEASES[:HALF])
+        spec = self.learner.spec
+        features = [(name, feature.type) for name, feature in spec.features.items()]
+        self.encoder = Encoder("s", 0, features, ["s.features", "s.labels"])
+        self.encoder.take(self.learner.checkpoint())
+        encoded = self.encoder.encode(sequence=1, created_ms=0, outputs={})
+        self.manifest, self.chunks = checkpoint.decode_manifest(encoded.data), encoded.new
+        self.known = [None if v is None else v.state() for v in self.learner.vocabularies]
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return checkpoint.decode(self.manifest, self.chunks).meta
+
+    def changes(self, spec: Spec) -> Changes:
+        return reconcile(spec, self.meta, self.known, ["s.features", "s.labels"])
+
+    def restored(self, spec: Spec) -> tuple[PartitionLearner, list[str]]:
+        learner = PartitionLearner(spec)
+        return learner, learner.restore(checkpoint.decode(self.manifest, self.chunks), ["s.features", "s.labels"])
+
+
+STORED = Stored()
+KNOWN = STORED.meta["classes"]
+VALUES = STORED.known[1] or []
+
+
+def test_the_state_is_worth_its_changes() -> None:
+    learner = STORED.learner
+    assert learner.pending.n_waiting > 5
+    assert learner.models["champion"].size()["n_leaves"] > 1
+    assert 3 < len(KNOWN) < 6
+    assert len(VALUES) == 7
+
+
+def test_an_unchanged_stream_file_changes_nothing() -> None:
+    learner, said = STORED.restored(changed())
+    assert said == []
+    assert learner.origin is None
+    assert learner.digest() == STORED.learner.digest()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"checkpoint": {"every": "1s", "keep": 1}},
+        {"metrics": {"every": "1s", "window": 30}},
+        {"retention": "10d"},
+        {"replication": 3},
+        {"standbys": 0},
+        {"join": {**STREAM["join"], "max_wait": "5s"}},
+    ],
+)
+def test_what_no_fold_depends_on_is_not_even_mentioned(fields: dict[str, Any]) -> None:
+    assert STORED.changes(changed(**fields)).found == []
+
+
+GOES_ON = [
+    # models
+    (
+        {"challengers": {**STREAM["challengers"], "last": "last-label"}},
+        [("challengers.last", RESTARTED, "is new and starts afresh")],
+    ),
+    ({"challengers": {"nb": "naive-bayes"}}, [("challengers.most", DROPPED, "has learned is dropped")]),
+    (
+        {"challengers": {"nb": {**TREE, "grace_period": 11}, "most": "majority-class"}},
+        [("challengers.nb", RESTARTED, "was naive-bayes, is hoeffding-tree")],
+    ),
+    (
+        {"champion": BAYES, "challengers": {"nb": TREE, "most": "majority-class"}},
+        [
+            ("champion", CARRIED, "naive-bayes and goes on with state and metrics of challengers.nb"),
+            ("challengers.nb", CARRIED, "goes on with state and metrics of champion"),
+        ],
+    ),
+    (
+        {"champion": BAYES, "challengers": {"most": "majority-class"}},
+        [
+            ("champion", CARRIED, "goes on with state and metrics of challengers.nb"),
+            ("champion", DROPPED, "champion (hoeffding-tree (grace_period 10, "),
+        ],
+    ),
+    (
+        {"champion": BAYES},
+        [("champion", CARRIED, "of challengers.nb"), ("champion", DROPPED, "has learned is dropped")],
+    ),
+    (
+        {"challengers": {"other": "naive-bayes", "most": "majority-class"}},
+        [("challengers.other", CARRIED, "goes on with state and metrics of challengers.nb")],
+    ),
+    # classes and values
+    ({"max_classes": 1000}, [("max_classes", CARRIED, "was 10, is 1000")]),
+    ({"max_classes": len(KNOWN)}, [("max_classes", CARRIED, f"is {len(KNOWN)}")]),
+    ({"max_classes": None, "classes": KNOWN}, [("max_classes", CARRIED, "was 10, is closed")]),
+    (
+        {"max_classes": None, "classes": [*KNOWN, "more"]},
+        [("classes", CARRIED, "more added"), ("max_classes", CARRIED, "closed")],
+    ),
+    (
+        {"features": {**FEATURES, "c": {"type": "nominal", "max_values": 7}}},
+        [("features.c.max_values", CARRIED, "was 20, is 7")],
+    ),
+    (
+        {"features": {**FEATURES, "c": {"type": "nominal", "max_values": 500}}},
+        [("features.c.max_values", CARRIED, "was 20, is 500")],
+    ),
+    (
+        {"features": {**FEATURES, "c": {"type": "nominal", "values": VALUES}}},
+        [("features.c.max_values", CARRIED, "was 20, is closed")],
+    ),
+    # how to go on
+    ({"join": {**STREAM["join"], "horizon": "1h"}}, [("join.horizon", CARRIED, "was 10s, is 1h")]),
+    ({"join": {**STREAM["join"], "max_pending": 5}}, [("join.max_pending", CARRIED, "was 100, is 5")]),
+    ({"join": {**STREAM["join"], "max_labels": 5}}, [("join.max_labels", CARRIED, "was 50, is 5")]),
+    ({"metrics": {"window": 50}}, [("metrics.window", CARRIED, "keeps the last labels that fit")]),
+    ({"metrics": {"window": 10}}, [("metrics.window", CARRIED, "was 30, is 10")]),
+    (
+        {"metrics": {"window": 30, "fading": 0.9}},
+        [("metrics.fading", RESTARTED, "was none, is 0.9: recent metrics start afresh")],
+    ),
+    ({"predictions": {"challengers": True}}, [("predictions.challengers", CARRIED, "was False, is True")]),
+    ({"predictions": {"probabilities": False}}, [("predictions.probabilities", CARRIED, "")]),
+    ({"record": {"time": "at"}}, [("record.time", CARRIED, "was none, is at")]),
+    ({"label": {"y": "deep.y"}}, [("label.y", CARRIED, "was y, is deep.y")]),
+    (
+        {"features": {**FEATURES, "a": {"type": "numeric", "from": "x.age"}}},
+        [("features.a.from", CARRIED, "was none, is x.age")],
+    ),
+    ({"seed": 7}, [("seed", CARRIED, "only what starts afresh has it")]),
+]
+
+
+def without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields put over STREAM; None takes one out."""
+    return {name: value for name, value in {**STREAM, **fields}.items() if value is not None}
+
+
+@pytest.mark.parametrize(("fields", "expected"), GOES_ON, ids=lambda value: str(value)[:60])
+def test_what_goes_on(fields: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
+    spec = build(without_none(fields), "test")
+    changes = STORED.changes(spec)
+    assert [(change.what, change.fate) for change in changes.found] == [(what, fate) for what, fate, _ in expected]
+    for change, (_, _, said) in zip(changes.found, expected, strict=True):
+        assert said in change.sentence
+    learner, sentences = STORED.restored(spec)
+    assert sentences == [change.sentence for change in changes.found]
+    assert learner.origin == [STORED.learner.feature_offset, STORED.learner.label_offset, 1]
+    # What goes on is what it was, to the bit, whatever its role is now.
+    before = STORED.learner
+    for role, source in changes.takes.items():
+        if source is None:
+            assert learner.models[role].size()["n_nodes"] <= 1
+            assert learner.metrics[role].metrics() == {"n": 0}
+        else:
+            assert learner.metrics[role].metrics() == before.metrics[source].metrics()
+    assert learner.pending.n_waiting == before.pending.n_waiting
+    assert learner.pending.counts == before.pending.counts
+    # It can be stored, by an encoder that knows what the changelog holds, and restored without any more changes.
+    features = [(name, feature.type) for name, feature in spec.features.items()]
+    arrays = checkpoint.decode(STORED.manifest, STORED.chunks).arrays
+    encoder = Encoder("s", 0, features, [], STORED.manifest, arrays)
+    encoder.take(learner.checkpoint())
+    encoded = encoder.encode(sequence=2, created_ms=0, outputs={}, written=STORED.manifest.chunks())
+    again = PartitionLearner(spec)
+    chunks = {**STORED.chunks, **encoded.new}
+    assert again.restore(checkpoint.decode(checkpoint.decode_manifest(encoded.data), chunks)) == []
+    assert (again.digest(), again.origin) == (learner.digest(), learner.origin)
+    # And both go on learning, to the same.
+    fold(learner, RELEASES[HALF:])
+    fold(again, RELEASES[HALF:])
+    assert again.digest() == learner.digest()
+
+
+REFUSALS = [
+    ({"champion": {**TREE, "grace_period": 11}}, "champion", "was hoeffding-tree (grace_period 10), is hoeffding-tree "
+     "(grace_period 11), and the state has no such model: let it run as a challenger first"),
+    ({"champion": "last-label"}, "champion", "is last-label, and the state has no such model"),
+    ({"features": {**FEATURES, "d": "numeric"}}, "features", "the features have changed: d is new; restore"),
+    ({"features": {"a": "numeric", "c": FEATURES["c"]}}, "features", "b is gone"),
+    ({"features": {"a": "numeric", "k": FEATURES["c"], "b": "boolean"}}, "features", "c is called k (where only the"),
+    ({"features": {"z": "boolean", "c": FEATURES["c"], "b": "boolean"}}, "features", "a is gone; z is new"),
+    ({"features": {"c": FEATURES["c"], "a": "numeric", "b": "boolean"}}, "features", "their order was a, c, b"),
+    ({"features": {**FEATURES, "b": "nominal"}}, "features", "b was boolean, is nominal"),
+    ({"features": {**FEATURES, "a": "nominal"}}, "features", "a was numeric, is nominal"),
+    ({"task": "regression", "champion": "last-label", "challengers": {}, "max_classes": None}, "task",
+     "task was classification, is regression"),
+    ({"max_classes": len(KNOWN) - 1}, "max_classes", f"and the state knows {len(KNOWN)}: raise it"),
+    ({"max_classes": None, "classes": [*KNOWN[::-1]]}, "classes", "must begin with those that the state knows"),
+    ({"max_classes": None, "classes": KNOWN[:-1]}, "classes", "must begin with"),
+    ({"features": {**FEATURES, "c": {"type": "nominal", "max_values": 6}}}, "features.c.max_values", "knows 7: raise"),
+    ({"features": {**FEATURES, "c": {"type": "nominal", "values": ["u", "v"]}}}, "features.c.values", "must begin"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "what", "said"), REFUSALS, ids=lambda value: str(value)[:60])
+def test_what_is_refused(fields: dict[str, Any], what: str, said: str) -> None:
+    spec = build(without_none(fields), "test")
+    changes = STORED.changes(spec)
+    assert [change.what for change in changes.found if change.fate == REFUSED] == [what]
+    assert said in changes.refused[0]
+    with pytest.raises(StateError, match=r"^the state of partition 0 does not fit the stream s: ") as caught:
+        STORED.restored(spec)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_topics_are_refused_where_they_are_asked_for() -> None:
+    for topics, said in (
+        (["other", "s.labels"], "topics.features was s.features, is other"),
+        (["s.features", ""], "topics.labels was s.labels, is none"),
+    ):
+        assert said in reconcile(changed(), STORED.meta, STORED.known, topics).refused[0]
+        with pytest.raises(StateError, match="offsets of one topic mean nothing in another"):
+            PartitionLearner(changed()).restore(checkpoint.decode(STORED.manifest, STORED.chunks), topics)
+    assert reconcile(changed(), STORED.meta, STORED.known).found == []
+
+
+def test_a_state_without_names_of_features_is_known_by_their_kinds() -> None:
+    meta = {name: value for name, value in STORED.meta.items() if name not in ("features", "topics", "settings")}
+    assert reconcile(changed(), meta, STORED.known).found == []
+    for features, said in (
+        ({**FEATURES, "d": "numeric"}, "there were 3 features, there are 4"),
+        ({**FEATURES, "a": "boolean"}, "a was numeric, is boolean"),
+        ({**FEATURES, "b": "numeric"}, "b was nominal or boolean, is numeric"),
+    ):
+        assert said in reconcile(changed(features=features), meta, STORED.known).refused[0]
+
+
+def test_closed_values_are_opened_and_extended() -> None:
+    closed = Stored(features={**FEATURES, "c": {"type": "nominal", "values": list("uvwxyz!")}})
+    opened = closed.changes(changed())
+    assert [(change.what, change.fate) for change in opened.found] == [("features.c.max_values", CARRIED)]
+    spec = changed(features={**FEATURES, "c": {"type": "nominal", "values": list("uvwxyz!?")}})
+    assert [change.sentence for change in closed.changes(spec).found] == ["features.c.values: ? added"]
+    learner, _ = closed.restored(spec)
+    assert learner.vocabularies[1] is not None
+    assert learner.vocabularies[1].find("?") == 7
+    fold(learner, RELEASES[HALF:])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"challengers": {**STREAM["challengers"], "last": "last-label"}},
+        {"max_classes": 1000},
+        {"max_classes": len(KNOWN)},
+        {"max_classes": None, "classes": [*KNOWN, "more", "and more"]},
+        {"features": {**FEATURES, "c": {"type": "nominal", "max_values": 500}}},
+        {"features": {**FEATURES, "c": {"type": "nominal", "max_values": 7}}},
+        {"features": {**FEATURES, "c": {"type": "nominal", "values": VALUES}}},
+        {"metrics": {"window": 5}},
+    ],
+    ids=str,
+)
+def test_models_that_are_carried_over_go_on_as_if_nothing_had_changed(fields: dict[str, Any]) -> None:
+    learner, _ = STORED.restored(build(without_none(fields), "test"))
+    undisturbed, _ = STORED.restored(changed())
+    pairs = zip(fold(undisturbed, RELEASES[HALF:]), fold(learner, RELEASES[HALF:]), strict=True)
+    k = len(KNOWN)
+    for one, other in pairs:
+        assert one.offsets.tolist() == other.offsets.tolist()
+        for role in STREAM["challengers"].keys() | {"champion"}:
+            assert one.p[role][:, :k].tobytes() == other.p[role][:, :k].tobytes()
+    for role in ("champion", "nb", "most"):
+        assert learner.metrics[role].metrics() == undisturbed.metrics[role].metrics()
+
+
+def test_roles_that_have_changed_places_go_on_with_each_others_predictions() -> None:
+    learner, _ = STORED.restored(changed(champion=BAYES, challengers={"nb": TREE, "most": "majority-class"}))
+    undisturbed, _ = STORED.restored(changed())
+    for one, other in zip(fold(undisturbed, RELEASES[HALF:]), fold(learner, RELEASES[HALF:]), strict=True):
+        assert one.p["champion"].tobytes() == other.p["nb"].tobytes()
+        assert one.p["nb"].tobytes() == other.p["champion"].tobytes()
+    assert learner.metrics["champion"].metrics() == undisturbed.metrics["nb"].metrics()
+    assert learner.metrics["nb"].metrics() == undisturbed.metrics["champion"].metrics()
+
+
+def test_a_new_challenger_is_not_scored_for_what_it_never_predicted() -> None:
+    """As if it had begun with the stream, but had no predictions to make until now."""
+    learner, _ = STORED.restored(changed(challengers={**STREAM["challengers"], "again": BAYES}))
+    fresh, _ = STORED.restored(changed(challengers={**STREAM["challengers"], "again": "last-label"}))
+    waiting = learner.pending.n_waiting
+    counted = learner.metrics["nb"].metrics()["n"]
+    fold(learner, RELEASES[HALF:])
+    fold(fresh, RELEASES[HALF:])
+    assert learner.metrics["again"].metrics() == learner.metrics["nb"].metrics()  # naive Bayes has one already
+    joined = fresh.metrics["nb"].metrics()["n"] - counted
+    unscored = joined - fresh.metrics["again"].metrics()["n"]
+    assert 0 < unscored <= waiting
+    learned = fresh.models["again"].state()._asdict()["last"]
+    assert learned[1] == joined  # learned from all of them
+
+
+def test_lowered_bounds_push_out_what_is_above_them() -> None:
+    learner, _ = STORED.restored(changed(join={**STREAM["join"], "max_pending": 5, "max_labels": 2}))
+    assert learner.pending.n_waiting > 5
+    assert learner.pending.n_labels_waiting > 2
+    before = dict(learner.pending.counts)
+    fold(learner, RELEASES[HALF : HALF + 2])
+    assert learner.pending.n_waiting <= 5
+    assert learner.pending.n_labels_waiting <= 2
+    assert learner.pending.counts["evicted"] > before["evicted"]
+    assert learner.pending.counts["unmatched"] > before["unmatched"]
+
+
+def test_recent_metrics_start_afresh_when_fading_replaces_the_window() -> None:
+    learner, _ = STORED.restored(changed(metrics={"fading": 0.9}))
+    assert "accuracy" in learner.metrics["champion"].metrics()
+    assert "accuracy" not in learner.metrics["champion"].windowed()
+    back = Stored(metrics={"fading": 0.9})
+    slower = changed(metrics={"fading": 0.99})
+    assert [(change.fate, change.sentence) for change in back.changes(slower).found] == [
+        (CARRIED, "metrics.fading was 0.9, is 0.99")
+    ]
+    learner, _ = back.restored(slower)
+    assert learner.metrics["nb"].windowed() == back.learner.metrics["nb"].windowed()
+    assert "accuracy" in back.learner.metrics["champion"].windowed()
+    learner, _ = back.restored(changed())
+    assert "accuracy" in learner.metrics["champion"].metrics()
+    assert "accuracy" not in learner.metrics["champion"].windowed()
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_the_parameters_of_a_stream_file_are_those_of_its_models(name: str) -> None:
+    """`reconcile` compares the ones with the others."""
+    for task in REGISTRY[name].tasks:
+        schema = Schema((0, 2), 2 if task == "classification" else 1, task)
+        assert create(name, schema).parameters() == validate(name, task, {})
+
+
+def test_settings_are_plain() -> None:
+    found = settings(changed())
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found)) == found
