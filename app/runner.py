@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 BUFFER_LIMIT = 65_536  # records of one topic in memory, more than one fetch; fetching pauses there, resumes at half
 POLL_SECONDS = 0.005  # while records wait for the other topic
+IDLE_SECONDS = 0.5  # while none do
 LAST_CHECKPOINT_SECONDS = 10.0  # how long a revocation may wait for the broker
 TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request
 
@@ -192,11 +193,18 @@ class Runner:
 
     async def _wait(self) -> None:
         waiting = len(self.features) or len(self.labels)
-        timeout = POLL_SECONDS if waiting else 0.5
+        timeout = POLL_SECONDS if waiting else self._until_due()
         try:
             await asyncio.wait_for(self._wake.wait(), timeout)
         except TimeoutError:
             return
+
+    def _until_due(self) -> float:
+        """Seconds until there is something to do although nothing comes."""
+        due: float = self._metrics_due
+        if self._dirty and (self._checkpoint is None or self._checkpoint.done()):
+            due = min(due, self._checkpoint_due)
+        return min(IDLE_SECONDS, max(0.0, due - time.monotonic()))
 
     def _cut_outputs(self) -> dict[str, int]:
         """Role of an output topic -> nothing that belongs to records above a cut taken now stands below this offset.
@@ -338,6 +346,7 @@ class Runner:
         settings = engine.spec.checkpoint
         self._checkpoint_due = started + max(settings.every, (seconds + more) / settings.share)
         engine.observer.checkpointed(self, time.monotonic() - started, n_bytes)
+        self._wake.set()  # the next one may be due already
 
     async def _append(self, records: Mapping[bytes, bytes]) -> None:
         """Append to the changelog; returns when the broker has them all, and raises what it refuses."""
