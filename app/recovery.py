@@ -9,9 +9,17 @@ standbys, and when an assignment is complete.
 from typing import Any
 
 import faust
-from faust.tables import recovery
+from faust.tables import TableManager, recovery
 from faust.types import TP
 from mode import Service
+
+
+class Tables(TableManager):  # type: ignore[misc]
+    """Faust's tables, without the second that it gives an application to add some at its start: ours are there."""
+
+    async def on_start(self) -> None:
+        await self._update_channels()
+        await self.recovery.start()
 
 
 class Recovery(recovery.Recovery):  # type: ignore[misc]

@@ -62,6 +62,7 @@ def create_app(
         web_bind="127.0.0.1",
         web_host="127.0.0.1",
         autodiscover=False,
+        TableManager=recovery.Tables,
     )
     # Faust names the changelog, and assigns it and its standbys with the partitions; the engine reads and writes it.
     app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions)
