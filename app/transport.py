@@ -181,6 +181,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     seeks: Seeks | None = None  # both set by `install`
     deliver: Deliver = staticmethod(lambda tp, fetched: None)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._sought = asyncio.Event()
+
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
@@ -206,6 +210,17 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             return
         offsets = await type(self).seeks({tp for tp in assigned if tp.topic in BatchRecords.source_topics})  # type: ignore[misc]
         super().resume_partitions(set(offsets))
+        self._sought.set()
+
+    async def _wait_next_records(self, timeout: float) -> Any:
+        """While no partition flows, Faust sleeps for a second, and a rebalance takes as long: wait for its end."""
+        if not self.flow_active:
+            await self.wait(self.can_resume_flow)
+        if not self._get_active_partitions():
+            await self.wait(self._sought, timeout=timeout)
+            self._sought.clear()
+            return {}, set()
+        return await super()._wait_next_records(timeout)
 
     async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
         """Faust commits nothing: the engine commits the offsets of its manifests."""

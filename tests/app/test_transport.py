@@ -24,6 +24,7 @@ SIGNATURES = {
     driver.Consumer._new_consumer_thread: "(self) -> 'AIOKafkaConsumerThread'",
     faust_consumer.Consumer.resume_partitions: "(self, tps: Iterable[faust.types.tuples.TP]) -> None",
     faust_consumer.Consumer.perform_seek: "(self) -> None",
+    faust_consumer.Consumer._wait_next_records: "(self, timeout: float) -> Tuple[Optional[Mapping[faust.types.tuples.TP, List[Any]]], Optional[Set[faust.types.tuples.TP]]]",
     faust_consumer.Consumer.commit: "(self, topics: Optional[AbstractSet[Union[str, faust.types.tuples.TP]]] = None, start_new_transaction: bool = True) -> bool",
     driver.Consumer.verify_event_path: "(self, now: float, tp: faust.types.tuples.TP) -> None",
     recovery.Recovery._restart_recovery.fun: "(self) -> None",
