@@ -10,6 +10,7 @@ from aiokafka.structs import TopicPartition
 log = logging.getLogger(__name__)
 
 FETCH_BYTES = 8 * 1024 * 1024
+POLL_MS = 10  # the end may be control records: they come, but as nothing, and the client waits for more
 
 
 class Bounds(NamedTuple):
@@ -61,7 +62,7 @@ async def read_to_end(
             else:
                 consumer.pause(tp)
         while left:
-            found = await consumer.getmany(*left, timeout_ms=200)
+            found = await consumer.getmany(*left, timeout_ms=POLL_MS)
             for tp, records in found.items():
                 if records[-1].offset >= ends[tp]:
                     records = [record for record in records if record.offset < ends[tp]]
