@@ -7,7 +7,8 @@ topics are sought to the manifest's offsets.
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -17,10 +18,12 @@ from aiokafka.errors import IllegalStateError, KafkaError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from app.errors import StateError
+from app.errors import RiparianError, StateError, TopicError
+from app.inputs import Lost
 from app.learner import PartitionLearner
 from app.merge import Ends
-from app.outputs import Outputs, fenced_producer
+from app.outputs import Outputs, close, fenced_producer
+from app.retained import check_inputs
 from app.runner import Observer, Runner
 from app.sent import Sent, read_sent
 from app.spec import Spec
@@ -35,6 +38,7 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 0.2  # between attempts at an assignment while the broker is away
 LONGEST_PAUSE_SECONDS = 3.0
 RELOAD_SECONDS = 1.0  # after a partition was fenced: either a rebalance is on its way, or it is ours still
+MISSING_SECONDS = 5.0  # a topic that is missing for longer was deleted; a broker that starts may not know all at once
 
 
 class SupersededError(Exception):
@@ -70,6 +74,7 @@ class Engine:
         self.changelog: str = changelog_topic(spec.name)
         self.runners: dict[int, Runner] = {}
         self.failure: BaseException | None = None
+        self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
         self.follower = Follower(broker, self.changelog)
         self._app: Any = None
         self._asker: AIOKafkaConsumer | None = None
@@ -99,9 +104,13 @@ class Engine:
         return TP(self.labels_topic or "", partition)
 
     async def crash(self, error: BaseException) -> None:
-        """Stop the worker because of `error`."""
+        """Stop the worker because of `error`. What a person can mend leaves no traceback in the log."""
         self.failure = self.failure or error
-        await self._app.crash(error)
+        if isinstance(error, RiparianError) and self.give_up is not None:
+            log.error("%s", error)
+            self.give_up()
+        else:
+            await self._app.crash(error)
 
     def commit(self, offsets: Mapping[TP, int]) -> None:
         """Tell lag monitors what is durable; nothing depends on it."""
@@ -136,7 +145,13 @@ class Engine:
         return True
 
     async def in_thread(self, function: Any, *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
+        future = asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait([future])
+            raise
 
     def add(self, tp: TP, fetched: Fetched) -> None:
         """Hand a fetched batch to its partition's runner."""
@@ -163,8 +178,9 @@ class Engine:
             return await self._insist(partitions, generation)
         except SupersededError:
             return {}
-        except asyncio.CancelledError:
-            raise
+        except RiparianError as error:
+            await self.crash(error)
+            return {}
         except Exception as error:
             await self.crash(error)
             raise
@@ -172,12 +188,20 @@ class Engine:
     async def _insist(self, partitions: list[int], generation: int) -> dict[TP, int]:
         """`_load` until it is done, however long the broker is away, unless another assignment comes."""
         pause = FIRST_PAUSE_SECONDS
+        missing = 0.0  # since when a topic is
         while True:
             try:
                 return await self._load(partitions, generation)
-            except (KafkaError, OSError) as error:
+            except (KafkaError, OSError, TopicError) as error:
                 # A fenced one too: whoever fenced us is an owner of before, or a rebalance is on its way.
                 log.warning("partitions %s are not loaded yet (%r): trying again", partitions, error)
+                missing = (missing or time.monotonic()) if isinstance(error, TopicError) else 0.0
+                if missing and time.monotonic() - missing > MISSING_SECONDS:
+                    raise
+            except asyncio.CancelledError:
+                if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                    raise
+                log.warning("partitions %s are not loaded yet (a request was cancelled): trying again", partitions)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             self._check(generation)
@@ -193,6 +217,7 @@ class Engine:
             asker = AIOKafkaConsumer(bootstrap_servers=self.broker, enable_auto_commit=False)
             await asker.start()
             self._asker = asker
+        await self._check_topics(partitions)
         producers: list[AIOKafkaProducer] = []
         try:
             for made in await asyncio.gather(*map(self._fence, partitions), return_exceptions=True):
@@ -203,21 +228,19 @@ class Engine:
             await self.follower.catch_up(partitions)
             loaded = [await self.in_thread(self._restore, self.follower.logs[p]) for p in partitions]
             sent = await read_sent(self.spec, self.broker, loaded)
+            lost = await check_inputs(self.spec, self.broker, loaded, sent)
             self._check(generation)
-            runners = [
-                self._runner(one, what, producer) for one, what, producer in zip(loaded, sent, producers, strict=True)
-            ]
+            runners = [self._runner(*each) for each in zip(loaded, sent, lost, producers, strict=True)]
         except BaseException:
-            for producer in producers:
-                await producer.stop()
+            await asyncio.gather(*map(close, producers))
             raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
         self.runners.update((runner.partition, runner) for runner in runners)
         offsets = {}
         for runner in runners:
-            offsets[self.tp_features(runner.partition)] = runner.learner.feature_offset
+            offsets[self.tp_features(runner.partition)] = runner.features.next_offset
             if self.labels_topic is not None:
-                offsets[self.tp_labels(runner.partition)] = runner.learner.label_offset
+                offsets[self.tp_labels(runner.partition)] = runner.labels.next_offset
         try:
             epochs = await self.thread.seek_sources(offsets)
         except (AssertionError, IllegalStateError) as error:  # not assigned any more, and nobody told us yet
@@ -229,6 +252,29 @@ class Engine:
         for runner in runners:
             runner.start(epochs)
         return offsets
+
+    async def _check_topics(self, partitions: list[int]) -> None:
+        """TopicError where a topic of the stream was deleted while this worker ran."""
+        outputs, there = self.spec.topics, await self._asker.topics()  # type: ignore[union-attr]
+        inputs = [topic for topic in (self.features_topic, self.labels_topic) if topic is not None]
+        cures = {
+            "bring its records back, or give the stream a new name": inputs,
+            "start the worker again to make the state anew from the records that the topics still hold": [
+                self.changelog
+            ],
+            "start the worker again, which creates it": [outputs.predictions, outputs.metrics, outputs.deadletters],
+        }
+        for cure, topics in cures.items():
+            for topic in topics:
+                if topic not in there:
+                    raise TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
+        assigned = self.consumer.assignment()
+        for topic in inputs:
+            if not all(TP(topic, partition) in assigned for partition in partitions):
+                raise TopicError(
+                    f"the consumer group does not give out all partitions of {topic}: it was deleted and created again "
+                    "while the worker ran; start the worker again"
+                )
 
     async def _fence(self, partition: int) -> AIOKafkaProducer:
         outputs = self.spec.topics
@@ -254,7 +300,7 @@ class Engine:
         encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics, manifest, cut.arrays)
         return Loaded(learner, encoder, manifest, notes)
 
-    def _runner(self, loaded: Loaded, sent: Sent, producer: AIOKafkaProducer) -> Runner:
+    def _runner(self, loaded: Loaded, sent: Sent, lost: dict[str, Lost], producer: AIOKafkaProducer) -> Runner:
         learner, encoder, manifest, notes = loaded
         partition = learner.partition
         for note in notes:
@@ -268,12 +314,16 @@ class Engine:
             len(sent.script.offsets),
         )
         outputs = Outputs(producer, partition, {**sent.ends, self.changelog: 0})
-        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, sent)
+        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, sent, lost)
 
     def fenced(self, runner: Runner) -> None:
         """A runner was told that another owner has begun. If the partition is ours nevertheless, begin again."""
-        log.warning("partition %d: another worker has taken it over", runner.partition)
         self.n_fenced += 1
+        self.again(runner, "another worker has taken it over")
+
+    def again(self, runner: Runner, why: str) -> None:
+        """A runner could not go on: begin again where its state stands, if the partition is ours still."""
+        log.warning("partition %d: %s", runner.partition, why)
         if self.runners.get(runner.partition) is runner:
             task = asyncio.create_task(self._reload(runner, self._generation), name=f"reload-{runner.partition}")
             self._tasks.add(task)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import StateError
-from app.merge import Ints, Release
+from app.inputs import Mark, mark
+from app.merge import Ints, Piece, Release
 from app.pending import PendingStore
 from app.spec import Spec
 from app.state.changes import next_origin, reconcile, settings
@@ -23,6 +24,7 @@ from models.contract import Floats, Learner, Program, Schema
 from models.prequential import Prequential
 from models.registry import create
 from topics.codecs import CODECS
+from topics.names import FEATURES, LABELS
 from topics.records import Features, Labels, Rejected
 
 
@@ -78,7 +80,7 @@ class Figures(NamedTuple):
     sizes: dict[str, dict[str, int]]
 
 
-SETTINGS = ("settings", "room", "origin")  # of a cut's meta: how it was learned, not what
+SETTINGS = ("settings", "room", "origin", "marks")  # of a cut's meta: how it was learned, not what
 
 
 class Cut(NamedTuple):
@@ -122,6 +124,7 @@ class PartitionLearner:
         self.origin: list[int] | None = None
         self._settings = settings(spec)
         self._room: Schema | None = None
+        self._last: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
         self.schema = self._schema()
         self.models: dict[str, Learner] = {}
         self.model_names: dict[str, str] = {}
@@ -231,9 +234,11 @@ class PartitionLearner:
         if len(f_piece.offsets):
             self.feature_offset = int(f_piece.offsets[-1]) + 1
             self.feature_time = int(f_piece.times[-1])
+            self._last[FEATURES] = _last(f_piece)
         if len(l_piece.offsets):
             self.label_offset = int(l_piece.offsets[-1]) + 1
             self.label_time = int(l_piece.times[-1])
+            self._last[LABELS] = _last(l_piece)
         self.n_instances += len(features.ids)
         self.n_labels += len(labels.ids)
         return Outcome(
@@ -300,7 +305,13 @@ class PartitionLearner:
         arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8)
         return arrays
 
+    def marks(self) -> dict[str, Mark]:
+        """Role of an input topic -> mark of the last record taken. Hashed here and not in the step."""
+        self._last = {role: last if isinstance(last, Mark) else mark(*last) for role, last in self._last.items()}
+        return dict(self._last)  # type: ignore[arg-type]
+
     def _meta(self) -> dict[str, Any]:
+        marks = {"marks": {role: list(found) for role, found in self.marks().items()}} if self._last else {}
         return {
             "models": {role: [name, self.models[role].parameters()] for role, name in self.model_names.items()},
             "classes": None if self.classes is None else self.classes.state(),
@@ -313,6 +324,7 @@ class PartitionLearner:
             "settings": self._settings,
             "room": [list(self.schema.n_values), self.schema.n_outputs],
             "origin": self.origin,
+            **marks,
         }
 
     def restore(self, cut: Cut, topics: Sequence[str] = ()) -> list[str]:
@@ -358,6 +370,7 @@ class PartitionLearner:
         for field in ("feature_offset", "label_offset", "feature_time", "label_time", "n_instances", "n_labels"):
             setattr(self, field, int(meta[field]))
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
+        self._last = {role: Mark(*found) for role, found in meta.get("marks", {}).items()}  # formats before had none
         return [change.sentence for change in changes.found]
 
     def digest(self) -> str:
@@ -370,6 +383,11 @@ class PartitionLearner:
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+
+def _last(piece: Piece) -> tuple[int, int, bytes | None, bytes | None]:
+    offsets, timestamps, keys, values = piece.raw
+    return int(offsets[-1]), int(timestamps[-1]), keys[-1], values[-1]
 
 
 def _runs(release: Release) -> list[Release]:

@@ -76,6 +76,11 @@ class Buffer:
     def __len__(self) -> int:
         return self._n
 
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record that waits here; the next one, where none does."""
+        return int(self._pieces[0].offsets[0]) if self._pieces else self.next_offset
+
     def add(self, raw: RawBatch) -> int:
         """Append fetched records, skipping those below `next_offset`. Returns how many were skipped."""
         offsets = np.asarray(raw.offsets, dtype=np.int64)
@@ -187,6 +192,8 @@ class Merge:
         return Release(features, self.labels.take(n_l), labels_before)
 
     def _counts(self, ends: Ends | None) -> tuple[int, int, Ints]:
+        if self.script is not None and self.features.first_offset > self.script.offsets[-1]:
+            self.script = None  # what it tells of is gone from the topic
         if self.script is not None:
             return self._scripted(self.script)
         f_times, l_times = self.features.times(), self.labels.times()

@@ -27,6 +27,7 @@ from app import __version__
 from app.histogram import Histogram
 from app.learner import Outcome
 from app.spec import Spec
+from topics import names
 
 if TYPE_CHECKING:
     from app.engine import Engine
@@ -86,6 +87,7 @@ LAG = "riparian_consumer_lag_records"
 BUFFERED = "riparian_buffered_records"
 FORCED = "riparian_forced_merges_total"
 SKIPPED = "riparian_skipped_records_total"
+LOST = "riparian_lost_records_total"
 BATCH = "riparian_batch_records"
 STEP = "riparian_step_seconds"
 DECODE = "riparian_decode_seconds_total"
@@ -128,6 +130,7 @@ METRICS: dict[str, Measure] = {
     BUFFERED: Measure(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
     FORCED: Measure(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
     SKIPPED: Measure(COUNTER, "Records fetched again that the state knew already."),
+    LOST: Measure(COUNTER, "Records that Kafka deleted before they were taken, since the stream began.", ("topic",)),
     BATCH: Measure(HISTOGRAM, "Instances and labels in a step.", (), BATCH_RECORDS),
     STEP: Measure(HISTOGRAM, "A step: decode, join, predict, learn, encode, hand to the producer.", (), STEP_SECONDS),
     DECODE: Measure(COUNTER, "Seconds spent decoding records."),
@@ -301,13 +304,14 @@ class Metrics(Collector):
     def _inputs(self, runner: "Runner") -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Lag and buffer of each input topic."""
         engine, learner = runner.engine, runner.learner
-        inputs: list[tuple[Any, Any, int]] = [
-            (engine.tp_features(runner.partition), runner.features, learner.feature_offset)
+        inputs: list[tuple[str, Any, Any, int]] = [
+            (names.FEATURES, engine.tp_features(runner.partition), runner.features, learner.feature_offset)
         ]
         if engine.labels_topic is not None:
-            inputs.append((engine.tp_labels(runner.partition), runner.labels, learner.label_offset))
-        for tp, buffer, offset in inputs:
+            inputs.append((names.LABELS, engine.tp_labels(runner.partition), runner.labels, learner.label_offset))
+        for role, tp, buffer, offset in inputs:
             yield BUFFERED, (tp.topic,), len(buffer)
+            yield LOST, (tp.topic,), runner.gaps[role].n if role in runner.gaps else 0
             end = None
             # Asks for the assignment and then for the offset: a rebalance may come between the two.
             with contextlib.suppress(AssertionError):

@@ -13,6 +13,7 @@ leaves an idempotent producer with the id's producer id and epoch. tests/app/tes
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -20,8 +21,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import (
+    BrokerResponseError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+    RecordListTooLargeError,
+    UnknownProducerId,
+)
 from aiokafka.structs import TopicPartition
+
+from app.errors import BrokerError
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +41,11 @@ MAX_BATCH_BYTES = 900_000  # below the broker's default limit of 1 MB a batch
 MAX_REQUEST_BYTES = 4_000_000
 MAX_OUTSTANDING = 8  # batches of one topic on their way before a step waits
 FENCE_TIMEOUT_MS = 10_000  # after which the broker aborts the marker's transaction by itself
+CLOSE_SECONDS = 3.0  # for what was sent to be acknowledged, before it is given up
+
+# Answers after which a new producer does better. All that can be tried again is, by the client.
+LOST_TRACK = (ProducerFenced, OutOfOrderSequenceNumber, UnknownProducerId)
+TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 def transactional_id(stream: str, partition: int) -> str:
@@ -66,9 +83,35 @@ async def fenced_producer(broker: str, stream: str, tps: Iterable[TopicPartition
         await producer.abort_transaction()
         manager.transactional_id = None
     except BaseException:
-        await producer.stop()
+        await close(producer)
         raise
     return producer
+
+
+async def close(producer: AIOKafkaProducer) -> None:
+    """Close a producer; while no broker takes what it holds, give that up.
+
+    The client would wait for the broker however long it is away, and nobody could stop the worker.
+    """
+    for end in (producer.stop, producer._sender.close, producer.client.close):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(end(), CLOSE_SECONDS)
+            if end == producer.stop:
+                return
+
+
+def refused(topic: str, error: KafkaError) -> Exception:
+    """What to raise for an error of `topic`: a sentence where Kafka will not have the record, whoever sends it."""
+    if error.retriable or isinstance(error, LOST_TRACK) or not isinstance(error, BrokerResponseError):
+        found: Exception = error
+        return found
+    cure = "see the broker's log"
+    if isinstance(error, TOO_LARGE):
+        cure = f"set the topic's max.message.bytes to 1 MB or more (batches have up to {MAX_BATCH_BYTES:,} bytes)"
+    return BrokerError(
+        f"Kafka refuses what is written to {topic} ({type(error).__name__}): {cure}, and start the worker again; it "
+        "goes on from its last checkpoint"
+    )
 
 
 class Outputs:
@@ -91,7 +134,11 @@ class Outputs:
         self._outstanding: dict[str, deque[asyncio.Future[Any]]] = {}
 
     async def stop(self) -> None:
-        await self._producer.stop()
+        """Close the producer; what is not acknowledged within seconds is given up."""
+        await close(self._producer)
+        for future in (future for futures in self._outstanding.values() for future in futures):
+            if future.done() and not future.cancelled():
+                future.exception()  # somebody else has raised what is to be said
 
     def build(self, keys: Sequence[bytes | None], values: Sequence[bytes]) -> list[Any]:
         """Batches of records without headers. Thread-safe; called off the event loop."""
@@ -113,7 +160,7 @@ class Outputs:
         """Send batches built by `build`; waits only when too many are on their way."""
         for batch in batches:
             self.position[topic] += batch.record_count()
-            future = await self._patiently(self._producer.send_batch, batch, topic, partition=self.partition)
+            future = await self._patiently(topic, self._producer.send_batch, batch, topic, partition=self.partition)
             await self._track(topic, future)
 
     async def send_one(
@@ -122,33 +169,46 @@ class Outputs:
         """Send a single record likewise; the future of its acknowledgement."""
         self.position[topic] += 1
         future: asyncio.Future[Any] = await self._patiently(
-            self._producer.send, topic, value=value, key=key, partition=self.partition, headers=list(headers)
+            topic, self._producer.send, topic, value=value, key=key, partition=self.partition, headers=list(headers)
         )
         await self._track(topic, future)
         return future
 
-    async def _patiently(self, send: Any, *args: Any, **named: Any) -> Any:
+    async def _patiently(self, topic: str, send: Any, *args: Any, **named: Any) -> Any:
         """Hand something to the client, which gives up when the broker has been away for so long that it is full."""
         while True:
             try:
                 return await send(*args, **named)
             except KafkaTimeoutError:
                 log.warning("partition %d: no broker takes what is sent; trying again", self.partition)
+            except KafkaError as error:
+                raise refused(topic, error) from error
 
     async def write(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> list[int]:
         """Append records and return their offsets when the broker has them all; raises what it refuses."""
         futures = [await self.send_one(topic, key, value) for key, value in records]
-        return [(await future).offset for future in futures]
+        offsets = [(await self._acknowledged(topic, future)).offset for future in futures]
+        if min(offsets, default=0) < 0:  # taken for a repetition of what stands there, somewhere
+            raise KafkaError(f"the broker does not say where the records of {topic} stand")
+        return offsets
+
+    @staticmethod
+    async def _acknowledged(topic: str, future: asyncio.Future[Any]) -> Any:
+        try:
+            return await asyncio.shield(future)  # others may be waiting for it
+        except KafkaError as error:
+            raise refused(topic, error) from error
 
     async def _track(self, topic: str, future: asyncio.Future[Any]) -> None:
         outstanding = self._outstanding.setdefault(topic, deque())
         outstanding.append(future)
         while len(outstanding) > MAX_OUTSTANDING or outstanding[0].done():
-            await outstanding[0]  # raises what the broker refused
+            await self._acknowledged(topic, outstanding[0])
             outstanding.popleft()
             if not outstanding:
                 break
 
     async def flush(self) -> None:
         """Wait until all that was sent so far is acknowledged."""
-        await asyncio.gather(*(future for futures in list(self._outstanding.values()) for future in futures))
+        for topic, future in [(topic, f) for topic, futures in self._outstanding.items() for f in futures]:
+            await self._acknowledged(topic, future)

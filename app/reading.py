@@ -1,5 +1,6 @@
 """Partitions read from an offset to where they end now, by a consumer of their own."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -20,10 +21,30 @@ class Bounds(NamedTuple):
     end: int
 
 
+def _as_it_is(value: bytes) -> bytes:
+    return value
+
+
+async def close(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer, and raise CancelledError only where it was our task that was cancelled.
+
+    While the broker is away, the client cancels a fetch that waits for its next attempt, and lets that error out of
+    `stop` before its connections are closed (aiokafka 0.14.0, `Fetcher.close`). Whoever awaits it would end silently.
+    """
+    try:
+        await consumer.stop()
+    except asyncio.CancelledError:
+        await consumer._client.close()
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+
+
 async def read_to_end(
     broker: str,
     starts: Mapping[TopicPartition, int],
     take: Callable[[TopicPartition, list[Any]], None],
+    stops: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, Bounds]:
     """Read partitions to where they end at the call, all at once; where each begins and ends.
 
@@ -33,6 +54,8 @@ async def read_to_end(
         Where to begin; at the first offset kept where that is later.
     take : callable
         Given consecutive records (ConsumerRecord) of a partition, below its end.
+    stops : mapping of TopicPartition to int, optional
+        Where to stop reading, of partitions that shall not be read to their end.
 
     Raises
     ------
@@ -47,6 +70,7 @@ async def read_to_end(
         auto_offset_reset="earliest",
         fetch_max_wait_ms=100,
         max_partition_fetch_bytes=FETCH_BYTES,
+        value_deserializer=_as_it_is,  # records, and not batches, of source topics too (app.transport)
     )
     await consumer.start()
     try:
@@ -54,9 +78,10 @@ async def read_to_end(
         consumer.assign(tps)
         ends = await consumer.end_offsets(tps)
         firsts = await consumer.beginning_offsets(tps)
+        until = {tp: min(end, (stops or {}).get(tp, end)) for tp, end in ends.items()}
         left = set()
         for tp, start in starts.items():
-            if max(start, firsts[tp]) < ends[tp]:
+            if max(start, firsts[tp]) < until[tp]:
                 consumer.seek(tp, max(start, firsts[tp]))
                 left.add(tp)
             else:
@@ -64,13 +89,13 @@ async def read_to_end(
         while left:
             found = await consumer.getmany(*left, timeout_ms=POLL_MS)
             for tp, records in found.items():
-                if records[-1].offset >= ends[tp]:
-                    records = [record for record in records if record.offset < ends[tp]]
+                if records[-1].offset >= until[tp]:
+                    records = [record for record in records if record.offset < until[tp]]
                 if records:
                     take(tp, records)
-            for tp in [tp for tp in left if await consumer.position(tp) >= ends[tp]]:
+            for tp in [tp for tp in left if await consumer.position(tp) >= until[tp]]:
                 left.discard(tp)
                 consumer.pause(tp)
         return {tp: Bounds(firsts[tp], ends[tp]) for tp in tps}
     finally:
-        await consumer.stop()
+        await close(consumer)

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
+from app import inputs
+from app.errors import RiparianError
+from app.inputs import Lost
 from app.learner import Outcome, PartitionLearner, Refused
 from app.merge import EVERYTHING, Buffer, Ends, Merge, Release
 from app.outputs import Outputs
@@ -27,7 +30,7 @@ from app.sent import Sent
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.transport import Fetched
-from topics.names import CHAMPION, DEADLETTERS, METRICS, PREDICTIONS, dead_letter_headers
+from topics.names import CHAMPION, DEADLETTERS, FEATURES, LABELS, METRICS, PREDICTIONS, dead_letter_headers
 from topics.records import MetricsRecord
 
 if TYPE_CHECKING:
@@ -67,6 +70,8 @@ class Runner:
         Stopped with the runner.
     sent : Sent
         What was sent after the manifest.
+    lost : mapping of str to Lost, optional
+        Role of an input topic -> what it has lost, and from where on to take records.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class Runner:
         encoder: checkpoint.Encoder,
         outputs: Outputs,
         sent: Sent,
+        lost: Mapping[str, Lost] | None = None,
     ) -> None:
         self.engine = engine
         self.learner = learner
@@ -87,6 +93,10 @@ class Runner:
         self._early: list[tuple[TP, Fetched]] = []  # came before we were told our epochs
         self.features = Buffer(learner.feature_offset, learner.feature_time)
         self.labels = Buffer(learner.label_offset, learner.label_time)
+        self.gaps: dict[str, Lost] = dict(lost or {})
+        for role, (_, stop) in self.gaps.items():
+            buffer = self.features if role == FEATURES else self.labels
+            buffer.next_offset = max(buffer.next_offset, stop)
         self.merge = Merge(self.features, self.labels, sent.script)
         # Source offset, exclusive.
         self.sent_offset = int(sent.script.offsets[-1]) + 1 if len(sent.script.offsets) else 0
@@ -111,6 +121,7 @@ class Runner:
         self._metrics_due = time.monotonic() + engine.spec.metrics.every
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._end: Exception | None = None  # what was fetched shows that we cannot go on; what was learned is sound
 
     # -- records in --------------------------------------------------------------------------------------------
 
@@ -128,12 +139,30 @@ class Runner:
             return
         if fetched.epoch != self.epochs.get(tp):
             return
+        if fetched.jump is not None and not self._jump(tp, *fetched.jump):
+            return
         buffer = self.features if tp.topic == self.engine.features_topic else self.labels
         self.n_skipped += buffer.add(fetched.raw)
         if len(buffer) >= BUFFER_LIMIT and tp not in self._paused:
             self._paused.add(tp)
             self.engine.thread.pause(tp, True)
         self._wake.set()
+
+    def _jump(self, tp: TP, start: int, stop: int) -> bool:
+        """The topic does not hold `start`, and the client went on at `stop`. Whether to do so, too."""
+        if stop > start and self.engine.spec.lost == inputs.SKIP:
+            log.warning("Kafka has %s", inputs.gone(tp.topic, self.partition, start, stop))
+            role = FEATURES if tp.topic == self.engine.features_topic else LABELS
+            self.gaps[role] = Lost(self.gaps.get(role, Lost(0, 0)).n + stop - start, stop)
+            self._dirty = True
+            return True
+        self._end = (
+            inputs.refusal(tp.topic, self.partition, start, stop)
+            if stop > start
+            else KafkaError(f"{tp.topic} went back from offset {start} to {stop}")  # to be examined
+        )
+        self._wake.set()
+        return False
 
     def _resume(self) -> None:
         for tp in list(self._paused):
@@ -147,6 +176,8 @@ class Runner:
     async def _run(self) -> None:
         try:
             while not self._stopping:
+                if self._end is not None:
+                    raise self._end
                 self._wake.clear()
                 release = await self._release()
                 if len(release.features.offsets) or len(release.labels.offsets):
@@ -156,10 +187,19 @@ class Runner:
                     await self._wait()
                 await self._timers()
         except asyncio.CancelledError:
-            raise
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+            self.lost = True  # the client has cancelled what we waited for
+            self.engine.again(self, "a request was cancelled")
         except ProducerFenced:
             self.lost = True
             self.engine.fenced(self)
+        except KafkaError as error:
+            self.lost = error is not self._end
+            self.engine.again(self, repr(error))
+        except RiparianError as error:
+            self.lost = error is not self._end
+            await self.engine.crash(error)
         except Exception as error:
             log.exception("partition %d stops: %s", self.partition, error)
             self.lost = True
@@ -179,6 +219,9 @@ class Runner:
             self._ends = await self.engine.ends(self.partition)
             self._asked = time.monotonic()
             if self._ends is None:
+                return release
+            if self._ends.features < self.features.next_offset or self._ends.labels < self.labels.next_offset:
+                self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
                 return release
         thread, engine, ends = self.engine.thread, self.engine, self._ends
         reached = thread.reached(engine.tp_features(self.partition), ends.features, self.features.next_offset) and (
@@ -266,9 +309,9 @@ class Runner:
             self._metrics_due = now + self.engine.spec.metrics.every
             await self._send_metrics()
         running = self._checkpoint is not None and not self._checkpoint.done()
+        if self._checkpoint is not None and not running:
+            self._checkpoint.result()  # a failed write ends the runner here
         if now >= self._checkpoint_due and self._dirty and not running:
-            if self._checkpoint is not None:
-                self._checkpoint.result()  # a failed write ends the runner here
             await self._begin_checkpoint(now)
 
     async def _begin_checkpoint(self, now: float) -> None:
@@ -321,6 +364,7 @@ class Runner:
             sequence=self._sequence + 1,
             created_ms=int(time.time() * 1000),
             outputs=outputs,
+            lost=self.gaps,
             keep=lambda chunks: self.state.keep(chunks, settings.keep, int(1000 * settings.keep_every)),
             written=self.state.needed(),
         )
@@ -370,11 +414,11 @@ class Runner:
         self._stopping = True
         self._wake.set()
         try:
-            if self._task is not None and self._task is not asyncio.current_task():
-                await asyncio.wait([self._task])
-                if self._task.cancelled() or self._task.exception() is not None or self.lost:
-                    return  # the last manifest stands
             async with asyncio.timeout(LAST_CHECKPOINT_SECONDS):
+                if self._task is not None and self._task is not asyncio.current_task():
+                    await asyncio.wait([self._task])
+                    if self._task.cancelled() or self._task.exception() is not None or self.lost:
+                        return  # the last manifest stands
                 if self._checkpoint is not None:
                     await self._checkpoint
                 if self._dirty:
@@ -385,6 +429,8 @@ class Runner:
         except Exception as error:
             log.warning("partition %d: no last checkpoint (%r); the one before stands", self.partition, error)
         finally:
-            if self._checkpoint is not None:
-                self._checkpoint.cancel()
+            tasks = [t for t in (self._task, self._checkpoint) if t is not None and t is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self.outputs.stop()

@@ -66,28 +66,39 @@ async def read_sent(spec: "Spec", broker: str, loaded: Sequence["Loaded"]) -> li
     prediction, metric = msgspec.json.Decoder(_Prediction), msgspec.json.Decoder(_Metrics)
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
-        if tp.topic == topics[PREDICTIONS]:
-            made = [prediction.decode(record.value) for record in records]
-            made = [entry for entry in made if entry.offset >= first[tp.partition]]
-            offsets[tp.partition] += [entry.offset for entry in made]
-            label_offsets[tp.partition] += [entry.label_offset for entry in made]
-        elif tp.topic == topics[METRICS]:
+        partition = tp.partition
+        try:
             for record in records:
-                entry = metric.decode(record.value)
-                metrics[tp.partition][entry.model] = entry.offset, entry.label_offset
-        else:
-            for record in records:
-                headers = dict(record.headers)
-                source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
-                refused[tp.partition][source] = max(offset + 1, refused[tp.partition].get(source, 0))
+                if tp.topic == topics[PREDICTIONS]:
+                    made = prediction.decode(record.value)
+                    if made.offset < first[partition]:
+                        continue
+                    known, told = offsets[partition], label_offsets[partition]
+                    if known and (made.offset <= known[-1] or made.label_offset < told[-1]):
+                        raise ValueError(
+                            f"it is of {made.offset} and {made.label_offset}, after {known[-1]}, {told[-1]}"
+                        )
+                    known.append(made.offset)
+                    told.append(made.label_offset)
+                elif tp.topic == topics[METRICS]:
+                    entry = metric.decode(record.value)
+                    metrics[partition][entry.model] = entry.offset, entry.label_offset
+                else:
+                    headers = dict(record.headers)
+                    source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
+                    refused[partition][source] = max(offset + 1, refused[partition].get(source, 0))
+        except (msgspec.MsgspecError, KeyError, ValueError, TypeError, AttributeError) as error:
+            raise StateError(
+                f"the record at offset {record.offset:,} of {tp.topic}[{partition}] is none that a worker of the "
+                f"stream {spec.name} wrote there ({type(error).__name__}: {error}): give the stream output topics of "
+                "its own"
+            ) from error
 
-    try:
-        bounds = await read_to_end(broker, starts, take)
-    except (msgspec.MsgspecError, KeyError, ValueError) as error:
-        raise StateError(
-            f"an output topic of the stream {spec.name} holds a record that no worker wrote ({error}): give the stream "
-            "output topics of its own"
-        ) from error
+    bounds = await read_to_end(broker, starts, take)
+    cleared = {tp: 0 for tp, start in starts.items() if start > bounds[tp].end}
+    if cleared:  # deleted and created again, or named otherwise: what is there belongs to records since
+        bounds |= await read_to_end(broker, cleared, take)
+        starts |= cleared
     return [
         Sent(
             Script(np.array(offsets[p], np.int64), np.array(label_offsets[p], np.int64)),

@@ -65,6 +65,11 @@ class Spec(Part):
     retention: duration("30d", 1.0) | None = Field(  # type: ignore[valid-type]
         default=None, description="How long the topics that Riparian creates keep records; null for ever."
     )
+    lost: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="What a worker does where Kafka has deleted records before they were learned: `stop`, or `skip` "
+        "them and count.",
+    )
     topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
     record: RecordSpec = Field(default_factory=RecordSpec, description="Where everything stands in a feature record.")
     label: LabelSpec = Field(default_factory=LabelSpec, description="Where everything stands in a label record.")

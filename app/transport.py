@@ -5,13 +5,15 @@ fetched records of a source partition are therefore handed from the fetching thr
 without passing Faust's streams. Changelog topics stay as they are, one message at a time, so that tables recover as
 Faust means them to.
 
-Three of Faust's habits are replaced for the source topics, because they lose or repeat records:
+Four habits of Faust and its client are replaced for the source topics, because they lose or repeat records:
 
 - Records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked the engine
   for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is fetched after
   it, so that a batch that was fetched before a rebalance can never be taken for one after it.
 - Offsets are committed as events are acknowledged, ahead of the state, and an error of a commit ends the worker. Here
   the engine commits the offsets of its manifests, when the broker lets it; they are for lag monitors only.
+- Where the broker does not have the offset that is asked for, the client goes on from the first that there is, and
+  tells nobody. Here the batch that follows says so (`Fetched.jump`).
 - A full buffer leaves fetched records inside the client, which then stops asking for the other partitions. Here
   everything fetched is drained at once, and back-pressure pauses the partition in the client.
 
@@ -23,7 +25,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import faust
 from aiokafka.consumer import fetcher as aiokafka_fetcher
@@ -33,6 +35,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from app.merge import concatenate
+from app.reading import close
 from topics.records import RawBatch
 
 log = logging.getLogger(__name__)
@@ -44,32 +47,47 @@ Deliver = Callable[[TP, "Fetched"], None]
 
 
 class Fetched(NamedTuple):
-    """The records of one partition that arrived together. epoch : number of the seek that they follow."""
+    """The records of one partition that arrived together.
+
+    epoch : number of the seek that they follow. jump : the offset that was asked for and the one where the client went
+    on, where these differ: the records between were deleted, or (backwards) the topic is not what it was.
+    """
 
     raw: RawBatch
     epoch: int
+    jump: tuple[int, int] | None = None
 
 
 class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
-    """Fetched records of a partition; those of source topics come out as one RawBatch per Kafka batch."""
+    """Fetched records of a partition; those of source topics come out as one RawBatch per Kafka batch.
 
+    A consumer that asks for deserialized values is given records.
+
+    positions : where the next fetch of a partition shall begin. jumps : where it began elsewhere, from and to.
+    """
+
+    next_fetch_offset: int
     source_topics: frozenset[str] = frozenset()
+    positions: ClassVar[dict[TopicPartition, int]] = {}
+    jumps: ClassVar[dict[TopicPartition, tuple[int, int]]] = {}
 
     def _unpack_records(self) -> Iterator[Any]:
-        if self._tp.topic not in self.source_topics:
+        if self._tp.topic not in self.source_topics or self._value_deserializer is not None:
             yield from super()._unpack_records()
             return
         records = self._records
+        expected = self.positions.get(self._tp, self.next_fetch_offset)
+        if expected != self.next_fetch_offset:
+            self.jumps[self._tp] = expected, self.next_fetch_offset
         while records.has_next():
             batch = records.next_batch()
             if self._check_crcs and not batch.validate_crc():
                 raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
-            if batch.is_control_batch:
-                self.next_fetch_offset = batch.next_offset
-                continue
             first = self.next_fetch_offset
+            self.next_fetch_offset = self.positions[self._tp] = batch.next_offset
+            if batch.is_control_batch:
+                continue
             rows = [(r.offset, r.timestamp, r.key, r.value) for r in batch if r.offset >= first]
-            self.next_fetch_offset = batch.next_offset
             if rows:
                 offsets, timestamps, keys, values = zip(*rows, strict=True)
                 yield RawBatch(list(offsets), list(timestamps), list(keys), list(values))
@@ -91,6 +109,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
         return consumer
 
+    async def on_thread_stop(self) -> None:
+        # As the driver's, but for `close`: an error here would leave the main thread waiting for ever.
+        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
+        if self._consumer is not None:
+            await close(self._consumer)
+
     async def _fetch_records(
         self, consumer: Any, active_partitions: set[TP], timeout: float | None = None, max_records: int | None = None
     ) -> Any:
@@ -104,7 +128,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 if tp.topic in BatchRecords.source_topics:
                     raw = concatenate(items)
                     self.drained[tp] = raw.offsets[-1] + 1
-                    self.parent_loop.call_soon_threadsafe(Consumer.deliver, tp, Fetched(raw, self.epochs.get(tp, 0)))
+                    jump = BatchRecords.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
+                    fetched = Fetched(raw, self.epochs.get(tp, 0), jump)
+                    self.parent_loop.call_soon_threadsafe(Consumer.deliver, tp, fetched)
                 else:
                     others[tp] = items
             if others or not self.consumer.flow_active or time.monotonic() >= deadline:
@@ -117,7 +143,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     async def _seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
         consumer = self._ensure_consumer()
         for tp, offset in offsets.items():
-            consumer.seek(TopicPartition(tp.topic, tp.partition), offset)
+            topic_partition = TopicPartition(tp.topic, tp.partition)
+            consumer.seek(topic_partition, offset)
+            BatchRecords.positions[topic_partition] = offset
+            BatchRecords.jumps.pop(topic_partition, None)
             self.epochs[tp] = self.epochs.get(tp, 0) + 1
             self.drained[tp] = 0
         return {tp: self.epochs[tp] for tp in offsets}

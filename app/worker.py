@@ -5,6 +5,7 @@ Faust does membership, assignment (with standbys), the web server and the life c
 
 import gc
 import logging
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ def run(app: Any, engine: Engine, *, loglevel: str) -> None:
         logging.getLogger(library).setLevel(loglevel.upper())
     worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None)
     worker.spinner = None  # it writes escape codes, into log files too
+    engine.give_up = lambda: signal.raise_signal(signal.SIGTERM)
     try:
         worker.execute_from_commandline()
     except SystemExit:

@@ -47,7 +47,8 @@ class Manifest(msgspec.Struct):
 
     outputs : role of an output topic -> offset; everything below belongs to records below the two offsets.
     arrays : name -> [dtype, shape, chunk hashes]. features : name and type of each column of x; models know only their
-    number. topics : of features and labels ("" for none). past : older checkpoints, the newest first.
+    number. topics : of features and labels ("" for none). past : older checkpoints, the newest first. lost : role of an
+    input topic -> records that were deleted before they were taken, since the stream began, and the offset after them.
     """
 
     version: int
@@ -61,6 +62,7 @@ class Manifest(msgspec.Struct):
     features: list[tuple[str, str]] = []
     topics: list[str] = []
     past: list[Past] = []
+    lost: dict[str, tuple[int, int]] = {}
 
     def chunks(self) -> set[bytes]:
         """Hashes of the chunks that this state needs; those of `past` are not among them."""
@@ -232,6 +234,7 @@ class Encoder:
         sequence: int,
         created_ms: int,
         outputs: Mapping[str, int],
+        lost: Mapping[str, tuple[int, int]] | None = None,
         keep: Callable[[set[bytes]], tuple[list[Past], dict[bytes, bytes]]] | None = None,
         written: Iterable[bytes] = (),
     ) -> Encoded:
@@ -275,6 +278,7 @@ class Encoder:
             arrays=entries,
             features=self.features,
             topics=self.topics,
+            lost=dict(lost or {}),
         )
         if keep is not None:
             manifest.past, more = keep(manifest.chunks())

@@ -12,8 +12,8 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from app.errors import StateError
-from app.reading import FETCH_BYTES, read_to_end
-from app.state.log import StateLog
+from app.reading import FETCH_BYTES, close, read_to_end
+from app.state.log import REPLACED, StateLog
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +39,23 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
 
     async def catch_up(self, partitions: Iterable[int]) -> None:
-        """Read partitions to where they end now. Raises KafkaError where the broker does not answer."""
+        """Read partitions to where they end now.
+
+        Raises
+        ------
+        KafkaError
+            The broker does not answer.
+        StateError
+            The changelog is not the one that was read before.
+        """
         logs = {TopicPartition(self.topic, p): self.logs.setdefault(p, StateLog(p)) for p in partitions}
         bounds = await read_to_end(self.broker, {tp: state.position for tp, state in logs.items()}, self._take)
         for tp, found in logs.items():
+            if bounds[tp].end < found.position:
+                raise StateError(
+                    f"the changelog of partition {tp.partition} ends at {bounds[tp].end:,} and was read up to "
+                    f"{found.position:,}: {REPLACED}"
+                )
             # After reading: what is live and stood before the first record kept has been appended again since.
             found.cut_front(bounds[tp].first)
             found.settle()
@@ -83,8 +96,10 @@ class Follower:
         while True:
             try:
                 await self._tail_until_lost()
-            except KafkaError as error:
+            except (KafkaError, OSError) as error:
                 log.debug("standbys: %r", error)
+            except Exception:
+                log.exception("standbys are not kept warm; trying again")
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _tail_until_lost(self) -> None:
@@ -113,4 +128,4 @@ class Follower:
                         self._take(tp, records)
                         self._tidy(self.logs[tp.partition])
         finally:
-            await consumer.stop()
+            await close(consumer)

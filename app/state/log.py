@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from app.errors import StateError
 from app.state.checkpoint import (
     Manifest,
     Past,
@@ -33,6 +34,11 @@ COPY_FACTOR = 1.25  # bytes copied forward at most, a byte written
 PAST_BYTES = 8 * 1024 * 1024  # older checkpoints may take this much, or ...
 PAST_SHARE = 0.5  # ... this share of the state's own bytes
 RECORD_BYTES = 70  # headers of a record, about
+
+REPLACED = (
+    "the topic was deleted and created again while a worker ran; start the worker again to make the state anew from "
+    "the records that the topics still hold, or import an export"
+)
 
 
 class Record(NamedTuple):
@@ -76,7 +82,12 @@ class StateLog:
             self.append(record.offset, record.key, record.value)
 
     def append(self, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """A record was read or written."""
+        """A record was read or written. StateError where its offset was there before."""
+        if offset < self.position:
+            raise StateError(
+                f"the changelog of partition {self.partition} went back from offset {self.position:,} to {offset:,}: "
+                f"{REPLACED}"
+            )
         self.position = offset + 1
         key = key or b""
         digest = digest_of(key, self._prefix)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from app.errors import StateError
 from app.learner import Cut
 from app.state import checkpoint
 from app.state import log as state_log
@@ -173,3 +174,10 @@ def test_a_torn_checkpoint_and_a_new_owner_change_nothing():
         topic.read(follower)
     assert checkpoint.decode(follower.manifest, follower.chunks).arrays["0"].tobytes() == state.tobytes()
     assert set(follower.chunks) == set(new.log.chunks)
+
+
+def test_a_changelog_that_goes_back_is_another_one():
+    log = StateLog(0)
+    log.append(5, b"0/manifest", None)
+    with pytest.raises(StateError, match="went back from offset 6 to 2: the topic was deleted and created again"):
+        log.append(2, b"0/manifest", None)

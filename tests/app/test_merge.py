@@ -132,3 +132,16 @@ def test_take_cuts_pieces(n):
     assert piece.times.tolist() == [1, 2, 3, 4, 5, 5, 9][:n]
     assert len(buffer) == 7 - n
     assert buffer.take(7 - n).offsets.tolist() == list(range(n, 7))
+
+
+def test_what_was_recorded_of_records_that_are_gone_holds_nothing_up():
+    script = Script(np.array([5, 6, 7]), np.array([1, 2, 3]))
+    merge = Merge(Buffer(5), Buffer(1), script)
+    merge.labels.add(raw(1, [10, 20, 30]))
+    merge.features.add(raw(9, [15]))  # 5 to 8 were deleted
+    assert order_of(merge.release()) == [("l", 1), ("f", 9)]
+    assert merge.script is None
+    # Nothing has come yet, but nothing that it tells of can come any more.
+    merge = Merge(Buffer(8), Buffer(1), script)
+    merge.labels.add(raw(1, [10]))
+    assert order_of(merge.release(Ends(8, 2))) == [("l", 1)]

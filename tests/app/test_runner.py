@@ -5,10 +5,13 @@ import types
 
 import numpy as np
 import pytest
+from aiokafka.errors import KafkaError
 from faust.types import TP
 
+from app.errors import StateError
+from app.inputs import Lost
 from app.learner import PartitionLearner
-from app.merge import Script
+from app.merge import Ends, Script
 from app.runner import BUFFER_LIMIT, Runner
 from app.sent import Sent
 from app.spec import build
@@ -35,13 +38,14 @@ def spec():
     return build({"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}, "s")
 
 
-def runner_of(spec, sent: Sent | None = None, **positions: int) -> Runner:
+def runner_of(spec, sent: Sent | None = None, lost: dict[str, Lost] | None = None, **positions: int) -> Runner:
     engine = types.SimpleNamespace(spec=spec, thread=Thread(), features_topic="s.features", labels_topic="s.labels")
+    engine.tp_features, engine.tp_labels = lambda _: FEATURES, lambda _: LABELS
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> Runner:
         encoder = checkpoint.Encoder("s", 0)
-        return Runner(engine, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT)
+        return Runner(engine, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
 
     runner = asyncio.run(make())
     runner.epochs = {FEATURES: 2, LABELS: 2}
@@ -103,3 +107,45 @@ def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):
 
     asyncio.run(start())
     assert runner.features.offsets().tolist() == list(range(10))
+
+
+def test_records_deleted_while_we_run_end_the_runner_or_are_skipped_and_counted(spec):
+    runner = runner_of(spec)
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+    runner.add(FEATURES, Fetched(batch(25, 5), epoch=2, jump=(10, 25)))
+    assert len(runner.features) == 10
+    with pytest.raises(StateError, match=r"15 records of s.features\[0\] \(offsets 10 to 24\) deleted"):
+        raise runner._end
+
+    runner = runner_of(spec.model_copy(update={"lost": "skip"}))
+    runner.add(LABELS, Fetched(batch(25, 5), epoch=2, jump=(10, 25)))
+    runner.add(LABELS, Fetched(batch(40, 5), epoch=2, jump=(30, 40)))
+    assert runner._end is None
+    assert len(runner.labels) == 10
+    assert runner.gaps == {"labels": Lost(25, 40)}
+    assert runner._dirty  # that they are gone is part of the next checkpoint
+
+
+@pytest.mark.parametrize("lost", ["stop", "skip"])
+def test_a_topic_that_goes_back_is_examined(spec, lost):
+    runner = runner_of(spec.model_copy(update={"lost": lost}))
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+    runner.add(FEATURES, Fetched(batch(0, 20), epoch=2, jump=(10, 0)))
+    assert isinstance(runner._end, KafkaError)
+    assert len(runner.features) == 10
+
+    runner = runner_of(spec)
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+
+    async def ends(partition):
+        return Ends(3, 0)
+
+    runner.engine.ends = ends
+    released = asyncio.run(runner._release())
+    assert len(released.features.offsets) == 0
+    assert isinstance(runner._end, KafkaError)
+
+
+def test_records_are_taken_from_where_those_before_are_gone(spec):
+    runner = runner_of(spec, lost={"features": Lost(7, 30), "labels": Lost(0, 0)})
+    assert (runner.features.next_offset, runner.labels.next_offset) == (30, 0)

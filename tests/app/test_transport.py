@@ -6,6 +6,7 @@ import inspect
 
 import aiokafka.consumer.fetcher as fetcher
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.producer.message_accumulator import MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
@@ -20,6 +21,7 @@ from topics.records import RawBatch
 SIGNATURES = {
     fetcher.PartitionRecords._unpack_records: "(self)",
     driver.AIOKafkaConsumerThread._create_worker_consumer: "(self, transport: 'Transport') -> aiokafka.consumer.consumer.AIOKafkaConsumer",
+    driver.AIOKafkaConsumerThread.on_thread_stop: "(self) -> None",
     driver.AIOKafkaConsumerThread._fetch_records: "(self, consumer: aiokafka.consumer.consumer.AIOKafkaConsumer, active_partitions: Set[faust.types.tuples.TP], timeout: Optional[float] = None, max_records: Optional[int] = None) -> Mapping[faust.types.tuples.TP, List[Any]]",
     driver.Consumer._new_consumer_thread: "(self) -> 'AIOKafkaConsumerThread'",
     faust_consumer.Consumer.resume_partitions: "(self, tps: Iterable[faust.types.tuples.TP]) -> None",
@@ -94,3 +96,33 @@ def test_a_fetch_becomes_batches_without_control_records_and_known_records(monke
         RawBatch([5, 6], [50, 60], [b"k"] * 2, [b"v5", b"v6"]),
     ]
     assert records.next_fetch_offset == 7
+
+
+def test_a_fetch_that_begins_elsewhere_than_the_last_one_ended_is_noticed(monkeypatch):
+    source = "source"
+    monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({source}))
+    monkeypatch.setattr(transport.BatchRecords, "positions", {TopicPartition(source, 0): 3})
+    monkeypatch.setattr(transport.BatchRecords, "jumps", {})
+
+    def fetch(offset, *batches):
+        memory = FakeMemory(list(batches))
+        records = transport.BatchRecords(TopicPartition(source, 0), memory, None, offset, None, None, False, 0)
+        return [batch.offsets for batch in records]
+
+    # From where it was sought to, over control records, over what compaction has left out, and a fetch without records.
+    assert fetch(3, FakeBatch(3, 2), FakeBatch(5, 1, control=True)) == [[3, 4]]
+    assert fetch(6, FakeBatch(9, 2)) == [[9, 10]]
+    assert fetch(11, FakeBatch(11, 1, control=True)) == []
+    assert fetch(12, FakeBatch(12, 1)) == [[12]]
+    assert transport.BatchRecords.jumps == {}
+    assert fetch(20, FakeBatch(20, 1)) == [[20]]
+    assert transport.BatchRecords.jumps.pop(TopicPartition(source, 0)) == (13, 20)
+    assert fetch(0, FakeBatch(0, 1)) == [[0]]
+    assert transport.BatchRecords.jumps == {TopicPartition(source, 0): (21, 0)}
+
+
+def test_a_consumer_that_deserializes_is_given_records(monkeypatch):
+    monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({"source"}))
+    monkeypatch.setattr(fetcher.PartitionRecords, "_unpack_records", lambda self: iter(["records"]))
+    tp = TopicPartition("source", 0)
+    assert list(transport.BatchRecords(tp, FakeMemory([]), None, 0, None, bytes, False, 0)) == ["records"]

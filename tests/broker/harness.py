@@ -192,7 +192,7 @@ def wait_for_state(
         time.sleep(0.3)
 
 
-def _raw(records: list[ConsumerRecord]) -> RawBatch:
+def _raw(records: Sequence[ConsumerRecord]) -> RawBatch:
     return RawBatch(
         [r.offset for r in records],
         [r.timestamp for r in records],
@@ -207,9 +207,18 @@ def _known(prediction: dict[str, Any]) -> dict[str, Any]:
     return {**prediction, "p": p}
 
 
-def check_against_oracle(broker: str, spec: Spec, learner: PartitionLearner) -> PartitionLearner:
+def check_against_oracle(
+    broker: str,
+    spec: Spec,
+    learner: PartitionLearner,
+    features: Sequence[ConsumerRecord] | None = None,
+    labels: Sequence[ConsumerRecord] | None = None,
+) -> PartitionLearner:
     """Fold the retained topics in the recorded order: every prediction once, in order, equal to the bit, and the state
-    that the workers left equal to that of the fold. Returns the fold's learner."""
+    that the workers left equal to that of the fold. Returns the fold's learner.
+
+    features, labels : what the workers saw, where the topics do not hold it any more.
+    """
     partition = learner.partition
     sent = predictions(broker, spec, partition)
     offsets = [p["offset"] for p in sent]
@@ -220,9 +229,9 @@ def check_against_oracle(broker: str, spec: Spec, learner: PartitionLearner) -> 
         Script(np.array(offsets, np.int64), np.array([p["label_offset"] for p in sent], np.int64)),
         limit=777,
     )
-    merge.features.add(_raw(read(broker, spec.topics.features, partition)))
+    merge.features.add(_raw(features if features is not None else read(broker, spec.topics.features, partition)))
     if spec.topics.labels is not None:
-        merge.labels.add(_raw(read(broker, spec.topics.labels, partition)))
+        merge.labels.add(_raw(labels if labels is not None else read(broker, spec.topics.labels, partition)))
     made: list[dict[str, Any]] = []
     while len(merge.features) or len(merge.labels):
         outcome = oracle.step(merge.release(EVERYTHING))

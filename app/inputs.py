@@ -1,0 +1,105 @@
+"""Whether the input topics still hold what a partition's state was learned from, and the records that come next. Pure.
+
+Kafka deletes records when their time has come, whether or not somebody has read them; and a topic can be deleted and
+created again under its name. Both look like offsets that do not fit. The first is a *gap*: records that nobody will
+ever see. What to do about it is the stream file's to say (`lost`). The second would mix two streams in one model, so
+it is refused. Where offsets alone do not tell, a *mark* does: a hash of the last record taken, to be compared with the
+record that stands at its offset now.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+from app.errors import StateError
+
+STOP, SKIP = "stop", "skip"
+
+REPLACED = (
+    "the topic was deleted and created again, lost its end, or is another cluster's; give the stream a new name, or "
+    "import a state that was learned from it"
+)
+
+
+class Mark(NamedTuple):
+    """A record that was taken. digest : of its key and value."""
+
+    offset: int
+    timestamp: int
+    digest: bytes
+
+
+def mark(offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> Mark:
+    """The mark of a record."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (key, value):
+        digest.update(b"-" if part is None else b"%d:" % len(part))
+        digest.update(part or b"")
+    return Mark(offset, timestamp, digest.digest())
+
+
+class Lost(NamedTuple):
+    """What a topic has lost for a partition's state: n records since the stream began, the last of them before `stop`.
+
+    From `stop` on, records are taken.
+    """
+
+    n: int
+    stop: int
+
+
+class Position(NamedTuple):
+    """Where the state of a partition stands in an input topic.
+
+    wanted : the next offset to take; None where nothing was taken yet, and any beginning will do. seen : no record
+    below this offset can be unknown to the topic. mark : of the last record taken, where it is known.
+    """
+
+    topic: str
+    partition: int
+    wanted: int | None
+    seen: int
+    mark: Mark | None
+
+
+def check(position: Position, first: int, end: int, found: Mark | None) -> int:
+    """How many records were deleted before they were taken, 0 as a rule.
+
+    Parameters
+    ----------
+    first, end : int
+        The first offset that the topic keeps, and the next one.
+    found : Mark, optional
+        Of the record that stands at the offset of `position.mark` now.
+
+    Raises
+    ------
+    StateError
+        The topic is not the one that the state was learned from.
+    """
+    where = f"{position.topic}[{position.partition}]"
+    if end < position.seen:
+        raise StateError(
+            f"the state of partition {position.partition} has seen {where} up to offset {position.seen:,}, and the "
+            f"topic ends at {end:,}: {REPLACED}"
+        )
+    if position.mark is not None and found is not None and found != position.mark:
+        raise StateError(
+            f"the record at offset {found.offset:,} of {where} is not the one that the state of partition "
+            f"{position.partition} was learned from: {REPLACED}"
+        )
+    return 0 if position.wanted is None else max(0, first - position.wanted)
+
+
+def gone(topic: str, partition: int, start: int, stop: int) -> str:
+    """A clause: what was deleted, offsets start to stop (exclusive)."""
+    n = stop - start
+    which = f"offset {start:,}" if n == 1 else f"offsets {start:,} to {stop - 1:,}"
+    return f"{n:,} record{'' if n == 1 else 's'} of {topic}[{partition}] ({which}) deleted before they were learned"
+
+
+def refusal(topic: str, partition: int, start: int, stop: int) -> StateError:
+    """The error that ends a worker where the stream file says `lost: stop`."""
+    return StateError(
+        f"Kafka has {gone(topic, partition, start, stop)}: write lost: skip in the stream file to go on without, or "
+        "give the stream a new name to start afresh; and keep records for longer than workers can be away"
+    )

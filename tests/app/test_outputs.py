@@ -1,0 +1,78 @@
+"""What becomes of an error of the broker, and how a producer is closed while there is none."""
+
+import asyncio
+import types
+
+import pytest
+from aiokafka import errors
+
+from app import outputs
+from app.errors import BrokerError
+from app.outputs import Outputs, close, refused
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.MessageSizeTooLargeError, errors.RecordListTooLargeError, errors.TopicAuthorizationFailedError,
+     errors.PolicyViolationError, errors.InvalidTopicError],
+)  # fmt: skip
+def test_what_kafka_will_never_take_is_a_sentence(error):
+    found = refused("s.predictions", error())
+    assert isinstance(found, BrokerError)
+    assert str(found).startswith(f"Kafka refuses what is written to s.predictions ({error.__name__}): ")
+    assert ("max.message.bytes" in str(found)) == ("Large" in error.__name__)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.ProducerFenced, errors.OutOfOrderSequenceNumber, errors.UnknownProducerId, errors.KafkaStorageError,
+     errors.NotLeaderForPartitionError, errors.UnknownTopicOrPartitionError, errors.KafkaConnectionError,
+     errors.KafkaTimeoutError, errors.NotEnoughReplicasError, errors.KafkaError],
+)  # fmt: skip
+def test_what_a_new_producer_may_do_better_is_tried_again(error):
+    one = error()
+    assert refused("t", one) is one
+
+
+class Producer:
+    """As the client's while no broker answers: `stop` and the sender's `close` never end by themselves."""
+
+    def __init__(self, patient: bool = True) -> None:
+        self.closed: list[str] = []
+        self._sender = types.SimpleNamespace(close=lambda: self._wait("sender"))
+        self.client = types.SimpleNamespace(close=lambda: self._wait("client", 0))
+        self.patient = patient
+
+    def stop(self):
+        return self._wait("producer", 3600 if self.patient else 0)
+
+    async def _wait(self, name: str, seconds: float = 3600) -> None:
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.closed.append(name)
+
+
+def test_closing_ends_without_a_broker(monkeypatch):
+    monkeypatch.setattr(outputs, "CLOSE_SECONDS", 0.01)
+    for patient, closed in ((True, ["producer", "sender", "client"]), (False, ["producer"])):
+        producer = Producer(patient)
+        asyncio.run(close(producer))
+        assert producer.closed == closed
+
+
+def test_nobody_who_stops_waiting_takes_an_acknowledgement_from_others():
+    async def run():
+        sent = Outputs(Producer(), 0, {"t": 0})
+        future = asyncio.get_running_loop().create_future()
+        await sent._track("t", future)
+        waiting = asyncio.create_task(sent.flush())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert not future.done()
+        future.set_exception(errors.MessageSizeTooLargeError())
+        with pytest.raises(BrokerError):
+            await sent.flush()
+
+    asyncio.run(run())
