@@ -92,7 +92,7 @@ def _quiet_clients() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _admin(broker: str, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
+async def admin_client(broker: str, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
     """An admin client; whatever Kafka refuses that is not handled inside becomes a BrokerError."""
     with _quiet_clients():
         client = AIOKafkaAdminClient(
@@ -151,7 +151,7 @@ async def wait_for_broker(
     while True:
         left = timeout_seconds - (time.monotonic() - began)
         try:
-            async with _admin(broker, min(REQUEST_SECONDS, max(left, 1.0))):
+            async with admin_client(broker, min(REQUEST_SECONDS, max(left, 1.0))):
                 return
         except BrokerError:
             left = timeout_seconds - (time.monotonic() - began)
@@ -186,7 +186,7 @@ async def check_topics(spec: "Spec", broker: str) -> TopicsReport:
         A topic has another number of partitions than the stream file says.
     """
     names = stream_topics(spec)
-    async with _admin(broker) as client:
+    async with admin_client(broker) as client:
         present = await _partitions(client, set(names.values()))
     _check_partitions(spec, names, present)
     missing = tuple(name for name in dict.fromkeys(names.values()) if name not in present)
@@ -212,7 +212,7 @@ async def ensure_topics(spec: "Spec", broker: str) -> TopicsReport:
         NewTopic(name, spec.partitions, spec.replication, topic_configs=_topic_configs(spec, roles[name]))
         for name in report.missing
     ]
-    async with _admin(broker) as client:
+    async with admin_client(broker) as client:
         answer = await client.create_topics(wanted, timeout_ms=int(1000 * REQUEST_SECONDS))
         for name, code, *detail in answer.topic_errors:
             error = for_code(code)
@@ -340,7 +340,7 @@ async def lag(spec: "Spec", broker: str) -> LagReport:
         )
     parts = [TopicPartition(name, k) for name in dict.fromkeys(inputs) for k in range(report.partitions[name])]
     group = group_id(spec.name)
-    async with _admin(broker) as client:
+    async with admin_client(broker) as client:
         consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False)
         try:
             await consumer.start()

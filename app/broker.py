@@ -129,7 +129,7 @@ def log_tail(data_dir: Path, n_lines: int = 12) -> str:
     return "\n".join(lines[-n_lines:]) or "(its log is empty)"
 
 
-def _prepare(data_dir: Path, port: int, say: Callable[[str], None]) -> list[str]:
+def _prepare(data_dir: Path, port: int, say: Callable[[str], None], overrides: str = "") -> list[str]:
     """Make the data directory ready for one start; return the command that runs Kafka on it."""
     java = find_java()
     jars = kafka_jars(data_dir, say)
@@ -141,7 +141,8 @@ def _prepare(data_dir: Path, port: int, say: Callable[[str], None]) -> list[str]
         with contextlib.suppress(FileNotFoundError):
             (logs / name).replace(logs / f"{name}.previous")
     properties = data_dir / "server.properties"
-    template = string.Template((BROKER_FILES / "server.properties").read_text(encoding="utf-8"))
+    # Of two lines for one property, Java takes the later.
+    template = string.Template((BROKER_FILES / "server.properties").read_text(encoding="utf-8") + overrides)
     filled = template.substitute(port=port, controller_port=free_port(port), log_dir=str(kafka).replace("\\", "\\\\"))
     properties.write_text(filled, encoding="utf-8")
     common = [
@@ -293,6 +294,8 @@ class LocalBroker:
         Default: a free one, kept by later starts of the same object.
     say : callable
         Told what takes long, one line at a time.
+    properties : str
+        Lines that override those of deploy/broker/server.properties; ${port} and ${controller_port} are filled in.
 
     Notes
     -----
@@ -302,10 +305,13 @@ class LocalBroker:
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
     """
 
-    def __init__(self, data_dir: Path, port: int | None = None, say: Callable[[str], None] = silent) -> None:
+    def __init__(
+        self, data_dir: Path, port: int | None = None, say: Callable[[str], None] = silent, properties: str = ""
+    ) -> None:
         self.data_dir = data_dir.resolve()
         self.port = port
         self._say = say
+        self._properties = properties
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._running: Running | None = None
 
@@ -352,7 +358,7 @@ class LocalBroker:
                 )
             port = free_port() if self.port is None else self.port
             _check_port(port)
-            command = _prepare(self.data_dir, port, self._say)
+            command = _prepare(self.data_dir, port, self._say, self._properties)
             self._supervisor = subprocess.Popen(
                 [
                     sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")),

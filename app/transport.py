@@ -5,6 +5,8 @@ fetched records of a source partition are therefore handed from the fetching thr
 without passing Faust's streams. Changelog topics stay as they are, one message at a time, so that tables recover as
 Faust means them to.
 
+A worker whose broker goes away while Faust starts would end with a traceback; here what needs a broker to start waits.
+
 Four habits of Faust and its client are replaced for the source topics, because they lose or repeat records:
 
 - Records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked the engine
@@ -41,6 +43,7 @@ from topics.records import RawBatch
 log = logging.getLogger(__name__)
 
 FETCH_MAX_WAIT_MS = 250
+START_PAUSE_SECONDS = 0.5
 
 Seeks = Callable[[set[TP]], Awaitable[Mapping[TP, int]]]
 Deliver = Callable[[TP, "Fetched"], None]
@@ -93,6 +96,18 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                 yield RawBatch(list(offsets), list(timestamps), list(keys), list(values))
 
 
+async def when_there(service: Any, action: Callable[[], Awaitable[None]]) -> None:
+    """Do what needs a broker while `service` starts; while it is away, again and again."""
+    while not service.should_stop:
+        try:
+            return await action()
+        except (KafkaError, OSError) as error:
+            if isinstance(error, KafkaError) and not error.retriable:
+                raise
+            log.warning("%s cannot start yet (%r): trying again", service.label, error)
+        await asyncio.sleep(START_PAUSE_SECONDS)
+
+
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     """The thread that fetches. Its attributes are written here and only read by the main thread."""
 
@@ -102,6 +117,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
         self._to_commit: dict[TP, int] = {}
         self._committing: asyncio.Task[None] | None = None
+
+    async def on_start(self) -> None:
+        await when_there(self, self._connect)
+
+    async def _connect(self) -> None:
+        try:
+            await super().on_start()
+        except KafkaError:
+            await close(self._consumer)
+            raise
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -259,8 +284,27 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """Faust's watchdog counts acknowledged messages; the engine reports its own lag."""
 
 
+class Producer(driver.Producer):  # type: ignore[misc]
+    """Faust's producer: it creates the changelog's topic, and writes nothing."""
+
+    async def on_start(self) -> None:
+        await when_there(self, self._connect)
+
+    async def _connect(self) -> None:
+        try:
+            await super().on_start()
+        except KafkaError:
+            await self._producer.stop()
+            raise
+
+
 class Transport(driver.Transport):  # type: ignore[misc]
     Consumer = Consumer
+    Producer = Producer
+
+    async def _create_topic(self, owner: Any, *args: Any, **kwargs: Any) -> None:
+        create = super()._create_topic
+        await when_there(owner, lambda: create(owner, *args, **kwargs))
 
 
 def install(app: faust.App, source_topics: Iterable[str], seeks: Seeks, deliver: Deliver) -> None:

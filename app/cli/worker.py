@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 
 import click
 
 from app.cli import broker_option
+from app.errors import BrokerError
 
 
 @click.command("worker")
@@ -55,9 +57,15 @@ def command(
         click.echo(f"riparian: {message}", err=True)
 
     async def prepare() -> None:
-        await wait_for_broker(broker, wait, waiting)
-        await ensure_topics(spec, broker)
-        await ensure_changelog(spec, broker)
+        until = time.monotonic() + wait
+        while True:
+            await wait_for_broker(broker, max(0.0, until - time.monotonic()), waiting)
+            try:
+                await ensure_topics(spec, broker)
+                return await ensure_changelog(spec, broker)
+            except BrokerError:  # it went away again
+                if time.monotonic() >= until:
+                    raise
 
     asyncio.run(prepare())
 

@@ -15,6 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 from aiokafka.structs import TopicPartition
 
+from app.admin import admin_client
 from app.errors import SpecError, StateError, TopicError
 from app.outputs import Outputs, fenced_producer
 from app.reading import read_to_end
@@ -154,9 +155,7 @@ async def ensure_changelog(spec: Spec, broker: str) -> None:
         It has other partitions than the stream file says, or Kafka refuses to create it.
     """
     topic = changelog_topic(spec.name)
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await admin.start()
-    try:
+    async with admin_client(broker) as admin:
         found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
         if not found:
             wanted = NewTopic(topic, spec.partitions, spec.replication, topic_configs=CONFIG)
@@ -173,8 +172,6 @@ async def ensure_changelog(spec: Spec, broker: str) -> None:
             while not (found and found[0]["partitions"] and all(p["leader"] >= 0 for p in found[0]["partitions"])):
                 await asyncio.sleep(0.05)
                 found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
-    finally:
-        await admin.close()
     if len(found[0]["partitions"]) != spec.partitions:
         raise TopicError(
             f"expected {spec.partitions} partitions in the topic {topic} (partitions in the stream file), found "

@@ -33,13 +33,26 @@ PATIENCE = 90.0  # seconds until a test gives up waiting; nothing is asserted ab
 
 
 class Worker:
-    """`riparian worker` as a process of its own; killed at the end of the test whatever happens."""
+    """`riparian worker` as a process of its own; killed at the end of the test whatever happens.
 
-    def __init__(self, stream: Path, broker: str, folder: Path, *, web_port: int = 0, name: str = "w") -> None:
+    entry : the module that stands for `riparian`, and arguments that come before `worker`.
+    """
+
+    def __init__(
+        self,
+        stream: Path,
+        broker: str,
+        folder: Path,
+        *,
+        web_port: int = 0,
+        name: str = "w",
+        entry: Sequence[str] = ("app.cli",),
+        session_timeout: float = 6.0,
+    ) -> None:
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-m", "app.cli", "worker", str(stream), "--broker", broker]
+        command = [sys.executable, "-m", *entry, "worker", str(stream), "--broker", broker]
         command += ["--web-port", str(web_port), "--data-dir", str(folder / f"data-{time.monotonic_ns()}")]
-        command += ["--session-timeout", "6", "--log-level", "info"]
+        command += ["--session-timeout", str(session_timeout), "--log-level", "info"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
 

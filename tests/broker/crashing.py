@@ -1,0 +1,143 @@
+"""`riparian`, dying at a chosen point as kill -9 would have it: python -m tests.broker.crashing POINT FILE worker ...
+
+The process ends itself the first time it comes to POINT while FILE exists; nothing is flushed, closed or said. Every
+method that is patched stands in `POINTS`.
+"""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import app.engine
+import app.outputs
+import app.runner
+import app.state.log
+from app.cli import main
+from app.engine import Engine
+from app.outputs import Outputs
+from app.runner import Runner
+from app.state import checkpoint
+
+EXIT_CODE = 9
+Method = Callable[..., Awaitable[Any]]
+armed = Path()
+
+
+def die_if_armed() -> None:
+    if armed.exists():
+        os._exit(EXIT_CODE)
+
+
+# -- when, in a method ------------------------------------------------------------------------------------------------
+
+
+def before(method: Method, *args: Any, **named: Any) -> Awaitable[Any]:
+    die_if_armed()
+    return method(*args, **named)
+
+
+async def after(method: Method, *args: Any, **named: Any) -> Any:
+    result = await method(*args, **named)
+    die_if_armed()
+    return result
+
+
+async def after_acknowledged(method: Method, outputs: Outputs, *args: Any, **named: Any) -> Any:
+    result = await method(outputs, *args, **named)
+    await outputs.flush()
+    die_if_armed()
+    return result
+
+
+async def between_batches(method: Method, outputs: Outputs, topic: str, batches: list[Any]) -> Any:
+    """Die when the first of several is acknowledged."""
+    if armed.exists() and len(batches) > 1:
+        await after_acknowledged(method, outputs, topic, batches[:1])
+    return await method(outputs, topic, batches)
+
+
+async def between_records(method: Method, runner: Runner, records: dict[bytes, bytes]) -> Any:
+    """Die when half of the records are in the changelog."""
+    if armed.exists() and len(records) > 1:
+        await after(method, runner, dict(list(records.items())[: len(records) // 2]))
+    return await method(runner, records)
+
+
+async def between_copies(method: Method, runner: Runner, n_written: int) -> Any:
+    """Die when half of the old chunks that are copied are in the changelog once more."""
+    append = runner._append
+    runner._append = lambda records: between_records(lambda _, some: append(some), runner, records)  # type: ignore
+    return await method(runner, n_written)
+
+
+# -- which calls ------------------------------------------------------------------------------------------------------
+
+
+def chunks(runner: Runner, records: dict[bytes, bytes], *_: Any) -> bool:
+    return bool(records) and checkpoint.manifest_key(runner.partition) not in records
+
+
+def manifest(runner: Runner, records: dict[bytes, bytes], *_: Any) -> bool:
+    return checkpoint.manifest_key(runner.partition) in records
+
+
+def to(topic: str) -> Callable[..., bool]:
+    """Sends to the stream's topic of this role."""
+    return lambda outputs, name, *_, **__: name.endswith(f".{topic}")
+
+
+def every(*_: Any, **__: Any) -> bool:
+    return True
+
+
+class Point(NamedTuple):
+    """A method of `owner` and what becomes of those calls for which `which` is true. settings : constants put over."""
+
+    owner: Any
+    method: str
+    way: Callable[..., Any]
+    which: Callable[..., bool] = every
+    settings: tuple[tuple[Any, str, float], ...] = ()
+
+
+CLEANING = ((app.state.log, "CLEAN_BYTES", 0), (app.state.log, "CLEAN_FACTOR", 1), (app.state.log, "HURRY_FACTOR", 1))
+CUTTING = (*CLEANING, (app.runner, "TRUNCATE_BYTES", 1))
+SMALL = ((app.outputs, "MAX_BATCH_BYTES", 8_000),)
+
+POINTS = {
+    "after the fence": Point(app.engine, "fenced_producer", after),
+    "before the predictions": Point(Outputs, "send", before),
+    "between predictions": Point(Outputs, "send", between_batches, settings=SMALL),
+    "after the predictions": Point(Outputs, "send", after_acknowledged),
+    "after a dead letter": Point(Outputs, "send_one", after_acknowledged, to("deadletters")),
+    "between metrics": Point(Outputs, "send_one", after_acknowledged, to("metrics")),
+    "before the chunks": Point(Runner, "_append", before, chunks),
+    "between the chunks": Point(Runner, "_append", between_records, chunks),
+    "before the manifest": Point(Runner, "_append", before, manifest),
+    "after the manifest": Point(Runner, "_append", after, manifest),
+    "between the copies": Point(Runner, "_clean", between_copies, settings=CLEANING),
+    "before the changelog is cut": Point(Engine, "delete_before", before, settings=CUTTING),
+    "after the changelog was cut": Point(Engine, "delete_before", after, settings=CUTTING),
+}
+
+
+def install(point: Point) -> None:
+    """Patch this process."""
+    for owner, name, value in point.settings:
+        assert hasattr(owner, name)
+        setattr(owner, name, value)
+    method = getattr(point.owner, point.method)
+
+    def patched(*args: Any, **named: Any) -> Any:
+        return point.way(method, *args, **named) if point.which(*args, **named) else method(*args, **named)
+
+    setattr(point.owner, point.method, patched)
+
+
+if __name__ == "__main__":
+    armed = Path(sys.argv[2])
+    install(POINTS[sys.argv[1]])
+    del sys.argv[1:3]
+    main()

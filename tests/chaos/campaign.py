@@ -1,0 +1,190 @@
+"""A campaign of faults against workers on a real Kafka, under load; at the end, every promise is checked.
+
+    python -m tests.chaos.campaign --faults 200 --seed 1
+
+The seed decides on the schedule: kinds of faults, their order, targets and pauses. What exactly a fault hits is up to
+the machine: two runs with one seed go the same way from the outside only.
+"""
+
+import argparse
+import asyncio
+import logging
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.admin import lag
+from app.spec import Spec
+from tests.broker.harness import ROOT, create_topics, stream_file
+from tests.chaos.checks import Verdict, check_partition
+from tests.chaos.cluster import POLL_SECONDS, Cluster
+from tests.chaos.load import Load
+from tests.chaos.proxy import Network
+from tests.chaos.schedule import KINDS, Step, schedule
+from tests.chaos.unguarded import GUARDS
+
+CATCH_UP_SECONDS = 120.0
+UNGUARDED_SECONDS = 20.0  # the same, where it need not succeed
+READY = "Worker ready"
+
+
+class Report(NamedTuple):
+    """What a campaign came to.
+
+    counts : faults by kind. n_fenced : how often a worker that wrote was told that another had taken its partition.
+    failures : of workers; `verdicts` has those of partitions.
+    """
+
+    counts: Counter[str]
+    n_fenced: int
+    failures: list[str]
+    verdicts: list[Verdict]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures and not any(verdict.failures for verdict in self.verdicts)
+
+
+def caught_up(spec: Spec, broker: str, ends: dict[tuple[str, int], int]) -> bool:
+    """Whether the committed offsets, which are those of the manifests, stand at the ends of the inputs."""
+    committed = {(row.topic, row.partition): row.committed for row in asyncio.run(lag(spec, broker)).rows}
+    return all(committed[tp] == end for tp, end in ends.items())
+
+
+def run(
+    folder: Path,
+    name: str,
+    steps: Sequence[Step],
+    *,
+    seed: int,
+    n_slots: int = 4,
+    n_workers: int = 2,
+    rate: float = 150.0,
+    backlog: int = 3000,
+    session: float = 6.0,
+    patience: float = CATCH_UP_SECONDS,
+    say: Callable[[str], None] = print,
+    entry: Sequence[str] = ("app.cli",),
+    **fields: Any,
+) -> Report:
+    """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
+
+    `rate`, `backlog` : as in `Load`. `fields` : of the stream file.
+    """
+    fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields}
+    stream, spec = stream_file(folder, name, **fields)
+    counts: Counter[str] = Counter()
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        say(f"{time.monotonic() - began:7.1f} s  {line}")
+
+    cluster = Cluster(folder, stream, n_slots, tell, entry, session)
+    with ExitStack() as stack:
+        network = stack.enter_context(Network())
+        stack.callback(cluster.end)
+        cluster.broker.start()
+        cluster.connect(network)
+        broker = cluster.broker.bootstrap
+        create_topics(spec, broker)
+        load = Load(spec, broker, seed=seed, rate=rate, backlog=backlog)
+        load.start()
+        for slot in range(n_workers):
+            cluster.act(Step(0.0, "start", slot, None))
+        while not all(READY in worker.output for worker in cluster.workers.values()):
+            cluster.pause(POLL_SECONDS)
+        tell(f"{n_workers} workers are ready, {load.n_sent} records waited for them")
+        for step in steps:
+            cluster.pause(step.pause)
+            target = "" if step.slot < 0 else f" slot {step.slot}"
+            if step.fault is not None:
+                counts[step.fault] += 1
+                tell(f"fault {counts.total():3d}: {step.fault}{target}")
+            else:
+                tell(f"           {step.action}{target}")
+            cluster.act(step)
+        tell("no more faults")
+        load.finish()
+        ends = {
+            (topic, p): made.n[role]
+            for p, made in enumerate(load.generators)
+            for role, topic in (("features", spec.topics.features), ("labels", spec.topics.labels or ""))
+        }
+        deadline = time.monotonic() + patience
+        while not caught_up(spec, broker, ends) and time.monotonic() < deadline:
+            cluster.pause(0.5)
+        if not caught_up(spec, broker, ends):
+            cluster.fail(f"the workers did not catch up in {patience:.0f} s", *cluster.workers.values())
+        else:
+            tell("caught up")
+        cluster.stop_all()
+        tell("stopped")
+        verdicts = [check_partition(broker, spec, p, made) for p, made in enumerate(load.generators)]
+        tell("checked")
+    return Report(counts, cluster.n_fenced, cluster.failures, verdicts)
+
+
+def summary(report: Report) -> str:
+    """How many of each fault, and what was found, for the end of a log."""
+    counts, n_fenced, failures, verdicts = report
+    lines = [f"{n:5d}  {kind}" for kind, n in sorted(counts.items())]
+    lines.append(f"{counts.total():5d}  faults")
+    lines.append(f"{n_fenced:5d}  times a worker wrote for a partition that another had taken, and was refused")
+    lines += [f"FAILED  {failure.splitlines()[0]}" for failure in failures]
+    for v in verdicts:
+        lines.append(
+            f"partition {v.partition}: {v.n_joined} labels trained, {v.n_predictions} predictions, "
+            f"{v.n_dead_letters} dead letters, state {v.digest}"
+        )
+        lines += [f"  FAILED  {failure}" for failure in v.failures] or ["  nothing lost, nothing twice, all equal"]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """The command line; exit code 1 where a promise was broken."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", type=int, default=30)
+    parser.add_argument("--seed", type=int, help="of the schedule; default: a fresh one, which is printed")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".riparian" / "chaos")
+    parser.add_argument("--kinds", default="", help="only faults whose names begin like this")
+    parser.add_argument("--rate", type=float, default=150.0, help="live instances a second and partition")
+    parser.add_argument("--session", type=float, default=6.0, help="session timeout of the workers, in seconds")
+    parser.add_argument("--without", choices=GUARDS, help="switch a guard off: the campaign must fail then")
+    options = parser.parse_args()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # that the broker is away, twice each 50 ms
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    folder: Path = options.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-seed-{seed}"
+    folder.mkdir(parents=True)
+    kinds = [kind for kind in KINDS if kind.startswith(options.kinds)]
+    with (folder / "campaign.log").open("w") as log:
+
+        def say(line: str) -> None:
+            print(line, flush=True)
+            print(line, file=log, flush=True)
+
+        without = f", without the {options.without}" if options.without else ""
+        say(f"{options.faults} faults, seed {seed}{without}, in {folder}")
+        report = run(
+            folder,
+            f"chaos-{seed}",
+            schedule(seed, options.faults, session=options.session, kinds=kinds),
+            seed=seed,
+            rate=options.rate,
+            session=options.session,
+            patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
+            say=say,
+            entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),
+        )
+        say(summary(report))
+        if options.without:
+            say(f"FAILED  nothing was found{without}" if report.passed else "it failed, as it must")
+    return int(report.passed == bool(options.without))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

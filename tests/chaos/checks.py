@@ -1,0 +1,94 @@
+"""What must be true when a campaign is over: nothing lost, nothing trained twice, nothing sent twice, equal bits."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from app.errors import StateError
+from app.learner import PartitionLearner
+from app.spec import Spec
+from tests.broker.harness import check_against_oracle, predictions, read, stored
+from tests.chaos.load import FEATURES, LABELS, Generator
+from topics.names import HEADER_OFFSET, HEADER_TOPIC
+
+
+class Verdict(NamedTuple):
+    """One partition. failures : sentences, none where all is well."""
+
+    partition: int
+    n_joined: int
+    n_predictions: int
+    n_dead_letters: int
+    digest: str
+    failures: list[str]
+
+
+def check_partition(broker: str, spec: Spec, partition: int, made: Generator) -> Verdict:
+    """Compare what the workers left behind with what was sent, and with a fold in memory in the recorded order."""
+    failures: list[str] = []
+    try:
+        learner = stored(broker, spec, partition) or PartitionLearner(spec, partition)
+    except StateError as error:
+        failures.append(f"state: {error}")
+        learner = PartitionLearner(spec, partition)
+    expected = [offset for offset in range(made.n[FEATURES]) if offset not in made.poison[FEATURES]]
+    offsets = [prediction["offset"] for prediction in predictions(broker, spec, partition)]
+    failures += _differences("predictions", offsets, expected)
+    joined = learner.pending.counts["joined"]
+    if joined != made.n_labelled:
+        failures.append(f"labels: {made.n_labelled} sent for an instance that was sent, {joined} trained")
+    letters = _dead_letters(broker, spec, partition)
+    for role, topic in ((FEATURES, spec.topics.features), (LABELS, spec.topics.labels or "")):
+        failures += _differences(f"dead letters of {role}", letters.get(topic, []), sorted(made.poison[role]))
+    failures += _metrics(broker, spec, partition)
+    if not failures:  # the fold needs a recorded order that is one
+        try:
+            oracle = check_against_oracle(broker, spec, learner)
+        except AssertionError as error:
+            failures.append(f"not what a fold in memory comes to: {str(error).splitlines()[0] if str(error) else ''}")
+        else:
+            assert oracle.pending.counts == learner.pending.counts
+    n_letters = sum(map(len, letters.values()))
+    return Verdict(partition, joined, len(offsets), n_letters, learner.digest(), failures)
+
+
+def _differences(what: str, found: Sequence[int], expected: Sequence[int]) -> list[str]:
+    """Sentences about source offsets that are missing, too many, repeated or out of order."""
+    said = []
+    counts = Counter(found)
+    if missing := [offset for offset in expected if offset not in counts]:
+        said.append(f"{what}: {len(missing)} lost, first of source offset {missing[0]}")
+    if strange := sorted(counts.keys() - set(expected)):
+        said.append(f"{what}: {len(strange)} of source offsets that have none, first {strange[0]}")
+    if repeated := [offset for offset, n in counts.items() if n > 1]:
+        said.append(f"{what}: {len(repeated)} repeated, first of source offset {repeated[0]}")
+    elif list(found) != sorted(found):
+        said.append(f"{what}: out of order")
+    return said
+
+
+def _dead_letters(broker: str, spec: Spec, partition: int) -> dict[str, list[int]]:
+    """Source topic -> source offsets, as they stand in the dead-letter topic."""
+    found: dict[str, list[int]] = {}
+    for record in read(broker, spec.topics.deadletters, partition):
+        headers = dict(record.headers)
+        found.setdefault(headers[HEADER_TOPIC].decode(), []).append(int(headers[HEADER_OFFSET]))
+    return found
+
+
+def _metrics(broker: str, spec: Spec, partition: int) -> list[str]:
+    """Metrics of one model must go forward, by the two offsets up to which they count."""
+    said = []
+    stands: dict[str, list[tuple[int, int]]] = {}
+    for record in read(broker, spec.topics.metrics, partition):
+        fields = json.loads(record.value)
+        stands.setdefault(fields["model"], []).append((fields["offset"], fields["label_offset"]))
+    if stands.keys() != spec.models().keys():
+        said.append(f"metrics of {sorted(stands)}, not of {sorted(spec.models())}")
+    for model, at in stands.items():
+        backward = sum(b <= a for a, b in pairwise(at))
+        if backward:
+            said.append(f"metrics of {model}: {backward} that do not go forward")
+    return said

@@ -1,0 +1,173 @@
+"""A broker, a proxy in front of it for each worker, and the workers: what the steps of a schedule act upon."""
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from app.broker import LocalBroker
+from app.ports import free_port
+from tests.broker.harness import Worker
+from tests.chaos.proxy import Network, Proxy
+from tests.chaos.schedule import Step
+
+EXIT_SECONDS = 90.0
+POLL_SECONDS = 0.1
+LOG_LINES = 60
+FENCED = "another worker has taken it over"
+STARTED = "riparian: worker of stream"  # what a worker says before it runs
+
+
+class Cluster:
+    """A broker that advertises a proxy to each worker, and the workers' slots.
+
+    Parameters
+    ----------
+    folder : Path
+        For the broker's data and all logs.
+    stream : Path
+        The stream file.
+    n_slots : int
+    say : callable
+        Told what went wrong with a worker.
+    entry : sequence of str
+        The module that stands for `riparian`, and its first arguments.
+    session : float
+        Session timeout of the workers, in seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        stream: Path,
+        n_slots: int,
+        say: Callable[[str], None],
+        entry: Sequence[str] = ("app.cli",),
+        session: float = 6.0,
+    ) -> None:
+        self.folder, self.stream, self.say, self.entry, self.session = folder, stream, say, entry, session
+        ports: list[int] = []
+        while len(ports) < 2 * n_slots:
+            ports.append(free_port(*ports))
+        self._listeners, self._proxied = ports[:n_slots], ports[n_slots:]
+        self.broker = LocalBroker(folder / "kafka", free_port(*ports), properties=self._properties())
+        self.proxies: list[Proxy] = []
+        self.workers: dict[int, Worker] = {}
+        self._leaving: dict[int, tuple[Worker, float]] = {}
+        self.failures: list[str] = []
+        self._started = 0
+
+    def _properties(self) -> str:
+        plain = "PLAINTEXT://127.0.0.1:${port}"
+        listeners, advertised, protocols = [plain, "CONTROLLER://127.0.0.1:${controller_port}"], [plain], []
+        for slot, (port, proxied) in enumerate(zip(self._listeners, self._proxied, strict=True)):
+            listeners.append(f"SLOT{slot}://127.0.0.1:{port}")
+            advertised.append(f"SLOT{slot}://127.0.0.1:{proxied}")
+            protocols.append(f"SLOT{slot}:PLAINTEXT")
+        protocols += ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
+        return (
+            f"\nlisteners={','.join(listeners)}\nadvertised.listeners={','.join(advertised)}\n"
+            f"listener.security.protocol.map={','.join(protocols)}\n"
+            "group.min.session.timeout.ms=1000\n"
+        )
+
+    def connect(self, network: Network) -> None:
+        self.proxies = [Proxy(network, *ports) for ports in zip(self._proxied, self._listeners, strict=True)]
+
+    @property
+    def n_fenced(self) -> int:
+        return sum(log.read_text(errors="replace").count(FENCED) for log in self.folder.glob("slot*.log"))
+
+    # -- what the steps of a schedule are called ------------------------------------------------------------------
+
+    def act(self, step: Step) -> None:
+        """Do one step; what it needs to have ended before (a worker that is stopping, say) is waited for."""
+        actions: dict[str, Callable[[], None]] = {
+            "kill": lambda: self.workers.pop(step.slot).kill(),
+            "stop": lambda: self._stop(step.slot),
+            "start": lambda: self._start(step.slot),
+            "freeze": lambda: self.workers[step.slot].process.send_signal(signal.SIGSTOP),
+            "thaw": lambda: self.workers[step.slot].process.send_signal(signal.SIGCONT),
+            "drop": lambda: self.proxies[step.slot].drop(),
+            "refuse": lambda: self.proxies[step.slot].refuse(),
+            "stall": lambda: self.proxies[step.slot].stall(),
+            "heal": lambda: self.proxies[step.slot].heal(),
+            "broker kill": self.broker.kill,
+            "broker stop": self.broker.stop,
+            "broker start": self.broker.start,
+        }
+        actions[step.action]()
+
+    def _start(self, slot: int) -> None:
+        while slot in self._leaving:
+            self.watch()
+            time.sleep(POLL_SECONDS)
+        self._started += 1
+        self.workers[slot] = Worker(
+            self.stream,
+            f"127.0.0.1:{self._proxied[slot]}",
+            self.folder,
+            name=f"slot{slot}-{self._started:03d}",
+            entry=self.entry,
+            session_timeout=self.session,
+        )
+
+    def _stop(self, slot: int) -> None:
+        worker = self.workers.pop(slot)
+        worker.process.send_signal(signal.SIGTERM)
+        self._leaving[slot] = (worker, time.monotonic() + EXIT_SECONDS)
+
+    # -- keeping an eye on them -----------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Note it where a worker ended that nobody ended (and start another), or does not stop, or not with 0."""
+        for slot, worker in list(self.workers.items()):
+            code = worker.process.poll()
+            if code is not None:
+                self.fail(f"the worker in slot {slot} ended by itself with {code}", worker)
+                self._start(slot)
+        for slot, (worker, deadline) in list(self._leaving.items()):
+            code = worker.process.poll()
+            if code is None and time.monotonic() > deadline:
+                self.fail(f"the worker in slot {slot} did not stop in {EXIT_SECONDS:.0f} s", worker)
+                worker.kill()
+                del self._leaving[slot]
+            if code is not None:
+                del self._leaving[slot]
+                # Told to stop before it listens to signals, a process dies of them.
+                if code != 0 and not (code == -signal.SIGTERM and STARTED not in worker.output):
+                    self.fail(f"the worker in slot {slot} was stopped and ended with {code}", worker)
+
+    def fail(self, what: str, *workers: Worker) -> None:
+        """Note what went wrong, with the ends of the workers' logs."""
+        self.failures.append("\n".join([what, *map(_tail, workers)]))
+        self.say(f"FAILED     {self.failures[-1]}")
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, watching."""
+        until = time.monotonic() + seconds
+        while True:
+            self.watch()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(POLL_SECONDS, left))
+
+    def stop_all(self) -> None:
+        """SIGTERM to all workers, and wait until they have ended."""
+        for slot in list(self.workers):
+            self._stop(slot)
+        while self._leaving:
+            self.watch()
+            time.sleep(POLL_SECONDS)
+
+    def end(self) -> None:
+        """End every process, however it goes."""
+        for worker in [*self.workers.values(), *(worker for worker, _ in self._leaving.values())]:
+            worker.__exit__()
+        self.broker.stop()
+
+
+def _tail(worker: Worker) -> str:
+    lines = worker.output.splitlines()[-LOG_LINES:]
+    return f"{worker.log}\n" + "\n".join(f"    {line[:300]}" for line in lines)

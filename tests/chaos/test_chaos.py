@@ -1,0 +1,66 @@
+"""A short campaign, and one without a guard, which must fail. `make chaos` runs long ones."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.chaos.campaign import UNGUARDED_SECONDS, run, summary
+from tests.chaos.schedule import (
+    ADD,
+    BROKER_KILL,
+    DROP,
+    FREEZE_LONG,
+    KILL,
+    KINDS,
+    REFUSE,
+    STALL_LONG,
+    TERM,
+    schedule,
+)
+
+SEED = 58
+SESSION_SECONDS = 3.0
+SHORT = (KILL, TERM, ADD, FREEZE_LONG, STALL_LONG, REFUSE, DROP, BROKER_KILL)
+
+
+def test_a_seed_is_a_schedule_and_every_fault_ends():
+    steps = schedule(SEED, 100)
+    assert steps == schedule(SEED, 100)
+    assert steps != schedule(SEED + 1, 100)
+    assert {step.fault for step in steps} - {None} == set(KINDS)
+    ends = {"freeze": "thaw", "refuse": "heal", "stall": "heal", "broker kill": "start", "broker stop": "start"}
+    lasting: dict[int, str] = {}
+    up = {0, 1}
+    for step in steps:
+        if step.slot in lasting:
+            assert step.action.endswith(lasting.pop(step.slot)), step
+        elif step.action in ends:
+            lasting[step.slot] = ends[step.action]
+        if step.action == "start":
+            assert step.slot not in up
+            up.add(step.slot)
+        elif step.slot >= 0:
+            assert step.slot in up
+            up -= {step.slot} if step.action in ("kill", "stop") else set()
+    assert not lasting
+
+
+@pytest.mark.broker
+def test_faults_lose_nothing_and_repeat_nothing_and_without_a_guard_they_do(tmp_path):
+    """Two campaigns at once: they wait most of the time."""
+
+    def campaign(name, n_faults, kinds, **options):
+        folder = tmp_path / name
+        folder.mkdir()
+        steps = schedule(SEED, n_faults, session=SESSION_SECONDS, kinds=kinds)
+        return run(folder, name, steps, seed=SEED, session=SESSION_SECONDS, rate=100.0, backlog=1000, **options)
+
+    with ThreadPoolExecutor(2) as pool:
+        guarded = pool.submit(campaign, "guarded", len(SHORT), SHORT)
+        entry = ("tests.chaos.unguarded", "tail")
+        unguarded = pool.submit(campaign, "unguarded", 3, (KILL,), entry=entry, patience=UNGUARDED_SECONDS)
+        report = guarded.result()
+        assert report.passed, summary(report)
+        assert report.counts.total() == len(SHORT)
+        report = unguarded.result()
+    assert any("repeated" in failure for verdict in report.verdicts for failure in verdict.failures), summary(report)

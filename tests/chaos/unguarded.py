@@ -1,0 +1,81 @@
+"""`riparian` without one of its guards, for campaigns that must fail: python -m tests.chaos.unguarded GUARD worker ...
+
+What each guard is for shows in what goes wrong without it. The patches are of this process only.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from aiokafka import AIOKafkaProducer
+from aiokafka.structs import TopicPartition
+
+import app.engine
+from app.admin import lag
+from app.cli import main
+from app.engine import Engine
+from app.merge import Script
+from app.outputs import MAX_BATCH_BYTES, MAX_REQUEST_BYTES
+from app.sent import Sent
+from app.spec import Spec
+
+COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
+
+
+def without_tail() -> None:
+    """What was sent since the last checkpoint is not read back: it is sent again."""
+    read = app.engine.read_sent
+
+    async def read_sent(spec: Spec, broker: str, loaded: Sequence[Any]) -> list[Sent]:
+        nothing = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return [sent._replace(script=nothing, refused={}, metrics={}) for sent in await read(spec, broker, loaded)]
+
+    app.engine.read_sent = read_sent
+
+
+def without_fence() -> None:
+    """The broker does not tell owners of a partition apart: one that wakes up late writes on."""
+
+    async def producer(broker: str, stream: str, tps: Sequence[TopicPartition]) -> AIOKafkaProducer:
+        plain = AIOKafkaProducer(
+            bootstrap_servers=broker,
+            enable_idempotence=True,
+            max_batch_size=MAX_BATCH_BYTES,
+            max_request_size=MAX_REQUEST_BYTES,
+        )
+        await plain.start()
+        return plain
+
+    app.engine.fenced_producer = producer
+
+
+def without_offsets() -> None:
+    """Where to go on is what was committed, by the clock, and not what the state says: Faust's way."""
+    read, commit = app.engine.read_sent, Engine.commit
+    committed_at: dict[Any, float] = {}
+
+    def now_and_then(engine: Engine, offsets: Any) -> None:
+        first = next(iter(offsets))
+        if time.monotonic() - committed_at.get(first, 0.0) >= COMMIT_SECONDS:
+            committed_at[first] = time.monotonic()
+            commit(engine, offsets)
+
+    async def read_sent(spec: Spec, broker: str, loaded: Sequence[Any]) -> list[Sent]:
+        committed = {(row.topic, row.partition): row.committed for row in (await lag(spec, broker)).rows}
+        for one in loaded:
+            learner = one.learner
+            learner.feature_offset = committed[spec.topics.features, learner.partition] or 0
+            learner.label_offset = committed[spec.topics.labels, learner.partition] or 0
+        return await read(spec, broker, loaded)
+
+    Engine.commit = now_and_then  # type: ignore[method-assign]
+    app.engine.read_sent = read_sent
+
+
+GUARDS: dict[str, Callable[[], None]] = {"tail": without_tail, "fence": without_fence, "offsets": without_offsets}
+
+if __name__ == "__main__":
+    GUARDS[sys.argv.pop(1)]()
+    main()
