@@ -12,6 +12,7 @@ and learned again, in the order that the predictions recorded, and not sent agai
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -94,6 +95,7 @@ class Runner:
         self.features = Buffer(learner.feature_offset, learner.feature_time)
         self.labels = Buffer(learner.label_offset, learner.label_time)
         self.gaps: dict[str, Lost] = dict(lost or {})
+        self._ahead: dict[str, deque[tuple[int, Lost]]] = {}  # where gaps begin that we have not come to; gaps before
         for role, (_, stop) in self.gaps.items():
             buffer = self.features if role == FEATURES else self.labels
             buffer.next_offset = max(buffer.next_offset, stop)
@@ -153,7 +155,9 @@ class Runner:
         if stop > start and self.engine.spec.lost == inputs.SKIP:
             log.warning("Kafka has %s", inputs.gone(tp.topic, self.partition, start, stop))
             role = FEATURES if tp.topic == self.engine.features_topic else LABELS
-            self.gaps[role] = Lost(self.gaps.get(role, Lost(0, 0)).n + stop - start, stop)
+            before = self.gaps.get(role, Lost(0, 0))
+            self._ahead.setdefault(role, deque()).append((start, before))
+            self.gaps[role] = Lost(before.n + stop - start, stop)
             self._dirty = True
             return True
         self._end = (
@@ -262,6 +266,17 @@ class Runner:
         positions = {**self.outputs.position, **self._sent.starts} if replaying else self.outputs.position
         return {role: positions[getattr(topics, role)] for role in (PREDICTIONS, METRICS, DEADLETTERS)}
 
+    def _cut_gaps(self) -> dict[str, Lost]:
+        """Role of an input topic -> what it has lost of the records below a cut taken now."""
+        taken = {FEATURES: self.learner.feature_offset, LABELS: self.learner.label_offset}
+        found = dict(self.gaps)
+        for role, ahead in self._ahead.items():
+            while ahead and ahead[0][0] <= taken[role]:
+                ahead.popleft()
+            if ahead:  # records before it are in memory only, and gone from the topic
+                found[role] = ahead[0][1]
+        return found
+
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
         outcome, batches = await self.engine.in_thread(self._work, release)
@@ -316,9 +331,9 @@ class Runner:
 
     async def _begin_checkpoint(self, now: float) -> None:
         self._dirty = False
-        outputs = self._cut_outputs()
+        outputs, lost = self._cut_outputs(), self._cut_gaps()
         seconds = await self.engine.in_thread(self._take)
-        self._checkpoint = asyncio.create_task(self._write(outputs, now, seconds))
+        self._checkpoint = asyncio.create_task(self._write(outputs, lost, now, seconds))
 
     async def _send_metrics(self) -> None:
         figures = self.figures = await self.engine.in_thread(self.learner.figures)
@@ -356,7 +371,7 @@ class Runner:
         self._encoder.take(self.learner.checkpoint())
         return time.thread_time() - began
 
-    def _encode(self, outputs: Mapping[str, int]) -> tuple[checkpoint.Encoded, float]:
+    def _encode(self, outputs: Mapping[str, int], lost: Mapping[str, Lost]) -> tuple[checkpoint.Encoded, float]:
         """Beside the steps: hash, compress, choose the older checkpoints to keep. And CPU seconds."""
         began = time.thread_time()
         settings = self.engine.spec.checkpoint
@@ -364,17 +379,19 @@ class Runner:
             sequence=self._sequence + 1,
             created_ms=int(time.time() * 1000),
             outputs=outputs,
-            lost=self.gaps,
+            lost=lost,
             keep=lambda chunks: self.state.keep(chunks, settings.keep, int(1000 * settings.keep_every)),
             written=self.state.needed(),
         )
         return encoded, time.thread_time() - began
 
-    async def _write(self, outputs: Mapping[str, int], started: float, seconds: float) -> None:
+    async def _write(
+        self, outputs: Mapping[str, int], lost: Mapping[str, Lost], started: float, seconds: float
+    ) -> None:
         """Chunks first, then the manifest. Then cut off what nothing needs any more at the front of the log."""
         engine, partition, state = self.engine, self.partition, self.state
         await self.outputs.flush()
-        encoded, more = await engine.in_thread(self._encode, outputs)
+        encoded, more = await engine.in_thread(self._encode, outputs, lost)
         await self._append({checkpoint.chunk_key(partition, d): chunk for d, chunk in encoded.new.items()})
         await self._append({checkpoint.manifest_key(partition): encoded.data})
         self._sequence += 1

@@ -6,6 +6,7 @@ Faust does membership, assignment (with standbys), the web server and the life c
 import gc
 import logging
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,23 @@ from topics.names import group_id
 
 HEARTBEAT_SECONDS = 1.0
 COLLECT_SECONDS = 5.0
+REPEAT_SECONDS = 10.0
+
+
+class Repeated(logging.Filter):
+    """Lets each line of a logger through once in `REPEAT_SECONDS`: while the broker is away, the Kafka client would
+    write 40 lines a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._until: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, line = time.monotonic(), f"{record.name} {record.msg}"
+        if now < self._until.get(line, 0.0):
+            return False
+        self._until[line] = now + REPEAT_SECONDS
+        return True
 
 
 def create_app(
@@ -102,6 +120,10 @@ def run(app: Any, engine: Engine, *, loglevel: str) -> None:
     # a quarter of the fetching thread's time.
     for library in ("aiokafka", "asyncio", "faust", "mode"):
         logging.getLogger(library).setLevel(loglevel.upper())
+    if loglevel != "debug":
+        for name in logging.root.manager.loggerDict:
+            if name.startswith("aiokafka."):
+                logging.getLogger(name).addFilter(Repeated())
     worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None)
     worker.spinner = None  # it writes escape codes, into log files too
     engine.give_up = lambda: signal.raise_signal(signal.SIGTERM)
