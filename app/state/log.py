@@ -29,7 +29,7 @@ from app.state.checkpoint import (
 
 CLEAN_BYTES = 16 * 1024 * 1024  # a log below this is left alone
 CLEAN_FACTOR = 1.75  # cleaning begins at this multiple of the live bytes ...
-HURRY_FACTOR = 2.5  # ... and has no limit beyond this one
+HURRY_FACTOR = 2.75  # ... and has no limit beyond this one; an older checkpoint that is dropped makes it up to 2.6
 COPY_FACTOR = 1.25  # bytes copied forward at most, a byte written
 PAST_BYTES = 8 * 1024 * 1024  # older checkpoints may take this much, or ...
 PAST_SHARE = 0.5  # ... this share of the state's own bytes
