@@ -1,17 +1,23 @@
-"""Partitions read from an offset to where they end now, by a consumer of their own."""
+"""Partitions read from an offset to where they end now, by a consumer of their own: all at once, or in pieces."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.structs import TopicPartition
+from aiokafka.errors import OffsetOutOfRangeError
+from aiokafka.structs import ConsumerRecord, TopicPartition
+
+from app.errors import TopicError
 
 log = logging.getLogger(__name__)
 
 FETCH_BYTES = 8 * 1024 * 1024
 POLL_MS = 10  # the end may be control records: they come, but as nothing, and the client waits for more
+PIECE = 20_000  # records
+PIECE_BYTES = 4 * 1024 * 1024
 
 
 class Bounds(NamedTuple):
@@ -97,5 +103,77 @@ async def read_to_end(
                 left.discard(tp)
                 consumer.pause(tp)
         return {tp: Bounds(firsts[tp], ends[tp]) for tp in tps}
+    finally:
+        await close(consumer)
+
+
+class Reader:
+    """A partition from an offset on, as far as its records are wanted.
+
+    Attributes
+    ----------
+    first, end : int
+        What the topic keeps, at the start.
+    position : int
+        Next offset.
+    """
+
+    def __init__(self, consumer: AIOKafkaConsumer, tp: TopicPartition, first: int, end: int) -> None:
+        self._consumer, self._tp = consumer, tp
+        self.first, self.end = first, end
+        self.position = first
+        self._held: list[ConsumerRecord] = []  # fetched, and not wanted yet
+
+    def seek(self, offset: int) -> None:
+        self.position = offset
+        self._consumer.seek(self._tp, offset)
+
+    async def read(self, stop: int, n: int = PIECE) -> list[ConsumerRecord]:
+        """The next records below offset `stop`, at most n; none where there are no more."""
+        stop = min(stop, self.end)
+        while not self._held and self.position < stop:
+            try:
+                found = await self._consumer.getmany(self._tp, timeout_ms=POLL_MS, max_records=n)
+            except OffsetOutOfRangeError as error:
+                raise TopicError(
+                    f"records of {self._tp.topic}[{self._tp.partition}] from offset {self.position:,} on were deleted "
+                    "while they were being read: begin later"
+                ) from error
+            self._held = found.get(self._tp, [])
+            if not self._held:
+                self.position = await self._consumer.position(self._tp)  # behind control records, which nobody sees
+        n_below = len(self._held)
+        if self._held and self._held[-1].offset >= stop:
+            n_below = next(i for i, record in enumerate(self._held) if record.offset >= stop)
+        records, self._held = self._held[:n_below], self._held[n_below:]
+        if self._held:
+            self.position = max(self.position, stop)
+        elif records:
+            self.position = records[-1].offset + 1
+        return records
+
+
+@asynccontextmanager
+async def reading(broker: str, topic: str | None, partition: int) -> AsyncIterator[Reader | None]:
+    """A reader of a topic's partition; None for no topic."""
+    if topic is None:
+        yield None
+        return
+    tp = TopicPartition(topic, partition)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        fetch_max_wait_ms=100,
+        max_partition_fetch_bytes=PIECE_BYTES,
+    )
+    await consumer.start()
+    try:
+        end = (await consumer.end_offsets([tp]))[tp]
+        first = (await consumer.beginning_offsets([tp]))[tp]
+        consumer.assign([tp])
+        reader = Reader(consumer, tp, first, end)
+        reader.seek(first)
+        yield reader
     finally:
         await close(consumer)

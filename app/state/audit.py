@@ -5,27 +5,24 @@ topics were applied, then these up to there. What ends the audit is read at its 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import OffsetOutOfRangeError
-from aiokafka.structs import ConsumerRecord, TopicPartition
+from aiokafka.structs import ConsumerRecord
 
 from app.errors import StateError
+from app.inspection import held_against
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Merge
+from app.reading import Reader, reading
 from app.spec import Spec
 from app.state import checkpoint
 from app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
+from app.state.changes import Changes, next_origin
 from app.state.moving import Version, versions
 from app.state.proof import Difference, Proof, Sent, differing_parts
 from topics.names import PREDICTIONS
 from topics.records import RawBatch
-
-PIECE = 20_000  # predictions in memory at once
-FETCH_BYTES = 4 * 1024 * 1024  # of one topic at once
 
 
 class Compared(NamedTuple):
@@ -99,78 +96,6 @@ async def checkpoints(spec: Spec, broker: str, partition: int) -> list[Version]:
     return sorted(found, key=place)
 
 
-class _Reader:
-    """A partition from an offset on, as far as its records are wanted.
-
-    Attributes
-    ----------
-    first, end : int
-        What the topic keeps, at the start.
-    position : int
-        Next offset.
-    """
-
-    def __init__(self, consumer: AIOKafkaConsumer, tp: TopicPartition, first: int, end: int) -> None:
-        self._consumer, self._tp = consumer, tp
-        self.first, self.end = first, end
-        self.position = first
-        self._held: list[ConsumerRecord] = []  # fetched, and not wanted yet
-
-    def seek(self, offset: int) -> None:
-        self.position = offset
-        self._consumer.seek(self._tp, offset)
-
-    async def read(self, stop: int, n: int = PIECE) -> list[ConsumerRecord]:
-        """The next records below offset `stop`, at most n; none where there are no more."""
-        stop = min(stop, self.end)
-        while not self._held and self.position < stop:
-            try:
-                found = await self._consumer.getmany(self._tp, timeout_ms=1000, max_records=n)
-            except OffsetOutOfRangeError as error:
-                raise StateError(
-                    f"records of {self._tp.topic}[{self._tp.partition}] were deleted while they were audited: begin "
-                    "at a later checkpoint, with --from"
-                ) from error
-            self._held = found.get(self._tp, [])
-            if not self._held:
-                self.position = await self._consumer.position(self._tp)  # behind control records, which nobody sees
-        n_below = len(self._held)
-        if self._held and self._held[-1].offset >= stop:
-            n_below = next(i for i, record in enumerate(self._held) if record.offset >= stop)
-        records, self._held = self._held[:n_below], self._held[n_below:]
-        if self._held:
-            self.position = max(self.position, stop)
-        elif records:
-            self.position = records[-1].offset + 1
-        return records
-
-
-@asynccontextmanager
-async def _reading(broker: str, topic: str | None, partition: int) -> AsyncIterator[_Reader | None]:
-    """A reader of a topic's partition; None for no topic."""
-    if topic is None:
-        yield None
-        return
-    tp = TopicPartition(topic, partition)
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker,
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        fetch_max_wait_ms=100,
-        max_partition_fetch_bytes=FETCH_BYTES,
-    )
-    await consumer.start()
-    try:
-        end = (await consumer.end_offsets([tp]))[tp]
-        first = (await consumer.beginning_offsets([tp]))[tp]
-        consumer.assign([tp])
-        reader = _Reader(consumer, tp, first, end)
-        reader.seek(first)
-        yield reader
-    finally:
-        await consumer.stop()
-
-
 class _Audit:
     """One run over a partition.
 
@@ -180,7 +105,7 @@ class _Audit:
     sent, features, labels : readers at their starts; labels may be None.
     """
 
-    def __init__(self, proof: Proof, sent: _Reader, features: _Reader, labels: _Reader | None) -> None:
+    def __init__(self, proof: Proof, sent: Reader, features: Reader, labels: Reader | None) -> None:
         self.proof, self.sent, self.features, self.labels = proof, sent, features, labels
 
     async def run(
@@ -237,7 +162,7 @@ class _Audit:
                     return
                 merge.script = None  # the rest of it points to records that are not there
 
-    async def _fill(self, reader: _Reader, stop: int) -> bool:
+    async def _fill(self, reader: Reader, stop: int) -> bool:
         """Read on below `stop`; whether there was anything."""
         records = await reader.read(stop)
         if records:
@@ -300,30 +225,34 @@ async def audit(
     kept = await checkpoints(spec, broker, partition)
     topics = spec.topics
     async with (
-        _reading(broker, topics.predictions, partition) as sent,
-        _reading(broker, topics.features, partition) as features,
-        _reading(broker, topics.labels, partition) as labels,
+        reading(broker, topics.predictions, partition) as sent,
+        reading(broker, topics.features, partition) as features,
+        reading(broker, topics.labels, partition) as labels,
     ):
         assert sent is not None
         assert features is not None
         if not kept and sent.first == sent.end:
             return None
-        begin = _begin(spec, partition, kept, start, sent, features, labels)
+        last = None if until is None else _named(spec, partition, kept, until)
+        last = last or max(kept, key=lambda one: one.manifest.sequence, default=None)
+        begin = _begin(spec, partition, kept, start, last, sent, features, labels)
         sequences = [one.manifest.sequence for one in kept]
-        left = kept[0 if begin is None else sequences.index(begin.manifest.sequence) + 1 :]
-        if until is not None:
-            last = _named(spec, partition, left, until)
-            left = left[: len(left) - len(kept) + sequences.index(last.manifest.sequence) + 1]
+        first = 0 if begin is None else sequences.index(begin.manifest.sequence) + 1
+        left = kept[first : None if until is None else sequences.index(until) + 1]
+        if until is not None and not left:
+            raise StateError(f"checkpoint {until} does not come after checkpoint {start}: audit up to a later one")
         if begin is None:
             learner = PartitionLearner(spec, partition)
         else:
             learner = await asyncio.to_thread(_restored, spec, begin)
             sent.seek(begin.manifest.outputs.get(PREDICTIONS, 0))
+        # A rollback can have left others behind.
+        left = [one for one in left if one.manifest.meta.get("origin") == learner.origin]
         features.seek(learner.feature_offset)
         if labels is not None:
             labels.seek(learner.label_offset)
         began = (0 if begin is None else begin.manifest.sequence, learner.feature_offset, learner.label_offset)
-        proof = Proof(learner, features.end, 0 if labels is None else labels.end)
+        proof = Proof(learner, features.end)
         stop = None if until is None else int(left[-1].manifest.meta["feature_offset"])
         compared = await _Audit(proof, sent, features, labels).run(left, stop, on_progress)
     return Report(
@@ -343,11 +272,12 @@ def _begin(
     partition: int,
     kept: Sequence[Version],
     start: int | None,
-    sent: _Reader,
-    features: _Reader,
-    labels: _Reader | None,
+    last: Version | None,
+    sent: Reader,
+    features: Reader,
+    labels: Reader | None,
 ) -> Version | None:
-    """The checkpoint to begin at, None for the beginning; StateError where the topics do not reach back to it."""
+    """The checkpoint to begin at, None for the beginning; StateError where a fold from there cannot lead to `last`."""
 
     def reached(one: Version | None) -> bool:
         offset = label_offset = outputs = 0
@@ -356,11 +286,33 @@ def _begin(
             outputs = one.manifest.outputs.get(PREDICTIONS, 0)
         return features.first <= offset and (labels is None or labels.first <= label_offset) and sent.first <= outputs
 
+    def leads(one: Version | None) -> bool:
+        return (None if one is None else _start(spec, one)[0]) == origin
+
+    origin = None
+    if last is not None:
+        origin, changes = _start(spec, last)
+        if changes.found:
+            raise StateError(
+                f"checkpoint {last.manifest.sequence} was made with another stream file "
+                f"({changes.found[0].sentence}): audit with that one, or start a worker with this one first"
+            )
     wanted = None if start is None else _named(spec, partition, kept, start)
-    if reached(wanted):
+    if reached(wanted) and leads(wanted):
         return wanted
-    possible = [one.manifest.sequence for one in kept if reached(one)]
-    cure = f"begin at checkpoint {possible[0]}, with --from {possible[0]}" if possible else "nor to any checkpoint"
+    possible = [one.manifest.sequence for one in kept if reached(one) and leads(one)]
+    cure = (
+        f"begin at checkpoint {possible[0]}, with --from {possible[0]}"
+        if possible
+        else "there is no checkpoint to begin at"
+    )
+    beginning = "the beginning" if wanted is None else f"checkpoint {wanted.manifest.sequence}"
+    if reached(wanted):
+        at = "" if origin is None else f" at offset {origin[0]:,}"
+        raise StateError(
+            f"the state of partition {partition} is not the fold from {beginning} on: after it{at} the stream file was "
+            f"changed, the state was imported, or models were rolled back; {cure}"
+        )
     where = ", ".join(
         f"{name} begins at {reader.first:,}"
         for name, reader in (
@@ -370,10 +322,14 @@ def _begin(
         )
         if reader is not None
     )
-    raise StateError(
-        f"the topics of partition {partition} do not reach back to "
-        f"{'their beginning' if wanted is None else f'checkpoint {wanted.manifest.sequence}'} ({where}): {cure}"
-    )
+    raise StateError(f"the topics of partition {partition} do not reach back to {beginning} ({where}): {cure}")
+
+
+def _start(spec: Spec, version: Version) -> tuple[list[int] | None, Changes]:
+    """The origin of a state that goes on from a checkpoint with this stream file, and what this changes."""
+    changes = held_against(spec, version.manifest, version.chunks)
+    meta = version.manifest.meta
+    return next_origin(meta) if changes.found else meta.get("origin"), changes
 
 
 def _named(spec: Spec, partition: int, kept: Sequence[Version], sequence: int) -> Version:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from app.learner import Outcome, PartitionLearner
+from app.learner import SETTINGS, Outcome, PartitionLearner
 from app.merge import Buffer, Ints, Release, Script
 from topics.names import CHAMPION
 
@@ -74,11 +74,11 @@ class Proof:
     ----------
     learner : PartitionLearner
         Of the stream file, where the proof begins: fresh, or restored from a checkpoint.
-    features_end, labels_end : int
-        Ends of the input topics: no prediction can point behind them.
+    features_end : int
+        End of the features topic: no prediction can be of a record behind it.
     """
 
-    def __init__(self, learner: PartitionLearner, features_end: int, labels_end: int) -> None:
+    def __init__(self, learner: PartitionLearner, features_end: int) -> None:
         self.learner = learner
         self.features = Buffer(learner.feature_offset, learner.feature_time)
         self.labels = Buffer(learner.label_offset, learner.label_time)
@@ -86,7 +86,7 @@ class Proof:
         self.listed: dict[str, list[Difference]] = {kind: [] for kind in KINDS}
         self.first: Difference | None = None  # the one with the lowest source offset
         self.n_compared = 0
-        self._ends = features_end, labels_end
+        self._features_end = features_end
         self._begun = False
         self._last = learner.feature_offset - 1  # the largest offset that was expected so far
         self._script = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -122,7 +122,7 @@ class Proof:
             places.append((place.offset, place.label_offset))
         at = np.array(kept, np.int64)
         offsets, label_offsets = np.array(places, np.int64).reshape(-1, 2).T
-        fits = np.flatnonzero((offsets > self._last) & (offsets < self._ends[0]))
+        fits = np.flatnonzero((offsets > self._last) & (offsets < self._features_end))
         fits = fits[longest_ascent(offsets[fits], strict=True)]
         follow = np.zeros(len(at), bool)
         follow[fits] = True
@@ -130,7 +130,7 @@ class Proof:
         for i in np.flatnonzero(~follow).tolist():
             self._set_aside(sent, int(at[i]), int(offsets[i]), int(label_offsets[i]), expected)
         at, offsets, label_offsets = at[fits], offsets[fits], label_offsets[fits]
-        self._script = Script(offsets, self._possible(label_offsets))
+        self._script = Script(offsets, possible(label_offsets))
         rows = at.tolist()
         self._sent = sent
         if len(rows) < len(sent.values):
@@ -140,18 +140,9 @@ class Proof:
         if len(offsets):
             self._last = int(offsets[-1])
 
-    def _possible(self, label_offsets: Ints) -> Ints:
-        """Label offsets that can be followed: where they run backwards, the fewest are taken for wrong."""
-        kept = longest_ascent(label_offsets, strict=False)
-        if len(kept) < len(label_offsets):
-            lowest = np.full(len(label_offsets), np.iinfo(np.int64).min)
-            lowest[kept] = label_offsets[kept]
-            label_offsets = np.maximum.accumulate(lowest)
-        return np.clip(label_offsets, self.learner.label_offset, self._ends[1])
-
     def _set_aside(self, sent: Sent, i: int, offset: int, label_offset: int, expected: set[int]) -> None:
         kind = REPEATED
-        if offset >= self._ends[0]:
+        if offset >= self._features_end:
             kind = UNFOUNDED
         elif offset > self._last and offset not in expected and offset not in self._astray:
             kind = OUT_OF_ORDER
@@ -252,7 +243,7 @@ class Proof:
 def differing_parts(learner: PartitionLearner, other: PartitionLearner) -> list[str]:
     """Names of the parts of the state in which two learners of one stream file differ."""
     (meta, arrays, *_), (other_meta, other_arrays, *_) = learner.cut(), other.cut()
-    differ = [name for name in meta if meta[name] != other_meta.get(name)]
+    differ = [name for name in meta if name not in SETTINGS and meta[name] != other_meta.get(name)]
     for name in sorted({*arrays, *other_arrays}):
         one, two = arrays.get(name), other_arrays.get(name)
         # By their bytes: NaN is equal to NaN here, and 0.0 is not -0.0.
@@ -283,6 +274,16 @@ def longest_ascent(values: Ints, *, strict: bool) -> Ints:
         chosen.append(i)
         i = before[i]
     return np.array(chosen[::-1], np.int64)
+
+
+def possible(label_offsets: Ints) -> Ints:
+    """Label offsets that can be followed: where they run backwards, the fewest are taken for wrong."""
+    kept = longest_ascent(label_offsets, strict=False)
+    if len(kept) == len(label_offsets):
+        return label_offsets
+    lowest = np.full(len(label_offsets), np.iinfo(np.int64).min)
+    lowest[kept] = label_offsets[kept]
+    return np.maximum.accumulate(lowest)
 
 
 def _listed_classes(prediction: dict[str, Any]) -> dict[str, Any]:

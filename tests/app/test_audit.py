@@ -18,6 +18,7 @@ from app.merge import EVERYTHING, Buffer, Ends, Merge
 from app.spec import Spec, build
 from app.state import checkpoint
 from app.state.audit import Compared, _Audit, _begin
+from app.state.changes import next_origin
 from app.state.moving import Version
 from app.state.proof import LISTED, Proof, Sent, longest_ascent
 from tests.app.test_learner import STREAM, records
@@ -142,7 +143,7 @@ def held(done: Run, begin: int = 0, until: int = 0, seed: int = 0) -> tuple[Proo
         learner.restore(checkpoint.decode(manifest, chunks))
         sent.position = manifest.outputs["predictions"]
     features.position, labels.position = learner.feature_offset, learner.label_offset
-    proof = Proof(learner, features.end, labels.end)
+    proof = Proof(learner, features.end)
     stop = left[-1].manifest.meta["feature_offset"] if until else None
     compared = asyncio.run(
         _Audit(proof, sent, features, labels).run(left, stop, lambda n, total: None)  # type: ignore[arg-type]
@@ -214,6 +215,7 @@ EXTRA = 1000  # an offset that no record has
         (lambda sent: sent.__setitem__(AT, sent[AT]._replace(key=b"other")), {"different": 1}, field(AT)),
         (lambda sent: put(sent, AT, label_offset=0), {"different": 1}, field(AT)),
         (lambda sent: put(sent, AT, label_offset=EXTRA), {"different": 1}, field(AT)),
+        (lambda sent: put(sent, -1, label_offset=EXTRA), {"different": 1}, field(-1)),
         (lambda sent: sent.pop(AT), {"missing": 1}, field(AT)),
         (lambda sent: sent.pop(-1), {}, None),  # nothing says that it was to be sent
         (lambda sent: sent.insert(AT + 1, sent[AT]), {"repeated": 1}, field(AT)),
@@ -262,11 +264,12 @@ def test_a_prediction_for_a_record_that_was_rejected_or_is_not_there_is_unfounde
             sent.insert(place, sent[place])
             put(sent, place, offset=offset)
 
-        proof, compared = held(altered(change))
-        assert +proof.counts == {"unfounded": 1}
-        assert proof.first is not None
-        assert (proof.first.offset, proof.first.position) == (offset, 2 * place)
-        assert all(one.equal for one in compared)
+        for seed in range(30):  # it may be the last of a piece
+            proof, compared = held(altered(change), seed=seed)
+            assert +proof.counts == {"unfounded": 1}
+            assert proof.first is not None
+            assert (proof.first.offset, proof.first.position) == (offset, 2 * place)
+            assert all(one.equal for one in compared)
 
 
 def test_what_was_sent_and_what_the_fold_gives_are_told() -> None:
@@ -327,7 +330,7 @@ def test_classes_of_probability_0_may_be_listed_or_not() -> None:
 
 
 def test_many_differences_are_counted_and_the_first_are_listed() -> None:
-    proof = Proof(PartitionLearner(SPEC), 10, 10)
+    proof = Proof(PartitionLearner(SPEC), 10)
     for i in range(3):
         values = [b'{"offset": 99, "label_offset": %d}' % i] * 500
         proof.expect(Sent(list(range(500 * i, 500 * i + 500)), [None] * 500, values))
@@ -354,24 +357,57 @@ def test_of_a_piece_that_was_sent_twice_the_first_stays() -> None:
 def test_topics_that_do_not_reach_back_are_refused_with_the_checkpoint_that_can() -> None:
     kept = []
     for k in (3, 4, 5):
-        meta = {"feature_offset": 100 * k, "label_offset": 90 * k}
-        manifest = SimpleNamespace(sequence=k, outputs={"predictions": 100 * k}, meta=meta)
-        kept.append(Version(manifest, {}))  # type: ignore[arg-type]
+        learner = PartitionLearner(SPEC)
+        learner.feature_offset, learner.label_offset = 100 * k, 90 * k
+        kept.append(version(learner.cut(), k, 100 * k))
 
     def begin(start: int | None, first: int, label_first: int, sent_first: int = 0) -> int | None:
         readers = (SimpleNamespace(first=n) for n in (sent_first, first, label_first))
-        found = _begin(SPEC, 0, kept, start, *readers)  # type: ignore[arg-type]
+        found = _begin(SPEC, 0, kept, start, kept[-1], *readers)  # type: ignore[arg-type]
         return None if found is None else found.manifest.sequence
 
     assert begin(None, 0, 0) is None
     assert begin(3, 300, 270, 300) == 3
-    with pytest.raises(StateError, match=r"do not reach back to their beginning \(s.features begins at 350, .*from 4"):
+    with pytest.raises(StateError, match=r"do not reach back to the beginning \(s.features begins at 350, .*from 4"):
         begin(None, 350, 0)
     with pytest.raises(StateError, match=r"s.labels begins at 271, .*begin at checkpoint 4"):
         begin(3, 0, 271)
     with pytest.raises(StateError, match=r"reach back to checkpoint 3 .*begin at checkpoint 5, with --from 5"):
         begin(3, 0, 0, 401)
-    with pytest.raises(StateError, match=r"begins at 501.*nor to any checkpoint"):
+    with pytest.raises(StateError, match=r"begins at 501.*there is no checkpoint to begin at"):
         begin(None, 501, 0)
     with pytest.raises(StateError, match=r"no checkpoint 6 .*holds 3, 4, 5"):
         begin(6, 0, 0)
+
+
+def test_a_fold_of_another_stream_file_is_refused_with_the_checkpoint_after_which_it_is_this_ones() -> None:
+    content = {**STREAM, "join": JOIN}
+    before, now = build(content, "test"), build({**content, "challengers": {"nb": "naive-bayes"}}, "test")
+    kept = []
+    learner = PartitionLearner(before)
+    for k in range(1, 8):
+        learner.feature_offset = learner.label_offset = 100 * k
+        kept.append(version(learner.cut(), k, 100 * k))
+        if k in (3, 5):  # a worker is started, the first time with a changed stream file
+            learner = PartitionLearner(now)
+            learner.restore(checkpoint.decode(*kept[-1]))
+        if k == 5:  # models are rolled back
+            learner.origin = next_origin(learner.cut().meta)
+
+    def begin(spec: Spec, start: int | None, last: int) -> int | None:
+        nothing = SimpleNamespace(first=0)
+        found = _begin(spec, 0, kept, start, kept[last - 1], nothing, nothing, nothing)  # type: ignore[arg-type]
+        return None if found is None else found.manifest.sequence
+
+    assert begin(before, None, 3) is None
+    assert begin(before, 2, 3) == 2
+    assert [begin(now, start, 5) for start in (3, 4)] == [3, 4]  # a start at 3 changes the same
+    assert begin(now, 6, 7) == 6
+    with pytest.raises(StateError, match=r"made with another stream file \(.* is new .*\): audit with that one"):
+        begin(before, None, 5)
+    for start in (None, 2):
+        with pytest.raises(StateError, match=r"is not the fold from .*at offset 300 the stream file was.*--from 3"):
+            begin(now, start, 5)
+    for start in (None, 3, 4, 5):
+        with pytest.raises(StateError, match=r"at offset 500 .*models were rolled back; .*--from 6"):
+            begin(now, start, 7)

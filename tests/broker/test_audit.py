@@ -178,5 +178,5 @@ def test_what_killed_workers_did_holds_and_what_is_altered_is_named(broker, tmp_
     sentence = riparian_audit(broker, path, code=2)
     later = next(one["sequence"] for one in part["checkpoints"] if one["offset"] > begin["offset"])
     assert f"--from {later}" in sentence
-    assert "do not reach back to their beginning" in sentence
+    assert "do not reach back to the beginning" in sentence
     assert "checkpoints compared: all equal" in riparian_audit(broker, path, "--from", later)

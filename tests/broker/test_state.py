@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from app.errors import StateError
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import changelog, checkpoint, portable
+from app.state.audit import audit
 from tests.broker.harness import (
     ROOT,
     Worker,
@@ -123,6 +125,11 @@ def test_export_while_a_worker_runs_and_import_into_another_stream(broker, tmp_p
     assert [p["offset"] for p in new] == list(range(at, n))
     assert moved.digest() == fold(broker, other, sent[:at] + new, n, n).digest()
     assert moved.pending.counts["joined"] == n
+    with pytest.raises(StateError, match=f"the state was imported, .*--from {shown['sequence']}"):
+        asyncio.run(audit(other, broker, 0))
+    report = asyncio.run(audit(other, broker, 0, start=shown["sequence"]))
+    assert report.holds
+    assert (report.n_predictions, report.checkpoints[-1].digest) == (n - at, moved.digest())
 
     # And the first stream goes back to it, and forward along its own predictions, none sent again.
     refused = riparian(broker, "import", path, file, code=2)
@@ -209,6 +216,10 @@ def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(broker,
         node["weight"] for node in learner.models["nb"].describe()
     ]
 
+    assert forgetful.origin == [n, n, 1]
+    with pytest.raises(StateError, match=rf"is not the fold from the beginning on: .*at offset {n:,} .*rolled back"):
+        asyncio.run(audit(spec, broker, 0))
+
     # Back from that, with the offsets: learned again, to the same bits, and nothing is sent again.
     riparian(broker, "rollback", path, "--to", chosen["sequence"])
     assert stored(broker, spec).feature_offset == chosen["offset"]
@@ -217,6 +228,9 @@ def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(broker,
         assert worker.stop() == 0
     assert again.digest() == learner.digest()
     check_against_oracle(broker, spec, again)
+    report = asyncio.run(audit(spec, broker, 0))
+    assert report.holds
+    assert {one.offset for one in report.checkpoints} >= {chosen["offset"], n}
 
     # The last checkpoint damaged: an older one is whole, and is enough.
     log = asyncio.run(changelog.read(broker, changelog.changelog_topic(spec.name), 0))
