@@ -7,13 +7,14 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
 EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
 
-.PHONY: help setup test check format demo bench clean
+.PHONY: help setup test check format demo bench bench-state bench-failover bench-fencing clean
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
 	@echo "make check   lint, format and types"
 	@echo "make bench   throughput and latency on a real Kafka"
+	@echo "             (bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
 
@@ -45,6 +46,15 @@ demo: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.end_to_end
+
+bench-state: setup
+	$(BIN)/python -m benchmarks.state
+
+bench-failover: setup
+	$(BIN)/python -m benchmarks.failover
+
+bench-fencing: setup
+	$(BIN)/python -m benchmarks.fencing
 
 clean:
 	-@test ! -x $(BIN)/riparian || $(BIN)/riparian broker stop

@@ -99,6 +99,11 @@ class Child:
         found: dict[str, Any] = json.loads(output)
         return found
 
+    def kill(self) -> None:
+        """SIGKILL, and wait: nothing of it runs any more."""
+        self.process.kill()
+        self.process.wait()
+
     def stop(self) -> None:
         """SIGTERM, and wait."""
         if self.process.poll() is None:
@@ -112,12 +117,15 @@ class Child:
 class Worker(Child):
     """`riparian worker` of a stream file, with its web server."""
 
-    def __init__(self, stream: Path, broker: str, folder: Path) -> None:
+    def __init__(
+        self, stream: Path, broker: str, folder: Path, *more: str, module: tuple[str, ...] = ("app.cli",)
+    ) -> None:
         self.port = free_port()
         super().__init__(
-            "app.cli",
+            *module,
             *("worker", str(stream), "--broker", broker, "--web-port", str(self.port)),
             *("--data-dir", str(folder / f"data-{time.monotonic_ns()}")),
+            *more,
             folder=folder,
         )
 
@@ -153,6 +161,14 @@ class Worker(Child):
 
         self._wait(done, seconds, f"{n:,} instances were not learned")
 
+    def wait_for_instances(self, n: int, seconds: float) -> None:
+        """Until all partitions together have taken n instances."""
+        self._wait(
+            lambda: sum(part["instances"] for part in self.partitions().values()) >= n,
+            seconds,
+            f"{n:,} instances were not taken",
+        )
+
     def _wait(self, done: Any, seconds: float, what: str) -> None:
         deadline = time.monotonic() + seconds
         while not done():
@@ -174,6 +190,61 @@ class Worker(Child):
                     name = sample.name + ("{" + ",".join(rest) + "}" if rest else "")
                     values.setdefault(name, []).append(sample.value)
         return {name: sum(v) / len(v) if "_ratio" in name else sum(v) for name, v in values.items()}
+
+
+class Watched(Worker):
+    """A worker that says when it does what (benchmarks/watched.py).
+
+    Parameters
+    ----------
+    ticker : bool
+        Whether it watches its event loop.
+    """
+
+    def __init__(self, stream: Path, broker: str, folder: Path, *more: str, ticker: bool = False) -> None:
+        self.started = time.time()
+        self.said: list[dict[str, Any]] = []
+        self._more = threading.Condition()
+        options = ("--ticker",) if ticker else ()
+        super().__init__(stream, broker, folder, *more, module=("benchmarks.watched", *options))
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._more:
+                self.said.append(json.loads(line))
+                self._more.notify_all()
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self._reader.join()  # it ends with the process's output
+        super().__exit__()
+
+    def heard(self, event: str, after: int = 0) -> list[dict[str, Any]]:
+        """All lines of one kind, from the `after`th line on."""
+        return [line for line in self.said[after:] if line["event"] == event]
+
+    def wait_to_hear(self, event: str, seconds: float = 60.0, after: int = 0, **least: float) -> dict[str, Any]:
+        """The first line of one kind from the `after`th line on, with each named field at least so large."""
+        deadline = time.monotonic() + seconds
+        with self._more:
+            while True:
+                while after < len(self.said):
+                    line = self.said[after]
+                    after += 1
+                    if line["event"] == event and all(line[field] >= value for field, value in least.items()):
+                        return line
+                if self.process.poll() is not None and not self._reader.is_alive():
+                    break
+                left = deadline - time.monotonic()
+                if left < 0:
+                    raise MeasureError(f"the worker did not say {event!r} {least or ''} within {seconds:.0f} s")
+                self._more.wait(min(left, POLL_SECONDS))
+        self.check()
+        raise MeasureError(f"the worker ended before it said {event!r}")
 
 
 class Sampler:

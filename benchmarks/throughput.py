@@ -50,7 +50,9 @@ class _Offset(msgspec.Struct):
     offset: int
 
 
-async def _read(broker: str, topic: str, partitions: int, counts: list[int]) -> Written:
+async def read_predictions(broker: str, topic: str, counts: list[int], first_offset: int = 0) -> Written:
+    """The predictions of all partitions: one for each of `counts` source offsets from `first_offset` on."""
+    partitions = len(counts)
     decode = msgspec.json.Decoder(_Offset).decode
     tps = [TopicPartition(topic, p) for p in range(partitions)]
     consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False, auto_offset_reset="earliest")
@@ -68,7 +70,7 @@ async def _read(broker: str, topic: str, partitions: int, counts: list[int]) -> 
     finally:
         await consumer.stop()
     for p, n in enumerate(counts):
-        if offsets[p] != list(range(n)):
+        if offsets[p] != list(range(first_offset, first_offset + n)):
             raise MeasureError(
                 f"{topic}[{p}] holds {len(offsets[p]):,} predictions, not one for each of {n:,} instances"
             )
@@ -77,7 +79,7 @@ async def _read(broker: str, topic: str, partitions: int, counts: list[int]) -> 
     return Written(int((times > first).sum()), first / 1000, last / 1000)
 
 
-def _rates(n: int, seconds: float, cpu_seconds: float | None) -> dict[str, float | None]:
+def rates(n: int, seconds: float, cpu_seconds: float | None) -> dict[str, float | None]:
     return {
         "per_second": n / seconds,
         "n": n,
@@ -86,21 +88,23 @@ def _rates(n: int, seconds: float, cpu_seconds: float | None) -> dict[str, float
     }
 
 
-def measure_worker(broker: str, folder: Path, name: str, inputs: dict[str, str], partitions: int, n: int) -> Any:
-    """One worker over the whole backlog, from its very first assignment to its end."""
-    path, spec = stream_file(folder, name, partitions, inputs)
+def measure_worker(
+    broker: str, folder: Path, name: str, inputs: dict[str, str], partitions: int, n: int, **fields: Any
+) -> Any:
+    """One worker over the whole backlog, from its very first assignment to its end; `fields` of its stream file."""
+    path, spec = stream_file(folder, name, partitions, inputs, **fields)
     with Worker(path, broker, folder) as worker, Sampler(worker.pid) as sampler:
         worker.wait_for_labels(n, PATIENCE_SECONDS + n / SLOWEST)
         metrics = worker.metrics()
         worker.stop()
     counts = [len(range(p, n, partitions)) for p in range(partitions)]
-    written = asyncio.run(_read(broker, spec.topics.predictions, partitions, counts))
+    written = asyncio.run(read_predictions(broker, spec.topics.predictions, counts))
     # Everything fits into one batch at tiny sizes, where no rate can be told.
     seconds = max(written.last - written.first, 1e-3)
     cpu = sampler.cpu_between(written.first, written.last)
     steps = max(1.0, metrics["riparian_step_seconds_count"])
     return {
-        **_rates(max(1, written.n), seconds, cpu),
+        **rates(max(1, written.n), seconds, cpu),
         "predictions": n,
         "learned": int(metrics["riparian_joined_instances_total"]),
         "forced_merges": int(metrics["riparian_forced_merges_total"]),
@@ -119,7 +123,7 @@ def measure_bare(broker: str, folder: Path, inputs: dict[str, str], n: int) -> A
     ) as child:
         result = child.result()
     # At tiny sizes a single fetch may bring everything.
-    return _rates(max(1, result["n"]), max(result["seconds"], 1e-6), result["cpu_seconds"])
+    return rates(max(1, result["n"]), max(result["seconds"], 1e-6), result["cpu_seconds"])
 
 
 def measure_plain(broker: str, folder: Path, inputs: dict[str, str], target: str, partitions: int, n: int) -> Any:
@@ -129,7 +133,7 @@ def measure_plain(broker: str, folder: Path, inputs: dict[str, str], target: str
         "benchmarks.plain_agent", *arguments, str(folder / f"plain-{time.monotonic_ns()}"), folder=folder
     ) as child:
         result = child.result()
-    return {**_rates(result["n"], result["seconds"], result["cpu_seconds"]), "learned": result["learned"]}
+    return {**rates(result["n"], result["seconds"], result["cpu_seconds"]), "learned": result["learned"]}
 
 
 def spread(ratios: list[float]) -> dict[str, float]:

@@ -64,8 +64,10 @@ def instances(first: int, n: int, seed: int = 0) -> Instances:
     return Instances(list(map(str.encode, ids)), features, labels)
 
 
-def stream_file(folder: Path, name: str, partitions: int, topics: dict[str, str] | None = None) -> tuple[Path, Spec]:
-    """Write the stream file of a worker: a Hoeffding tree, everything else at its default."""
+def stream_file(
+    folder: Path, name: str, partitions: int, topics: dict[str, str] | None = None, **fields: Any
+) -> tuple[Path, Spec]:
+    """Write the stream file of a worker: a Hoeffding tree, everything that `fields` do not say at its default."""
     path = folder / f"{name}.yaml"
     content = {
         "name": name,
@@ -74,6 +76,7 @@ def stream_file(folder: Path, name: str, partitions: int, topics: dict[str, str]
         "topics": topics or {},
         "features": dict.fromkeys(NAMES, "numeric"),
         "champion": "hoeffding-tree",
+        **fields,
     }
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     return path, load(path)

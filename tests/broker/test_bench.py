@@ -87,3 +87,58 @@ def test_goals_name_what_was_found(result):
     assert [goal["name"] for goal in result["goals"]] == ["worker_over_bare", "worker_over_plain", "memory"]
     for goal in result["goals"]:
         assert goal["met"] == (goal["value"] >= goal["goal"] if goal["sign"] == ">=" else goal["value"] <= goal["goal"])
+
+
+def small(module, broker, tmp_path):
+    """The figures of `python -m benchmarks.MODULE --small`, and what it showed."""
+    target = tmp_path / "figures.json"
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--small", "--broker", broker, "--json", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(target.read_text()), done.stdout
+
+
+def test_the_benchmark_of_state_grows_kills_checkpoints_and_compares(broker, tmp_path):
+    figures, shown = small("state", broker, tmp_path)
+    assert figures["grown"]["n_leaves"] == 50
+    assert figures["grown"]["state_bytes"] > 2_000_000
+    (recovery,) = figures["recovery"]["runs"]
+    assert 0 < recovery["counted"] < recovery["total"]
+    steady = figures["steady"]
+    assert steady["n"] == 8 <= steady["n_made"]
+    # A checkpoint after one leaf of 50 has learned is no whole one.
+    assert 0 < steady["bytes"]["scattered"]["median"] < figures["grown"]["live_bytes"] / 4
+    assert steady["log_bytes"] >= steady["live_bytes"] > 0
+    assert steady["pauses"]["n"] == steady["n_made"]
+    (pair,) = figures["large"]["rounds"]
+    assert set(pair) == {"on", "off"}
+    assert pair["off"]["checkpoints"] == 0
+    whole, *_ = (row["whole"] for row in figures["rows"])
+    assert all(0 < row["contiguous"] <= row["scattered"] < whole for row in figures["rows"])
+    assert "Process start to ready" in shown
+
+
+def test_the_benchmark_of_failover_kills_and_stops_an_owner_and_loses_nothing(broker, tmp_path):
+    figures, shown = small("failover", broker, tmp_path)
+    killed, stopped = figures["scenarios"]
+    assert (killed["signal"], stopped["signal"]) == ("SIGKILL", "SIGTERM")
+    for scenario in (killed, stopped):
+        (end,) = scenario["ends"]
+        # The parts lie one after the other, and end with the prediction that was seen.
+        parts = sum(end[part] for part in ("detect", "rebalance", "load", "answer", "seen"))
+        assert parts == pytest.approx(end["total"], abs=1e-6)
+        assert end["gap"] > 0
+        assert scenario["instances"] > 0
+    assert figures["goals"][0]["value"] == killed["max"]["total"]
+    assert "kill -9 to the first new prediction" in shown
+
+
+def test_the_benchmark_of_fencing_sends_three_ways(broker, tmp_path):
+    figures, shown = small("fencing", broker, tmp_path)
+    assert [part["records"] for part in figures["sends"]] == [2000, 50]
+    for part in figures["sends"]:
+        (once,) = part["rounds"]
+        assert all(0 < once[way]["p50"] <= once[way]["p99"] for way in ("plain", "fenced", "transactions"))
+        assert part["ratios"]["fenced"]["p50"]["median"] == once["fenced"]["p50"] / once["plain"]["p50"]
+    assert figures["fence_ms"]["fenced"]["median"] > 0
+    assert "transactions" in shown

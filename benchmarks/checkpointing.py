@@ -1,0 +1,68 @@
+"""Throughput with checkpoints and without, in pairs within one run."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.admin import ensure_topics
+from app.state import moving
+from app.state.changelog import changelog_topic
+from benchmarks.grown import Source, stream_file
+from benchmarks.processes import Sampler, Watched
+from benchmarks.throughput import measure_worker, rates, read_predictions, spread
+from benchmarks.workload import Backlog, create, delete, past
+
+SECONDS = 300.0
+SWITCH: dict[str, dict[str, Any]] = {"on": {}, "off": {"every": "1d"}}
+
+
+def _pair(measured: Callable[[str, dict[str, Any]], dict[str, Any]], rounds: int) -> dict[str, Any]:
+    """`measured(name, settings of checkpoints)` with checkpoints and without, in turn, the order changing; ratios."""
+    runs = []
+    for number in range(rounds):
+        order = list(SWITCH) if number % 2 == 0 else list(reversed(SWITCH))
+        runs.append({which: measured(f"{which}-{number}", SWITCH[which]) for which in order})
+    return {"rounds": runs, "on_over_off": spread([run["on"]["per_second"] / run["off"]["per_second"] for run in runs])}
+
+
+def usual(broker: str, folder: Path, n: int, rounds: int) -> dict[str, Any]:
+    """The workload of benchmarks/throughput.py, everything else at its default."""
+    inputs = {"features": "usual.features", "labels": "usual.labels"}
+    asyncio.run(create(broker, list(inputs.values()), 1))
+    asyncio.run(Backlog(broker, *inputs.values(), 1, past(n)).publish(n, lambda _: None))
+
+    def measured(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+        found = measure_worker(broker, folder, f"usual-{name}", inputs, 1, n, checkpoint=settings)
+        return {field: found[field] for field in ("per_second", "cpu_us", "seconds", "n")}
+
+    result = _pair(measured, rounds)
+    asyncio.run(delete(broker, "usual"))
+    return result
+
+
+def large(broker: str, folder: Path, n_leaves: int, n_sent: int, n: int, rounds: int) -> dict[str, Any]:
+    """The grown tree over the same records each time: a stream of its own, into which its state is imported."""
+    _, spec = stream_file(folder, n_leaves)
+    file = folder / "grown.riparian"
+    asyncio.run(moving.export_state(spec, broker, 0, file))
+    source = Source(broker, spec.topics.features)
+    source.n = n_sent
+    asyncio.run(source.publish(n, seed=4))
+
+    def measured(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+        path, spec = stream_file(folder, n_leaves, f"large-{name}", **settings)
+        asyncio.run(ensure_topics(spec, broker))
+        asyncio.run(moving.import_state(spec, broker, 0, moving.read_file(file), file.name))
+        with Watched(path, broker, folder) as worker, Sampler(worker.pid) as sampler:
+            worker.wait_for_instances(n_sent + n, SECONDS)
+            n_checkpoints = len(worker.heard("checkpoint"))
+            worker.kill()  # without a last checkpoint, which would be the same for both
+        written = asyncio.run(read_predictions(broker, spec.topics.predictions, [n], n_sent))
+        seconds = max(written.last - written.first, 1e-3)
+        cpu = sampler.cpu_between(written.first, written.last)
+        asyncio.run(delete(broker, f"large-{name}"))
+        asyncio.run(delete(broker, changelog_topic(spec.name)))
+        return {**rates(max(1, written.n), seconds, cpu), "checkpoints": n_checkpoints}
+
+    return _pair(measured, rounds)
