@@ -85,7 +85,7 @@ def spec_for(
                 name: {"type": NOMINAL, "max_values": max(1000, types.n_values[name])} if kind == NOMINAL else kind
                 for name, kind in types.features.items()
             },
-            "join": {"max_pending": max(1_000_000, label_delay + 1)},
+            "join": {"max_pending": max(1_000_000, label_delay + 1), "max_pending_bytes": 10**15},
         }
         if types.task == CLASSIFICATION:
             data["max_classes"] = max(2, types.n_classes)

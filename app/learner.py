@@ -141,12 +141,14 @@ class PartitionLearner:
             horizon=spec.join.horizon,
             max_pending=spec.join.max_pending,
             max_labels=spec.join.max_labels,
+            max_bytes=spec.join.max_pending_bytes,
         )
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         for model in self.models.values():
             model.warm_up()
+        self.pending.warm_up()
         nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
         for role, metrics in self.metrics.items():
             metrics.score(nothing, self.pending.out[role])
@@ -230,7 +232,6 @@ class PartitionLearner:
             self.metrics[role].score(joined.program, out)
             p[role] = out[joined.predicted]
         kernel_seconds = time.perf_counter() - started
-        self.pending.release()
         if len(f_piece.offsets):
             self.feature_offset = int(f_piece.offsets[-1]) + 1
             self.feature_time = int(f_piece.times[-1])
@@ -366,7 +367,7 @@ class PartitionLearner:
                 self.models[role] = model
                 self.metrics[role].restore(_under(arrays, f"metrics/{source}/"))
                 self.metrics[role].resize(self.schema.n_outputs)
-        self.pending.restore(_waiting(_under(arrays, "pending/"), changes.takes))
+        self.pending.restore(_under(arrays, "pending/"), changes.takes)
         for field in ("feature_offset", "label_offset", "feature_time", "label_time", "n_instances", "n_labels"):
             setattr(self, field, int(meta[field]))
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
@@ -422,14 +423,6 @@ def _together(outcomes: list[Outcome]) -> Outcome:
         decode_seconds=sum(o.decode_seconds for o in outcomes),
         kernel_seconds=sum(o.kernel_seconds for o in outcomes),
     )
-
-
-def _waiting(arrays: Mapping[str, NDArray[Any]], takes: Mapping[str, str | None]) -> dict[str, NDArray[Any]]:
-    """What waits, with the predictions of each model under its role now: NaN where it made none."""
-    found = {name: array for name, array in arrays.items() if not name.startswith("out/")}
-    for role, source in takes.items():
-        found[f"out/{role}"] = np.full((len(arrays["x"]), 1), np.nan) if source is None else arrays[f"out/{source}"]
-    return found
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -117,7 +117,9 @@ METRICS: dict[str, Measure] = {
     WAITING: Measure(GAUGE, "Instances that wait for their label."),
     LABELS_WAITING: Measure(GAUGE, "Labels that wait for their instance."),
     PENDING["expired"]: Measure(COUNTER, "Instances whose label did not come within the horizon."),
-    PENDING["evicted"]: Measure(COUNTER, "Instances pushed out, unlearned, by join.max_pending."),
+    PENDING["evicted"]: Measure(
+        COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
+    ),
     PENDING["unmatched"]: Measure(COUNTER, "Labels that never met an instance, or pushed out by join.max_labels."),
     PENDING["repeated_ids"]: Measure(COUNTER, "Instances whose id was waiting already: predicted, not learned."),
     PENDING["repeated_labels"]: Measure(COUNTER, "Labels of an id whose label was waiting already: dropped."),

@@ -1,7 +1,7 @@
 """The pending store: instances that wait for their labels, and labels that wait for their features.
 
-Waiting instances live in a slab, rows of one array, with the predictions that were made for them beside the row.
-`join` turns the merged order of a batch into a program over rows: predict row r, learn row r with label y.
+Waiting instances live in a slab, rows of one array, with the predictions that were made for them beside the row. `join`
+turns the merged order of a batch into a program over rows: predict row r, learn row r with label y.
 
 What happens when (each is counted):
 
@@ -11,25 +11,41 @@ What happens when (each is counted):
 - An id comes again while it waits: the repeat is predicted (every record gets a prediction), and the first stays
   waiting for the label. *repeated_ids*
 - An instance waits longer than the horizon, in stream time: it leaves unlearned. *expired*
-- More than `max_pending` instances wait: the oldest leaves unlearned. *evicted*
+- More than `max_pending` instances wait, or they take more than `max_bytes`: the oldest leaves unlearned. *evicted*
 - A label waits longer than the horizon, or is pushed out by `max_labels`: *unmatched*. A label whose instance has
   been learned already, or has left, ends here as well.
 
-Stream time is the largest effective timestamp seen so far, so everything above depends on the order of the records
-alone, never on the clock or on how they were cut into batches.
+Stream time is the largest effective timestamp seen so far, and what an instance takes is reckoned, not measured. So
+everything above depends on the order of the records alone, never on the clock or on how they were cut into batches.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from models.contract import LEARN, PREDICT, Floats, Program
+from app.errors import StateError
+from app.shelf import (
+    ARRIVED,
+    NEXT_SERIAL,
+    NOW,
+    SERIAL,
+    Batch,
+    Ints,
+    Limits,
+    Shelf,
+    grown,
+    join,
+    new_key,
+    packed,
+)
+from app.state.segments import Columns, PendingCut, Segments
+from models.contract import Floats, Program
 
-NO_LABEL = (np.nan, 0)
 COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels")
+UNBOUNDED = 2**62
+ROW_BYTES = 128  # of a waiting instance beside features, predictions and id: book, table, line, segments
 
 
 class Joined(NamedTuple):
@@ -44,13 +60,6 @@ class Joined(NamedTuple):
     waited: Floats
 
 
-class PendingCut(NamedTuple):
-    """What a checkpoint writes. arrays : new or changed. kept : names of earlier ones that are as they were."""
-
-    arrays: dict[str, NDArray[Any]]
-    kept: list[str]
-
-
 class PendingStore:
     """Waiting instances and waiting labels of one partition.
 
@@ -63,36 +72,51 @@ class PendingStore:
         Seconds that an instance or a label may wait, in stream time.
     max_pending, max_labels : int
         Bounds on waiting instances and labels.
+    max_bytes : int
+        Bound on what waiting instances take: 8 bytes a feature and a column of predictions, the id, and ROW_BYTES. The
+        arrays grow by doubling, so they may take up to twice as much.
     """
 
     def __init__(
-        self, n_features: int, outputs: dict[str, int], *, horizon: float, max_pending: int, max_labels: int
+        self,
+        n_features: int,
+        outputs: dict[str, int],
+        *,
+        horizon: float,
+        max_pending: int,
+        max_labels: int,
+        max_bytes: int = UNBOUNDED,
     ) -> None:
         self.horizon_ms = int(horizon * 1000)
         self.max_pending = max_pending
         self.max_labels = max_labels
+        self.max_bytes = max_bytes
         self.slab = np.zeros((0, n_features))
         self.out = {name: np.zeros((0, width)) for name, width in outputs.items()}
-        self.clock = 0  # stream time, ms
         self.counts = dict.fromkeys(COUNTERS, 0)
-        self._arrived: list[int] = []  # stream time by row
-        self._rows: OrderedDict[str, int] = OrderedDict()  # waiting id -> row, oldest first
-        self._early: OrderedDict[str, tuple[float, int]] = OrderedDict()  # waiting label: id -> (y, stream time)
-        self._free: list[int] = []
-        self._freed: list[int] = []  # rows that the current program still uses
+        key = new_key()
+        self._instances, self._labels = Shelf.empty(key), Shelf.empty(key)
+        self._early_y = np.zeros(0)  # of the waiting labels, by row of their shelf
+        self._clock = np.array([0, self._width], np.int64)
+        self._segments = {"instances": Segments("instances"), "labels": Segments("labels")}
 
     @property
     def n_waiting(self) -> int:
-        return len(self._rows)
+        return self._instances.n_waiting
 
     @property
     def n_labels_waiting(self) -> int:
-        return len(self._early)
+        return self._labels.n_waiting
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the arrays (the ids and their index come on top)."""
-        return self.slab.nbytes + sum(out.nbytes for out in self.out.values())
+        """Bytes of the arrays, used or not."""
+        tables = self._instances.n_bytes + self._labels.n_bytes + self._early_y.nbytes
+        return self.slab.nbytes + sum(out.nbytes for out in self.out.values()) + tables
+
+    @property
+    def _width(self) -> int:
+        return max((out.shape[1] for out in self.out.values()), default=1)
 
     def resize(self, outputs: dict[str, int]) -> None:
         """Widen the predictions; what stands there stays."""
@@ -102,34 +126,39 @@ class PendingStore:
                 self.out[name] = np.zeros((len(old), width))
                 self.out[name][:, : old.shape[1]] = old
 
-    def _take(self, n: int) -> list[int]:
-        """n free rows, ascending where they are fresh; the slab grows by doubling."""
-        if len(self._free) < n:
-            old = len(self.slab)
-            new = max(2 * old, old + n, 1024)
-            self.slab = _grown(self.slab, new)
-            self.out = {name: _grown(out, new) for name, out in self.out.items()}
-            self._arrived.extend([0] * (new - old))
-            self._free = list(range(new - 1, old - 1, -1)) + self._free
-        rows = self._free[len(self._free) - n :]
-        del self._free[len(self._free) - n :]
-        rows.reverse()
-        return rows
+    def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int) -> None:
+        self._instances = self._instances.reserve(n, n_bytes)
+        self._labels = self._labels.reserve(n_labels, label_bytes)
+        capacity = len(self._instances.book)
+        if capacity > len(self.slab):
+            self.slab = grown(self.slab, capacity)
+            self.out = {name: grown(out, capacity) for name, out in self.out.items()}
+        if len(self._labels.book) > len(self._early_y):
+            self._early_y = grown(self._early_y, len(self._labels.book))
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, on a store of the same shape."""
+        twin = PendingStore(self.slab.shape[1], {}, horizon=1.0, max_pending=1, max_labels=1)
+        x = np.zeros((1, self.slab.shape[1]))
+        for _ in range(2):
+            twin.join(["a"], x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64))
+        again = PendingStore(self.slab.shape[1], {}, horizon=1.0, max_pending=1, max_labels=1)
+        again.restore(twin.cut().arrays)
 
     def join(
         self,
         ids: list[str],
         x: Floats,
-        times: list[int],
-        inline: list[float] | None,
+        times: ArrayLike,
+        inline: ArrayLike | None,
         label_ids: list[str],
-        label_y: list[float],
-        label_times: list[int],
-        labels_before: NDArray[np.int64],
+        label_y: ArrayLike,
+        label_times: ArrayLike,
+        labels_before: Ints,
     ) -> Joined:
         """Put a batch into the store, in its merged order, and return the program to run.
 
-        The rows of the program stay valid until `release`.
+        The rows of the program stay valid until the next call.
 
         Parameters
         ----------
@@ -138,179 +167,156 @@ class PendingStore:
         label_ids, label_y, label_times : labels in order.
         labels_before : (n,) int64, for each feature how many of the labels come before it.
         """
-        n = len(ids)
-        taken = self._take(n)
-        predicted = np.array(taken, dtype=np.int32)
+        n, m = len(ids), len(label_ids)
+        text, ends = packed(ids)
+        label_text, label_ends = packed(label_ids)
+        self._reserve(n, len(text), m, len(label_text))
+        instances, labels = self._instances, self._labels
+        predicted = instances.take(n)
         self.slab[predicted] = x
-        rows, early, arrived, freed, counts = self._rows, self._early, self._arrived, self._freed, self.counts
-        ops: list[int] = []  # the row of a PREDICT, ~row of a LEARN
-        ys: list[float] = []
-        waited: list[int] = []
-        clock = self.clock
-        n_joined = 0
-        # The instance that has waited longest decides when the next check is due. It may have left since: the check
-        # then finds the new oldest one. So a joined label costs no bookkeeping here.
-        deadline = self._deadline()
-        for event in _merged(n, len(label_ids), labels_before):
-            if event >= 0:
-                now, row, id_ = times[event], taken[event], ids[event]
-                if now > clock:
-                    clock = now
-                if clock > deadline:
-                    deadline = self._expire(clock)
-                ops.append(row)
-                arrived[row] = clock
-                y = inline[event] if inline is not None else np.nan
-                if y != y and early:
-                    y, _ = early.pop(id_, NO_LABEL)
-                if y == y:
-                    ops.append(~row)
-                    ys.append(y)
-                    waited.append(0)
-                    freed.append(row)
-                    n_joined += 1
-                elif id_ in rows:
-                    freed.append(row)
-                    counts["repeated_ids"] += 1
-                else:
-                    while len(rows) >= self.max_pending:  # more than one where the bound was lowered
-                        freed.append(rows.popitem(last=False)[1])
-                        counts["evicted"] += 1
-                    rows[id_] = row
-            else:
-                now, id_ = label_times[~event], label_ids[~event]
-                if now > clock:
-                    clock = now
-                if clock > deadline:
-                    deadline = self._expire(clock)
-                waiting = rows.pop(id_, None)
-                if waiting is not None:
-                    ops.append(~waiting)
-                    ys.append(label_y[~event])
-                    waited.append(clock - arrived[waiting])
-                    freed.append(waiting)
-                    n_joined += 1
-                elif id_ in early:
-                    counts["repeated_labels"] += 1
-                else:
-                    while len(early) >= self.max_labels:
-                        early.popitem(last=False)
-                        counts["unmatched"] += 1
-                    early[id_] = (label_y[~event], clock)
-        self.clock = clock
-        counts["joined"] += n_joined
-        return Joined(_program(ops, ys), predicted, np.array(waited, dtype=np.float64) / 1000.0)
+        # Copies: they are writable and contiguous then, the one type that kernels are compiled for.
+        y = np.zeros(0) if inline is None else np.array(inline, np.float64)
+        features = Batch(text, ends, np.empty(n, np.int64), np.array(times, np.int64), y)
+        y = np.array(label_y, np.float64)
+        late = Batch(label_text, label_ends, np.empty(m, np.int64), np.array(label_times, np.int64), y)
+        op, row, target = np.empty(2 * n + m, np.int8), np.empty(2 * n + m, np.int32), np.empty(2 * n + m)
+        waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
+        length = join(
+            instances,
+            labels,
+            self._early_y,
+            self._limits(),
+            self._clock,
+            happened,
+            features,
+            late,
+            predicted,
+            np.array(labels_before, np.int64),
+            op,
+            row,
+            target,
+            waited,
+        )
+        for name, count in zip(COUNTERS, happened.tolist(), strict=True):
+            self.counts[name] += count
+        program = Program(op[:length], row[:length], target[:length], np.ones(length))
+        return Joined(program, predicted, waited[: happened[0]] / 1000.0)
 
-    def release(self) -> None:
-        """Give back the rows that the last program was the last to use."""
-        self._free.extend(self._freed)
-        self._freed.clear()
-
-    def _deadline(self) -> int:
-        """Stream time up to which nothing can expire."""
-        oldest = self.clock
-        if self._rows:
-            oldest = min(oldest, self._arrived[next(iter(self._rows.values()))])
-        if self._early:
-            oldest = min(oldest, next(iter(self._early.values()))[1])
-        return oldest + self.horizon_ms
-
-    def _expire(self, clock: int) -> int:
-        """Drop what has waited longer than the horizon at stream time `clock`; the next deadline."""
-        self.clock = clock
-        limit = clock - self.horizon_ms
-        rows, early = self._rows, self._early
-        while rows:
-            id_, row = next(iter(rows.items()))
-            if self._arrived[row] >= limit:
-                break
-            del rows[id_]
-            self._freed.append(row)
-            self.counts["expired"] += 1
-        while early:
-            id_, (_, since) = next(iter(early.items()))
-            if since >= limit:
-                break
-            del early[id_]
-            self.counts["unmatched"] += 1
-        return self._deadline()
+    def _limits(self) -> Limits:
+        return Limits(
+            self.horizon_ms,
+            self.max_pending,
+            self.max_labels,
+            self.max_bytes,
+            ROW_BYTES + 8 * self.slab.shape[1],
+            8 * len(self.out),
+            self._width,
+        )
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Copies of everything that waits, in order of arrival: independent of rows and of batch cuts."""
-        rows = np.fromiter(self._rows.values(), dtype=np.int64, count=len(self._rows))
-        arrays: dict[str, NDArray[Any]] = {
+        """Copies of everything that waits, in order of arrival: independent of rows, batch cuts and checkpoints."""
+        rows, label_rows = self._instances.rows(), self._labels.rows()
+        ids, id_ends = self._instances.ids(rows)
+        label_ids, label_id_ends = self._labels.ids(label_rows)
+        return {
             "x": self.slab[rows],
-            "arrived": np.array([self._arrived[row] for row in rows.tolist()], dtype=np.int64),
-            "clock": np.array([self.clock], dtype=np.int64),
+            "arrived": self._instances.book[rows, ARRIVED],
+            "clock": self._clock[[NOW]],
             "counts": np.array([self.counts[name] for name in COUNTERS], dtype=np.int64),
-            "label_y": np.array([y for y, _ in self._early.values()], dtype=np.float64),
-            "label_since": np.array([since for _, since in self._early.values()], dtype=np.int64),
+            "label_y": self._early_y[label_rows],
+            "label_since": self._labels.book[label_rows, ARRIVED],
+            "ids": ids,
+            "id_ends": id_ends,
+            "label_ids": label_ids,
+            "label_id_ends": label_id_ends,
+            **{f"out/{name}": out[rows] for name, out in self.out.items()},
         }
-        arrays["ids"], arrays["id_ends"] = _pack(list(self._rows))
-        arrays["label_ids"], arrays["label_id_ends"] = _pack(list(self._early))
-        for name, out in self.out.items():
-            arrays[f"out/{name}"] = out[rows]
-        return arrays
 
     def cut(self) -> PendingCut:
-        return PendingCut(self.state(), [])
+        """What a checkpoint writes now: what changed since the last cut, or since `restore`. Call it between steps.
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of what `state` gave, into an empty store."""
-        ids = _unpack(arrays["ids"], arrays["id_ends"])
-        self.clock = int(arrays["clock"][0])
-        self.counts = dict(zip(COUNTERS, (int(count) for count in arrays["counts"]), strict=True))
-        rows = self._take(len(ids))
-        index = np.array(rows, dtype=np.int64)
-        self.slab[index] = arrays["x"]
-        for row, since in zip(rows, arrays["arrived"].tolist(), strict=True):
-            self._arrived[row] = since
+        Every cut counts as written: one that is not makes the next ones useless.
+        """
+        instances = self._segments["instances"].cut(self._instances, self._instance_columns)
+        labels = self._segments["labels"].cut(self._labels, self._label_columns)
+        numbers = [
+            *self._clock.tolist(),
+            *(int(shelf.at[NEXT_SERIAL]) for shelf in (self._instances, self._labels)),
+            *(segments.next for segments in self._segments.values()),
+            *(self.counts[name] for name in COUNTERS),
+        ]
+        arrays = {"numbers": np.array(numbers, dtype=np.int64), **instances.arrays, **labels.arrays}
+        return PendingCut(arrays, instances.kept + labels.kept)
+
+    def _instance_columns(self, rows: Ints) -> Columns:
+        outputs = {f"out/{name}": out[rows] for name, out in self.out.items()}
+        return {**_book_columns(self._instances, rows), "x": self.slab[rows], **outputs}
+
+    def _label_columns(self, rows: Ints) -> Columns:
+        return {**_book_columns(self._labels, rows), "y": self._early_y[rows]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None] | None = None) -> None:
+        """Take over what `state` gave, or what all cuts together came to, into an empty store.
+
+        sources : the name that the predictions of each model have there, None where it made none; the same names if it
+        is left out. Predictions that were never made are NaN in column 0.
+        """
+        sources = sources or {name: name for name in self.out}
+        if "x" in arrays:
+            self._restore_state(arrays, sources)
+        else:
+            self._restore_cut(arrays, sources)
+
+    def _restore_state(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
+        self._clock[:] = arrays["clock"][0], self._width
+        self.counts = dict(zip(COUNTERS, arrays["counts"].tolist(), strict=True))
+        ids, id_ends, arrived = arrays["ids"], arrays["id_ends"], arrays["arrived"]
+        self._instances, rows = self._instances.refill(ids.copy(), id_ends.copy(), arrived.copy())
+        ids, id_ends, since = arrays["label_ids"], arrays["label_id_ends"], arrays["label_since"]
+        self._labels, label_rows = self._labels.refill(ids.copy(), id_ends.copy(), since.copy())
+        self._reserve(0, 0, 0, 0)
+        self._early_y[label_rows] = arrays["label_y"]
+        self._fill(rows, arrays, slice(None), sources)
+
+    def _restore_cut(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
+        now, width, serial, label_serial, segment, label_segment, *counts = arrays["numbers"].tolist()
+        self._clock[:] = now, width
+        self.counts = dict(zip(COUNTERS, counts, strict=True))
+        self._segments["instances"].next, self._segments["labels"].next = segment, label_segment
+        # Where a model has another name now, what is written says nothing true of it: everything is written anew.
+        same = all(name == source for name, source in sources.items())
+        self._instances, instances = self._segments["instances"].restore(self._instances, arrays, serial, same)
+        self._labels, labels = self._segments["labels"].restore(self._labels, arrays, label_serial, True)
+        self._reserve(0, 0, 0, 0)
+        for rows, columns, alive in instances:
+            self._fill(rows, columns, alive, sources)
+        for rows, columns, alive in labels:
+            self._early_y[rows] = columns["y"][alive]
+
+    def _fill(
+        self,
+        rows: Ints,
+        columns: Mapping[str, NDArray[Any]],
+        which: NDArray[np.bool_] | slice,
+        sources: Mapping[str, str | None],
+    ) -> None:
+        """Features and predictions of instances that were saved."""
+        x = columns["x"]
+        if x.shape[1] != self.slab.shape[1]:
+            raise StateError(
+                f"the state's waiting instances have {x.shape[1]} features, the stream file {self.slab.shape[1]}: "
+                "restore the stream file's features, or give the stream a new name to start afresh"
+            )
+        self.slab[rows] = x[which]
         for name, out in self.out.items():
-            saved = arrays[f"out/{name}"]
-            out[index, : saved.shape[1]] = saved
-        self._rows = OrderedDict(zip(ids, rows, strict=True))
-        waiting = zip(arrays["label_y"].tolist(), arrays["label_since"].tolist(), strict=True)
-        label_ids = _unpack(arrays["label_ids"], arrays["label_id_ends"])
-        self._early = OrderedDict(zip(label_ids, waiting, strict=True))
+            saved = columns.get(f"out/{sources[name]}")
+            if saved is None:
+                out[rows, 0] = np.nan
+            else:
+                out[rows, : saved.shape[1]] = saved[which]
 
 
-def _grown(array: NDArray[Any], n: int) -> NDArray[Any]:
-    grown = np.zeros((n, *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown
-
-
-def _merged(n: int, m: int, labels_before: NDArray[np.int64]) -> list[int]:
-    """The merged order: i for feature i, ~j for label j."""
-    order = np.empty(n + m, dtype=np.int64)
-    is_label = np.ones(n + m, dtype=bool)
-    position = np.arange(n) + labels_before
-    is_label[position] = False
-    order[position] = np.arange(n)
-    order[is_label] = ~np.arange(m)
-    merged: list[int] = order.tolist()
-    return merged
-
-
-def _program(ops: list[int], ys: list[float]) -> Program:
-    rows = np.array(ops, dtype=np.int32)
-    learn = rows < 0
-    y = np.full(len(ops), np.nan)
-    y[learn] = ys
-    op = np.where(learn, np.int8(LEARN), np.int8(PREDICT))
-    return Program(op, np.where(learn, ~rows, rows), y, np.ones(len(ops)))
-
-
-def _pack(ids: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Strings as one array of UTF-8 bytes and the end of each."""
-    encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
-    ends = np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), dtype=np.int64)
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8).copy(), ends
-
-
-def _unpack(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
-    raw, start, ids = data.tobytes(), 0, []
-    for end in ends.tolist():
-        ids.append(raw[start:end].decode("utf-8", "surrogatepass"))
-        start = end
-    return ids
+def _book_columns(shelf: Shelf, rows: Ints) -> Columns:
+    text, ends = shelf.ids(rows)
+    lengths = np.diff(ends, prepend=0).astype(np.int32)
+    return {"serial": shelf.book[rows, SERIAL], "arrived": shelf.book[rows, ARRIVED], "lengths": lengths, "ids": text}

@@ -228,6 +228,13 @@ class JoinSpec(Part):
     max_pending: int = Field(
         default=1_000_000, ge=1, description="Most instances that wait, a partition; the oldest leaves."
     )
+    max_pending_bytes: int = Field(
+        default=1_000_000_000,
+        ge=1_000_000,
+        le=10**15,
+        description="Most bytes that waiting instances take, a partition; the oldest leaves. An instance is reckoned "
+        "at 128 bytes, its id, 8 a feature, and 8 for each output of each model; the arrays may be twice as large.",
+    )
     max_labels: int = Field(default=100_000, ge=1, description="Most labels that wait, a partition; the oldest leaves.")
     max_wait: duration("2s") = Field(  # type: ignore[valid-type]
         default="2s",

@@ -15,7 +15,19 @@ ALLOWED = {
     "models": {"models", "numpy", "numba"},
     "topics": {"topics", "numpy", "msgspec"},
 }
-PURE = ("merge", "pending", "learner", "state/checkpoint", "state/proof", "spec", "data", "evaluate", "errors")
+PURE = (
+    "merge",
+    "pending",
+    "shelf",
+    "learner",
+    "state/checkpoint",
+    "state/segments",
+    "state/proof",
+    "spec",
+    "data",
+    "evaluate",
+    "errors",
+)
 KAFKA = {"faust", "aiokafka", "mode", "asyncio", "prometheus_client"}
 
 

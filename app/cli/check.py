@@ -73,10 +73,13 @@ def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
 
 
 def waiting_bytes(spec: "Spec") -> int:
-    """Bytes of the rows of a full pending store, a partition: features, and the prediction of each model."""
+    """What the instances of a full pending store take, a partition, apart from their ids."""
+    from app.pending import ROW_BYTES
+
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
-    return 8 * spec.join.max_pending * (len(spec.features) + n_outputs * len(spec.models()))
+    each = ROW_BYTES + 8 * (len(spec.features) + n_outputs * len(spec.models()))
+    return min(spec.join.max_pending * each, spec.join.max_pending_bytes)
 
 
 def _summary(
@@ -167,7 +170,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
         console.print(f"classes: {escape(classes)}")
     console.print(
         f"waiting for labels: up to {format_duration(spec.join.horizon)} and {spec.join.max_pending:,} instances "
-        f"a partition, {waiting_bytes(spec) / 1e6:,.0f} MB of rows when full",
+        f"a partition, {waiting_bytes(spec) / 1e6:,.0f} MB when full",
         highlight=False,
     )
     if report is not None and report.missing:

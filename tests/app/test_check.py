@@ -44,7 +44,7 @@ def test_it_prints_one_object() -> None:
     assert found["topics"]["labels"] is None
     assert found["features"][2] == {"name": "age", "type": "numeric", "path": ["customer", "age"], "values": None}
     assert found["models"]["majority"] == {"model": "majority-class", "parameters": {}}
-    assert found["waiting_bytes"] == waiting_bytes(load(ORDERS)) == 8 * 1_000_000 * (4 + 2 * 2)
+    assert found["waiting_bytes"] == waiting_bytes(load(ORDERS)) == 1_000_000 * (128 + 8 * (4 + 2 * 2))
     assert "missing" not in found
 
 

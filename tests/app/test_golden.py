@@ -65,5 +65,5 @@ def test_newer_formats_are_refused_with_a_sentence() -> None:
     with pytest.raises(StateError, match=r"state.bin was written in export format 2, and this version .* reads 1"):
         portable.unpack(written(format=2), "state.bin")
     manifest = {**msgspec.msgpack.decode(content["manifest"]), "version": checkpoint.VERSION + 1}
-    with pytest.raises(StateError, match=rf"format {checkpoint.VERSION + 1}, .* reads {checkpoint.VERSION}"):
+    with pytest.raises(StateError, match=rf"format {checkpoint.VERSION + 1}, .* reads 1 and {checkpoint.VERSION}"):
         portable.unpack(written(manifest=msgspec.msgpack.encode(manifest)), "state.bin")

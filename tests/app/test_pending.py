@@ -1,28 +1,45 @@
 """The pending store against a naive one: a list of waiting instances, searched from the front."""
 
+import contextlib
+from unittest import mock
+
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.pending import PendingStore
+from app import shelf
+from app.errors import StateError
+from app.pending import COUNTERS, ROW_BYTES, PendingStore
+from app.state import segments
 from models.contract import LEARN
 
 NAN = float("nan")
 
 
-class NaiveStore:
-    """What waits, as lists of tuples in order of arrival."""
+@pytest.fixture(scope="module", autouse=True)
+def _warm():
+    """Compile before hypothesis looks at the clock."""
+    PendingStore(1, {"m": 2}, horizon=1, max_pending=1, max_labels=1).warm_up()
 
-    def __init__(self, horizon_ms: int, max_pending: int, max_labels: int) -> None:
+
+class NaiveStore:
+    """What waits, as lists of tuples in order of arrival. One feature, one model."""
+
+    def __init__(self, horizon_ms: int, max_pending: int, max_labels: int, max_bytes: int) -> None:
         self.horizon, self.max_pending, self.max_labels = horizon_ms, max_pending, max_labels
+        self.max_bytes = max_bytes
         self.waiting: list[tuple[str, int, float]] = []  # id, arrived, x
         self.labels: list[tuple[str, int, float]] = []  # id, arrived, y
         self.clock = 0
-        self.counts = dict.fromkeys(("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels"), 0)
+        self.width = 2  # columns that predictions need for the classes so far
+        self.counts = dict.fromkeys(COUNTERS, 0)
         self.learned: list[tuple[float, float, float]] = []  # x, y, seconds waited
 
-    def tick(self, time: int) -> None:
+    def tick(self, time: int, y: float) -> None:
         self.clock = max(self.clock, time)
+        while y >= self.width:
+            self.width *= 2
         alive = [w for w in self.waiting if self.clock - w[1] <= self.horizon]
         self.counts["expired"] += len(self.waiting) - len(alive)
         self.waiting = alive
@@ -30,8 +47,12 @@ class NaiveStore:
         self.counts["unmatched"] += len(self.labels) - len(alive)
         self.labels = alive
 
+    @property
+    def n_bytes(self) -> int:
+        return sum(ROW_BYTES + 8 + 8 * self.width + len(w[0].encode()) for w in self.waiting)
+
     def feature(self, id_: str, x: float, time: int, y: float) -> None:
-        self.tick(time)
+        self.tick(time, y)
         early = [w for w in self.labels if w[0] == id_]
         if y == y:
             self.counts["joined"] += 1
@@ -43,13 +64,13 @@ class NaiveStore:
         elif any(w[0] == id_ for w in self.waiting):
             self.counts["repeated_ids"] += 1
         else:
-            if len(self.waiting) == self.max_pending:
+            self.waiting.append((id_, self.clock, x))
+            while len(self.waiting) > self.max_pending or self.n_bytes > self.max_bytes:
                 self.waiting.pop(0)
                 self.counts["evicted"] += 1
-            self.waiting.append((id_, self.clock, x))
 
     def label(self, id_: str, y: float, time: int) -> None:
-        self.tick(time)
+        self.tick(time, y)
         found = [w for w in self.waiting if w[0] == id_]
         if found:
             self.waiting.remove(found[0])
@@ -63,37 +84,81 @@ class NaiveStore:
                 self.counts["unmatched"] += 1
             self.labels.append((id_, self.clock, y))
 
+    def state(self) -> dict[str, np.ndarray]:
+        """As PendingStore.state; every prediction is [x, -x, 0, ...]."""
+        x = np.array([w[2] for w in self.waiting]).reshape(-1, 1)
+        arrays = {
+            "x": x,
+            "out/m": np.hstack([x, -x, np.zeros((len(x), self.width - 2))]),
+            "arrived": np.array([w[1] for w in self.waiting], np.int64),
+            "label_y": np.array([w[2] for w in self.labels], np.float64),
+            "label_since": np.array([w[1] for w in self.labels], np.int64),
+            "clock": np.array([self.clock]),
+            "counts": np.array(list(self.counts.values())),
+        }
+        for name, ends, waiting in (("ids", "id_ends", self.waiting), ("label_ids", "label_id_ends", self.labels)):
+            encoded = [w[0].encode() for w in waiting]
+            arrays[name] = np.array(list(b"".join(encoded)), np.uint8)
+            arrays[ends] = np.cumsum([len(id_) for id_ in encoded], dtype=np.int64)
+        return arrays
+
+
+class Checkpoints:
+    """What a changelog would hold after some cuts."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def take(self, cut: segments.PendingCut) -> None:
+        assert not set(cut.kept) & set(cut.arrays)
+        self.arrays = {**{name: self.arrays[name] for name in cut.kept}, **{k: a.copy() for k, a in cut.arrays.items()}}
+
+
+@contextlib.contextmanager
+def everything_small():
+    """Segments so small that a few rows make many of them, and make them anew; shelves that are often squeezed."""
+    small = mock.patch.multiple(segments, MAX_ROWS=6, SMALL=4, FANOUT=2, SLACK=2)
+    with small, mock.patch.object(shelf, "LEAST_ROWS", 4):
+        yield
+
 
 event = st.tuples(
     st.booleans(),  # a label?
-    st.integers(0, 12).map(lambda i: f"é{i}"),
+    st.integers(0, 12).map(lambda i: "é" * (i % 4) + f"{i}"),
     st.integers(0, 4),  # time that passes
-    st.sampled_from([NAN, NAN, NAN, 7.0]),  # inline label
+    st.sampled_from([0.0, 1.0, 1.0, 2.0, 7.0]),  # class of a label
+    st.sampled_from([NAN, NAN, NAN, 1.0, 3.0]),  # inline label
 )
 
 
 def run_batch(store: PendingStore, events, times, values):
     """Events of one batch, in merged order, through `join`; what was predicted and learned, in order."""
     features = [(e, t, v) for e, t, v in zip(events, times, values, strict=True) if not e[0]]
-    labels = [(e, t, v) for e, t, v in zip(events, times, values, strict=True) if e[0]]
+    labels = [(e, t) for e, t in zip(events, times, strict=True) if e[0]]
     before, seen = [], 0
     for e in events:
         if e[0]:
             seen += 1
         else:
             before.append(seen)
+    # As the learner does: classes are known, and predictions widened, before the batch is joined.
+    highest = max((e[3] if e[0] else e[4] for e in events if e[0] or e[4] == e[4]), default=0.0)
+    store.resize({"m": max(2, 1 << int(highest).bit_length())})
     joined = store.join(
         [e[1] for e, _, _ in features],
         np.array([[v] for _, _, v in features]).reshape(-1, 1),
         [t for _, t, _ in features],
-        [e[3] for e, _, _ in features],
-        [e[1] for e, _, _ in labels],
-        [v for _, _, v in labels],
-        [t for _, t, _ in labels],
+        [e[4] for e, _, _ in features],
+        [e[1] for e, _ in labels],
+        [e[3] for e, _ in labels],
+        [t for _, t in labels],
         np.array(before, dtype=np.int64),
     )
     program = joined.program
     predicted = store.slab[joined.predicted, 0].tolist()
+    store.out["m"][joined.predicted] = 0.0
+    store.out["m"][joined.predicted, 0] = predicted
+    store.out["m"][joined.predicted, 1] = -np.array(predicted)
     learned = [
         (float(store.slab[row, 0]), float(y))
         for op, row, y in zip(program.op, program.row, program.y, strict=True)
@@ -103,76 +168,312 @@ def run_batch(store: PendingStore, events, times, values):
     assert rows.tolist() == joined.predicted.tolist()
     assert len(set(rows.tolist())) == len(rows)
     waited = joined.waited.tolist()
-    store.release()
     return predicted, [(x, y, w) for (x, y), w in zip(learned, waited, strict=True)]
 
 
+def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    """State by state; what is wider than expected is zero there."""
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        ours = found[name]
+        if name.startswith("out/"):
+            assert not ours[:, array.shape[1] :].any()
+            ours = ours[:, : array.shape[1]]
+        assert ours.dtype == array.dtype, name
+        assert ours.tolist() == array.tolist(), name
+
+
+@settings(max_examples=400)
 @given(
     st.lists(event, max_size=60),
-    st.lists(st.integers(1, 10), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(1, 10), st.sampled_from(["", "", "cut", "cut", "crash", "state"])), min_size=1),
     st.integers(1, 20),
+    st.integers(1, 8),
     st.integers(1, 5),
-    st.integers(1, 5),
-    st.booleans(),
+    st.sampled_from([10**9, 400, 650, 900]),
 )
 def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
-    events, sizes, horizon, max_pending, max_labels, restart
+    events, batches, horizon, max_pending, max_labels, max_bytes
 ):
     def new() -> PendingStore:
-        return PendingStore(1, {"m": 2}, horizon=horizon / 1000, max_pending=max_pending, max_labels=max_labels)
+        bounds = {"max_pending": max_pending, "max_labels": max_labels, "max_bytes": max_bytes}
+        return PendingStore(1, {"m": 2}, horizon=horizon / 1000, **bounds)
 
-    naive, store = NaiveStore(horizon, max_pending, max_labels), new()
+    naive, store, written = NaiveStore(horizon, max_pending, max_labels, max_bytes), new(), Checkpoints()
     times, time = [], 1000
     for e in events:
         time += e[2] * 3
         times.append(time)
     values = [float(i) for i in range(len(events))]
-    for e, t, v in zip(events, times, values, strict=True):
-        if e[0]:
-            naive.label(e[1], v, t)
-        else:
-            naive.feature(e[1], v, t, e[3])
     learned, predicted, at = [], [], 0
-    while at < len(events):
-        size = sizes[at % len(sizes)]
-        window = slice(at, at + size)
-        p, l = run_batch(store, events[window], times[window], values[window])
-        predicted += p
-        learned += l
-        at += size
-        if restart:
-            saved = store.state()
-            store = new()
-            store.restore(saved)
+    with everything_small():
+        for size, after in batches * (1 + len(events)):
+            window = slice(at, at + size)
+            p, l = run_batch(store, events[window], times[window], values[window])
+            predicted += p
+            learned += l
+            for e, t, v in list(zip(events, times, values, strict=True))[window]:
+                if e[0]:
+                    naive.label(e[1], e[3], t)
+                else:
+                    naive.feature(e[1], v, t, e[4])
+            at += size
+            if after in ("cut", "crash"):
+                written.take(store.cut())
+            if after in ("crash", "state"):
+                saved = store.state() if after == "state" else written.arrays
+                width = store.out["m"].shape[1]
+                store = new()
+                store.resize({"m": width})
+                store.restore(saved)
+            assert_equal(store.state(), naive.state())
+            if at >= len(events):
+                break
     assert predicted == [v for e, v in zip(events, values, strict=True) if not e[0]]
     assert learned == naive.learned
     assert store.counts == naive.counts
     assert store.n_waiting == len(naive.waiting)
     assert store.n_labels_waiting == len(naive.labels)
-    state = store.state()
-    assert state["x"][:, 0].tolist() == [w[2] for w in naive.waiting]
-    assert state["label_y"].tolist() == [w[2] for w in naive.labels]
 
 
-def test_predictions_stay_beside_their_rows_until_the_label_comes_and_through_a_restart():
-    store = PendingStore(1, {"m": 2}, horizon=100, max_pending=10, max_labels=10)
-    joined = store.join(["a", "b"], np.array([[1.0], [2.0]]), [1, 2], None, [], [], [], np.zeros(2, np.int64))
-    store.out["m"][joined.predicted] = [[0.25, 0.75], [0.5, 0.5]]
-    store.release()
-    store.resize({"m": 4})
-    again = PendingStore(1, {"m": 4}, horizon=100, max_pending=10, max_labels=10)
-    again.restore(store.state())
+@pytest.mark.parametrize("seed", range(3))
+def test_store_equals_the_naive_one_over_a_long_stream(seed):
+    """Long enough that rows, line and text are used many times over, while some ids wait through most of it."""
+
+    def new() -> PendingStore:
+        return new_store(horizon=4, max_pending=85, max_labels=60)
+
+    rng = np.random.default_rng(seed)
+    naive, store, written, learned = NaiveStore(4000, 85, 60, 10**9), new(), Checkpoints(), []
+    time = at = 0
+    with everything_small():
+        while at < 6000:
+            numbers = range(at, at + int(rng.choice([3, 30, 200])))
+            events, times = [], []
+            for i in numbers:
+                # Labels of what comes later, came just before, or long ago; of the many that are no instance's, too.
+                other = i + int(rng.choice([5, -rng.geometric(0.1), -rng.geometric(0.004)]))
+                events.append((True, str(other), 0, 1.0, NAN) if rng.random() < 0.5 else (False, str(i), 0, 0.0, NAN))
+                time += int(rng.integers(0, 30))
+                times.append(time)
+            values = [float(i) for i in numbers]
+            learned += run_batch(store, events, times, values)[1]
+            for e, t, v in zip(events, times, values, strict=True):
+                if e[0]:
+                    naive.label(e[1], e[3], t)
+                else:
+                    naive.feature(e[1], v, t, NAN)
+            at = numbers.stop
+            if rng.random() < 0.7:
+                written.take(store.cut())
+                if rng.random() < 0.5:
+                    store = new()
+                    store.restore(written.arrays)
+            assert_equal(store.state(), naive.state())
+    assert learned == naive.learned
+    assert store.counts == naive.counts
+    assert all(naive.counts[name] > 20 for name in COUNTERS if name != "repeated_ids"), naive.counts
+
+
+def new_store(**changed) -> PendingStore:
+    bounds = {"horizon": 100, "max_pending": 10, "max_labels": 60, **changed}
+    return PendingStore(1, {"m": 2}, **bounds)
+
+
+def put(store: PendingStore, ids: list[str], time: int = 1) -> np.ndarray:
+    """Instances without labels; x is the length of the id. Their rows."""
+    n = len(ids)
+    x = np.array([[float(len(id_))] for id_ in ids])
+    return store.join(ids, x, [time] * n, None, [], [], [], np.zeros(n, np.int64)).predicted
+
+
+def label(store: PendingStore, ids: list[str], time: int = 1) -> np.ndarray:
+    """Labels; the rows that are learned."""
+    n = len(ids)
+    return store.join([], np.zeros((0, 1)), [], None, ids, [1.0] * n, [time] * n, np.zeros(0, np.int64)).program.row
+
+
+def restored(saved: dict[str, np.ndarray], outputs: dict[str, int]) -> PendingStore:
+    store = PendingStore(1, outputs, horizon=100, max_pending=10, max_labels=10)
+    store.restore(saved)
+    return store
+
+
+@pytest.mark.parametrize("form", ["state", "cut"])
+def test_predictions_stay_beside_their_rows_until_the_label_comes_and_through_a_restart(form):
+    store = new_store()
+    rows = put(store, ["a", "b"])
+    store.out["m"][rows] = [[0.25, 0.75], [0.5, 0.5]]
+    saved = store.state() if form == "state" else store.cut().arrays
+    again = restored(saved, {"m": 4})
     joined = again.join([], np.zeros((0, 1)), [], None, ["a"], [1.0], [5], np.zeros(0, np.int64))
-    row = joined.program.row[0]
-    assert again.out["m"][row].tolist() == [0.25, 0.75, 0.0, 0.0]
+    assert again.out["m"][joined.program.row[0]].tolist() == [0.25, 0.75, 0.0, 0.0]
     assert joined.waited.tolist() == [0.004]
+
+
+@pytest.mark.parametrize("form", ["state", "cut"])
+def test_models_come_and_go_and_change_places_between_two_runs(form):
+    store = PendingStore(1, {"a": 2, "b": 2, "old": 2}, horizon=100, max_pending=10, max_labels=10)
+    rows = put(store, ["i"])
+    for name, p in (("a", 0.1), ("b", 0.2), ("old", 0.3)):
+        store.out[name][rows] = [[p, 1.0 - p]]
+    saved = Checkpoints()
+    saved.take(store.cut())
+    again = PendingStore(1, {"a": 2, "b": 2, "old": 2}, horizon=100, max_pending=10, max_labels=10)
+    again.restore(store.state() if form == "state" else saved.arrays, {"a": "b", "b": "a", "old": None})
+    found = {"a": [0.2, 0.8], "b": [0.1, 0.9], "old": [NAN, 0.0]}
+    for _ in range(2):
+        state = again.state()
+        for name, p in found.items():
+            assert np.array_equal(state[f"out/{name}"], [p], equal_nan=True)
+        # What is written from now on is by today's names, and is read so.
+        saved.take(again.cut())
+        again = PendingStore(1, {"a": 2, "b": 2, "old": 2, "new": 2}, horizon=100, max_pending=10, max_labels=10)
+        again.restore(saved.arrays, {"a": "a", "b": "b", "old": "old", "new": None})
+        found["new"] = [NAN, 0.0]
+
+
+def test_bounds_that_were_lowered_hold_from_the_next_arrival_on():
+    store = new_store()
+    put(store, ["a", "b", "c"])
+    label(store, ["x", "y", "z"])
+    again = new_store(max_pending=2, max_labels=1)
+    again.restore(store.cut().arrays)
+    assert (again.n_waiting, again.n_labels_waiting) == (3, 3)
+    put(again, ["d"])
+    label(again, ["w"])
+    assert (again.n_waiting, again.n_labels_waiting) == (2, 1)
+    assert (again.counts["evicted"], again.counts["unmatched"]) == (2, 3)
+
+
+@pytest.mark.parametrize("form", ["state", "cut"])
+def test_a_state_with_other_features_is_refused(form):
+    store = new_store()
+    put(store, ["a"])
+    other = PendingStore(2, {"m": 2}, horizon=100, max_pending=10, max_labels=10)
+    with pytest.raises(StateError, match="have 1 features, the stream file 2"):
+        other.restore(store.state() if form == "state" else store.cut().arrays)
+
+
+def test_predictions_that_got_wider_between_two_cuts():
+    store, written = new_store(), Checkpoints()
+    rows = put(store, ["a"])
+    store.out["m"][rows] = [[0.25, 0.75]]
+    written.take(store.cut())
+    store.resize({"m": 4})
+    rows = put(store, ["b"])
+    store.out["m"][rows] = [[0.1, 0.2, 0.3, 0.4]]
+    written.take(store.cut())
+    again = restored(written.arrays, {"m": 4})
+    assert again.state()["out/m"].tolist() == [[0.25, 0.75, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]]
+
+
+def test_what_an_instance_takes_is_bounded_in_bytes():
+    each = ROW_BYTES + 8 + 2 * 8
+    store = new_store(max_bytes=3 * each + 3)
+    put(store, ["a", "b", "c"])
+    assert (store.n_waiting, store.counts["evicted"]) == (3, 0)
+    put(store, ["dd"])  # 3 would fit, if the id were shorter
+    assert (store.n_waiting, store.counts["evicted"]) == (2, 2)
+    put(store, ["e" * (2 * each)])  # and this one leaves no room for others
+    assert (store.n_waiting, store.counts["evicted"]) == (1, 4)
+    put(store, ["f" * (3 * each)])  # larger than the bound: predicted, but it cannot wait
+    assert (store.n_waiting, store.counts["evicted"]) == (0, 6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_what_predictions_take_is_reckoned_the_same_however_batches_are_cut(size):
+    """Classes are known, and predictions as wide as all of a batch needs, before its first record is joined."""
+    first = [(False, str(i), 0, 0.0, NAN) for i in range(3)]
+    events = [*first, (True, "x", 0, 3.0, NAN), *first, (False, "3", 0, 0.0, NAN), (True, "y", 0, 7.0, NAN)]
+    store = new_store(max_bytes=4 * (ROW_BYTES + 8 + 4 * 8 + 1))
+    for at in range(0, len(events), size):
+        part = events[at : at + size]
+        run_batch(store, part, [1] * len(part), [0.0] * len(part))
+    assert (store.n_waiting, store.counts["evicted"]) == (4, 0)  # there is room for four with four classes,
+    put(store, ["4"])
+    assert (store.n_waiting, store.counts["evicted"]) == (3, 2)  # and for three with eight
 
 
 def test_rows_are_reused_so_memory_stays_flat():
     store = PendingStore(3, {"m": 2}, horizon=100, max_pending=1000, max_labels=10)
+    sizes = []
     for i in range(200):
-        ids = [f"{i}-{j}" for j in range(100)]
+        ids = [f"{i:03}-{j:02}" for j in range(100)]
         store.join(ids, np.ones((100, 3)), [i] * 100, None, ids, [0.0] * 100, [i] * 100, np.zeros(100, np.int64))
-        store.release()
+        sizes.append(store.n_bytes)
     assert len(store.slab) <= 2048
+    assert sizes[-1] == sizes[100]
     assert store.counts["joined"] == 20_000
+
+
+def test_ids_with_the_same_hash_are_told_apart():
+    text, ends = shelf.packed(["aa", "ab", "b"])
+    same = np.full(3, 77, np.int64)
+    batch = shelf.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0))
+    waiting = shelf.Shelf.empty(shelf.new_key()).reserve(3, 5)
+    assert waiting.take(3).tolist() == [0, 1, 2]
+    for row in range(3):
+        assert shelf._find(waiting, batch, row) == -1
+        shelf._put(waiting, row, batch, row, 0)
+    assert [shelf._find(waiting, batch, i) for i in range(3)] == [0, 1, 2]
+    shelf._take_out(waiting, 0)
+    assert [shelf._find(waiting, batch, i) for i in range(3)] == [-1, 1, 2]
+    shelf._take_out(waiting, 2)
+    assert [shelf._find(waiting, batch, i) for i in range(3)] == [-1, 1, -1]
+
+
+@pytest.mark.skipif(not hasattr(shelf.join, "signatures"), reason="the JIT is off")
+def test_kernels_are_compiled_once():
+    store = new_store()
+    for i in range(30):
+        ids = [f"{i}-{j}" for j in range(i)]
+        y = [1.0] * i if i % 2 else np.ones(2 * i)[::2]
+        before = np.arange(i, dtype=np.int64)
+        before.flags.writeable = False
+        store.join(ids, np.ones((i, 1)), [i] * i, y if i % 3 else None, ids, y, np.full(i, i, np.int32), before)
+    restored(store.cut().arrays, {"m": 2})
+    restored(store.state(), {"m": 2})
+    for name in ("join", "_put_all", "_gather", "_squeeze", "_rehash"):
+        assert len(getattr(shelf, name).signatures) == 1, name
+
+
+def sip(key: bytes, data: bytes, c: int, d: int) -> int:
+    """SipHash-c-d as the paper says."""
+    mask = 2**64 - 1
+
+    def rotated(x: int, n: int) -> int:
+        return (x << n | x >> 64 - n) & mask
+
+    def rounds(v: list[int], n: int) -> None:
+        for _ in range(n):
+            v[0] = (v[0] + v[1]) & mask
+            v[2] = (v[2] + v[3]) & mask
+            v[1], v[3] = rotated(v[1], 13) ^ v[0], rotated(v[3], 16) ^ v[2]
+            v[0] = rotated(v[0], 32)
+            v[2] = (v[2] + v[1]) & mask
+            v[0] = (v[0] + v[3]) & mask
+            v[1], v[3] = rotated(v[1], 17) ^ v[2], rotated(v[3], 21) ^ v[0]
+            v[2] = rotated(v[2], 32)
+
+    k = [int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")]
+    magic = b"somepseudorandomlygeneratedbytes"
+    v = [int.from_bytes(magic[8 * i : 8 * i + 8], "big") ^ k[i % 2] for i in range(4)]
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) % 256])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v[3] ^= word
+        rounds(v, c)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(v, d)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 16, 36, 300])
+def test_the_hash_is_siphash(n):
+    assert sip(bytes(range(16)), bytes(range(15)), 2, 4) == 0xA129CA6149BE45E5  # from the paper
+    key, data = bytes(range(100, 116)), bytes((7 * i) % 256 for i in range(n))
+    text = np.frombuffer(b"xyz" + data, np.uint8).copy()
+    tag = shelf._tag(np.frombuffer(key, np.uint64).copy(), text, 3, 3 + n)
+    assert tag == sip(key, data, 1, 3) >> 33

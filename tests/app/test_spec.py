@@ -55,6 +55,7 @@ def test_the_smallest_file_has_all_defaults() -> None:
         max_bytes=262_144,
     )
     assert (s.join.horizon, s.join.max_pending, s.join.max_labels, s.join.max_wait) == (604_800.0, 10**6, 10**5, 2.0)
+    assert s.join.max_pending_bytes == 10**9
     assert s.checkpoint.every == 5.0
     assert (s.metrics.every, s.metrics.window, s.metrics.fading) == (5.0, 1000, None)
     assert (s.predictions.challengers, s.predictions.probabilities) == (False, True)

@@ -1,0 +1,223 @@
+"""What waits, as checkpoints hold it: immutable segments in order of arrival, and a bitmap each of those that left.
+
+What arrived since the last cut and still waits becomes a new segment; what is in one already is not written again. So
+an instance whose label came before the next checkpoint is never written, and one that outlives it is written once,
+until its segment is written anew:
+
+- *Small* segments. A slow stream would make thousands of segments of a handful each, and the manifest names them all.
+  When FANOUT segments of one size class (up to 15, 255 or 4,095 rows) have gathered, the oldest of them become one.
+- *Thin* segments. When more than half of all written rows have left (and SLACK more), the thinnest are written anew.
+  Cleaning by need and the thinnest first follows Rosenblum, Ousterhout: The design and implementation of a
+  log-structured file system. ACM TOCS 10, 1992.
+
+One cut writes anew at most MAX_ROWS rows, or as many as are new. All it does costs time by what changed, and by
+the number of segments, which is at most 2 rows / SMALL + 48 or so. Segments whose rows have all left are dropped.
+
+A segment is one array of bytes, so that it is one entry of the manifest: a msgpack header, then each column after the
+other, serial numbers and times as differences; all that helps compression.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from app.shelf import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL, Ints, Shelf, gathered
+
+MAX_ROWS = 16_384  # of a segment
+SMALL = 4_096  # rows from which on a segment is not joined to others
+FANOUT = 16  # a power of two
+SLACK = 4_096
+HEADER_BYTES = 4
+
+Columns = dict[str, NDArray[Any]]
+"""Name -> (n, ...) array. `serial`, by which segments are put in order of arrival, is always there."""
+
+
+class PendingCut(NamedTuple):
+    """What a checkpoint writes. arrays : new or changed. kept : names of earlier ones that are as they were."""
+
+    arrays: dict[str, NDArray[Any]]
+    kept: list[str]
+
+
+class _Segment:
+    """rows : (n,) int32, the row of each place, -1 where it has left. holed : whether its bitmap was written."""
+
+    def __init__(self, rows: NDArray[np.int32], holed: bool = False) -> None:
+        self.rows = rows
+        self.n_live = int(np.count_nonzero(rows >= 0))
+        self.holed = holed
+
+    @property
+    def share(self) -> float:
+        return self.n_live / len(self.rows)
+
+
+class Segments:
+    """Segments of one shelf.
+
+    Parameters
+    ----------
+    name : str
+        Arrays are called `<name>/<number>` and `<name>/<number>/alive`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.next = 0  # number of the next segment
+        self._segments: dict[int, _Segment] = {}
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def cut(self, shelf: Shelf, columns: Callable[[Ints], Columns]) -> PendingCut:
+        """What changed since the last cut, all of it at the first. columns : rows -> what is to be written of them."""
+        segments, arrays = self._segments, dict[str, NDArray[Any]]()
+        changed = self._settle(shelf.leavers())
+        fresh = shelf.fresh()
+        anew = [segments.pop(number).rows for number in self._chosen(max(MAX_ROWS, len(fresh)))]
+        kept = []
+        for number, segment in segments.items():
+            kept.append(self._name(number))
+            if number in changed:
+                arrays[self._bitmap(number)] = np.packbits(segment.rows >= 0)
+                segment.holed = True
+            elif segment.holed:
+                kept.append(self._bitmap(number))
+        rows = np.concatenate([*anew, np.zeros(0, np.int32)]).astype(np.int64)
+        rows = rows[rows >= 0]
+        rows = rows[np.argsort(shelf.book[rows, SERIAL])]
+        # Apart from what is new: what has waited for long is likely to go on, and makes segments that stay full.
+        for part in (*_parts(rows), *_parts(fresh)):
+            arrays[self._name(self.next)] = encode(columns(part))
+            self._add(shelf, self.next, part.astype(np.int32))
+            self.next += 1
+        return PendingCut(arrays, kept)
+
+    def restore(
+        self, shelf: Shelf, arrays: Mapping[str, NDArray[Any]], next_serial: int, written: bool
+    ) -> tuple[Shelf, list[tuple[Ints, Columns, NDArray[np.bool_]]]]:
+        """Fill an empty shelf from the segments in `arrays`. written : whether they then count as written.
+
+        Returns the shelf, and for each segment the rows of what is still alive, its columns, and (n,) what of them is.
+        """
+        found = []
+        for name, array in arrays.items():
+            kind, _, rest = name.partition("/")
+            if kind == self.name and rest.isdigit():
+                columns = decode(array)
+                n = len(columns["serial"])
+                bitmap = arrays.get(f"{name}/alive")
+                alive = np.ones(n, bool) if bitmap is None else np.unpackbits(bitmap, count=n).astype(bool)
+                found.append((int(rest), columns, alive))
+        found.sort(key=lambda item: item[0])
+        serials, arrived, starts, lengths, text = (np.concatenate(c) for c in zip(*_pieces(found), strict=True))
+        order = np.argsort(serials)
+        shelf, rows = shelf.refill(*gathered(text, starts[order], lengths[order]), arrived[order])
+        shelf.book[rows, SERIAL] = serials[order]
+        shelf.at[NEXT_SERIAL] = next_serial
+        shelf.at[SINCE] = shelf.at[TAIL] if written else shelf.at[HEAD]
+        by_segment = np.empty_like(rows)
+        by_segment[order] = rows
+        restored = []
+        for number, columns, alive in found:
+            rows, by_segment = np.split(by_segment, [np.count_nonzero(alive)])
+            if written:
+                by_place = np.full(len(alive), -1, np.int32)
+                by_place[alive] = rows
+                self._add(shelf, number, by_place, holed=self._bitmap(number) in arrays)
+            restored.append((rows, columns, alive))
+        return shelf, restored
+
+    def _name(self, number: int) -> str:
+        return f"{self.name}/{number}"
+
+    def _bitmap(self, number: int) -> str:
+        return f"{self.name}/{number}/alive"
+
+    def _add(self, shelf: Shelf, number: int, rows: NDArray[np.int32], holed: bool = False) -> None:
+        self._segments[number] = _Segment(rows, holed)
+        places = np.flatnonzero(rows >= 0)
+        shelf.book[rows[places], HOME] = (number << ROW_BITS) | places
+
+    def _settle(self, homes: Ints) -> set[int]:
+        """Strike out those that have left; the numbers of the segments that changed and are not empty now."""
+        numbers, starts = np.unique(homes >> ROW_BITS, return_index=True)
+        for number, places in zip(numbers.tolist(), np.split(homes & ROW_MASK, starts[1:]), strict=False):
+            segment = self._segments[number]
+            segment.rows[places] = -1
+            segment.n_live -= len(places)
+            if segment.n_live == 0:
+                del self._segments[number]
+        return set(numbers.tolist()) & self._segments.keys()
+
+    def _chosen(self, budget: int) -> list[int]:
+        """Segments to write anew, with at most `budget` rows together."""
+        segments = self._segments
+        chosen: list[int] = []
+        classes: dict[int, list[int]] = {}
+        for number, segment in segments.items():
+            if len(segment.rows) < SMALL:
+                size = (len(segment.rows).bit_length() - 1) // (FANOUT.bit_length() - 1)  # floor(log(rows, FANOUT))
+                classes.setdefault(size, []).append(number)
+        for numbers in classes.values():
+            if len(numbers) >= FANOUT:
+                for number in numbers:
+                    if False:
+                        break
+                    chosen.append(number)
+                    budget -= segments[number].n_live
+        left = [number for number in segments if number not in set(chosen)]
+        written = sum(len(segments[number].rows) for number in left)
+        live = sum(segments[number].n_live for number in left)
+        for number in sorted(left, key=lambda number: segments[number].share):
+            segment = segments[number]
+            if written <= 2 * live + SLACK or segment.n_live > budget:
+                break
+            chosen.append(number)
+            budget -= segment.n_live
+            written -= len(segment.rows) - segment.n_live
+        return chosen
+
+
+def _parts(rows: Ints) -> Iterator[Ints]:
+    for start in range(0, len(rows), MAX_ROWS):
+        yield rows[start : start + MAX_ROWS]
+
+
+def _pieces(found: list[tuple[int, Columns, NDArray[np.bool_]]]) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Of each segment what is alive: serials, times, and where ids begin in the text of all, and their lengths; and
+    its text."""
+    yield (*(np.zeros(0, np.int64) for _ in range(4)), np.zeros(0, np.uint8))
+    at = 0
+    for _, columns, alive in found:
+        lengths = columns["lengths"].astype(np.int64)
+        starts = at + np.cumsum(lengths) - lengths
+        at += len(columns["ids"])
+        yield columns["serial"][alive], columns["arrived"][alive], starts[alive], lengths[alive], columns["ids"]
+
+
+def encode(columns: Columns) -> NDArray[np.uint8]:
+    """Arrays as the bytes of one."""
+    header = msgspec.msgpack.encode([[name, c.dtype.newbyteorder("<").str, c.shape] for name, c in columns.items()])
+    parts = [len(header).to_bytes(HEADER_BYTES, "little"), header]
+    for name, column in columns.items():
+        values = np.diff(column, prepend=column.dtype.type(0)) if name in ("serial", "arrived") else column
+        parts.append(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes(order="F"))
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def decode(array: NDArray[np.uint8]) -> Columns:
+    """What `encode` was given."""
+    data = array.tobytes()
+    at = HEADER_BYTES + int.from_bytes(data[:HEADER_BYTES], "little")
+    columns: Columns = {}
+    for name, dtype, shape in msgspec.msgpack.decode(data[HEADER_BYTES:at]):
+        n = int(np.prod(shape, dtype=np.int64))
+        values = np.frombuffer(data, np.dtype(dtype), n, at).reshape(shape, order="F")
+        at += values.nbytes
+        columns[name] = np.cumsum(values) if name in ("serial", "arrived") else values
+    return columns
