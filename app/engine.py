@@ -211,13 +211,13 @@ class Engine:
             raise SupersededError
 
     async def _load(self, partitions: list[int], generation: int) -> dict[TP, int]:
-        if not partitions:
-            return {}
         if self._asker is None:
             asker = AIOKafkaConsumer(bootstrap_servers=self.broker, enable_auto_commit=False)
             await asker.start()
             self._asker = asker
         await self._check_topics(partitions)
+        if not partitions:
+            return {}
         producers: list[AIOKafkaProducer] = []
         try:
             for made in await asyncio.gather(*map(self._fence, partitions), return_exceptions=True):

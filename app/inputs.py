@@ -8,6 +8,8 @@ record that stands at its offset now.
 """
 
 import hashlib
+from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.errors import StateError
@@ -45,6 +47,40 @@ class Lost(NamedTuple):
 
     n: int
     stop: int
+
+
+class Gaps:
+    """What the input topics of a partition have lost, by role.
+
+    lost : all that is known of. Some of it may lie ahead: after records that were fetched and not taken yet.
+    """
+
+    def __init__(self, lost: Mapping[str, Lost]) -> None:
+        self.lost = dict(lost)
+        self._ahead: dict[str, deque[tuple[int, Lost]]] = {}  # where gaps begin, and what was lost before each
+
+    def n(self, role: str) -> int:
+        return self.lost[role].n if role in self.lost else 0
+
+    def skip(self, role: str, start: int, stop: int) -> None:
+        """The topic does not hold offsets start to stop any more; what follows was fetched."""
+        before = self.lost.get(role, Lost(0, 0))
+        self._ahead.setdefault(role, deque()).append((start, before))
+        self.lost[role] = Lost(before.n + stop - start, stop)
+
+    def behind(self, taken: Mapping[str, int]) -> dict[str, Lost]:
+        """What was lost of the records below the next offsets `taken`.
+
+        No more must stand in a checkpoint: the records before a gap that lies ahead are in memory only, and gone from
+        the topic, so if we end here they are lost as well.
+        """
+        found = dict(self.lost)
+        for role, ahead in self._ahead.items():
+            while ahead and ahead[0][0] <= taken[role]:
+                ahead.popleft()
+            if ahead:
+                found[role] = ahead[0][1]
+        return found
 
 
 class Position(NamedTuple):

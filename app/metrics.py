@@ -313,7 +313,7 @@ class Metrics(Collector):
             inputs.append((names.LABELS, engine.tp_labels(runner.partition), runner.labels, learner.label_offset))
         for role, tp, buffer, offset in inputs:
             yield BUFFERED, (tp.topic,), len(buffer)
-            yield LOST, (tp.topic,), runner.gaps[role].n if role in runner.gaps else 0
+            yield LOST, (tp.topic,), runner.gaps.n(role)
             end = None
             # Asks for the assignment and then for the offset: a rebalance may come between the two.
             with contextlib.suppress(AssertionError):

@@ -12,7 +12,6 @@ and learned again, in the order that the predictions recorded, and not sent agai
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,7 +22,7 @@ from faust.types import TP
 
 from app import inputs
 from app.errors import RiparianError
-from app.inputs import Lost
+from app.inputs import Gaps, Lost
 from app.learner import Outcome, PartitionLearner, Refused
 from app.merge import EVERYTHING, Buffer, Ends, Merge, Release
 from app.outputs import Outputs
@@ -94,9 +93,8 @@ class Runner:
         self._early: list[tuple[TP, Fetched]] = []  # came before we were told our epochs
         self.features = Buffer(learner.feature_offset, learner.feature_time)
         self.labels = Buffer(learner.label_offset, learner.label_time)
-        self.gaps: dict[str, Lost] = dict(lost or {})
-        self._ahead: dict[str, deque[tuple[int, Lost]]] = {}  # where gaps begin that we have not come to; gaps before
-        for role, (_, stop) in self.gaps.items():
+        self.gaps = Gaps(lost or {})
+        for role, (_, stop) in self.gaps.lost.items():
             buffer = self.features if role == FEATURES else self.labels
             buffer.next_offset = max(buffer.next_offset, stop)
         self.merge = Merge(self.features, self.labels, sent.script)
@@ -154,10 +152,7 @@ class Runner:
         """The topic does not hold `start`, and the client went on at `stop`. Whether to do so, too."""
         if stop > start and self.engine.spec.lost == inputs.SKIP:
             log.warning("Kafka has %s", inputs.gone(tp.topic, self.partition, start, stop))
-            role = FEATURES if tp.topic == self.engine.features_topic else LABELS
-            before = self.gaps.get(role, Lost(0, 0))
-            self._ahead.setdefault(role, deque()).append((start, before))
-            self.gaps[role] = Lost(before.n + stop - start, stop)
+            self.gaps.skip(FEATURES if tp.topic == self.engine.features_topic else LABELS, start, stop)
             self._dirty = True
             return True
         self._end = (
@@ -266,17 +261,6 @@ class Runner:
         positions = {**self.outputs.position, **self._sent.starts} if replaying else self.outputs.position
         return {role: positions[getattr(topics, role)] for role in (PREDICTIONS, METRICS, DEADLETTERS)}
 
-    def _cut_gaps(self) -> dict[str, Lost]:
-        """Role of an input topic -> what it has lost of the records below a cut taken now."""
-        taken = {FEATURES: self.learner.feature_offset, LABELS: self.learner.label_offset}
-        found = dict(self.gaps)
-        for role, ahead in self._ahead.items():
-            while ahead and ahead[0][0] <= taken[role]:
-                ahead.popleft()
-            if ahead:  # records before it are in memory only, and gone from the topic
-                found[role] = ahead[0][1]
-        return found
-
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
         outcome, batches = await self.engine.in_thread(self._work, release)
@@ -331,7 +315,8 @@ class Runner:
 
     async def _begin_checkpoint(self, now: float) -> None:
         self._dirty = False
-        outputs, lost = self._cut_outputs(), self._cut_gaps()
+        outputs = self._cut_outputs()
+        lost = self.gaps.behind({FEATURES: self.learner.feature_offset, LABELS: self.learner.label_offset})
         seconds = await self.engine.in_thread(self._take)
         self._checkpoint = asyncio.create_task(self._write(outputs, lost, now, seconds))
 

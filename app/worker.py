@@ -122,7 +122,7 @@ def run(app: Any, engine: Engine, *, loglevel: str) -> None:
         logging.getLogger(library).setLevel(loglevel.upper())
     if loglevel != "debug":
         for name in logging.root.manager.loggerDict:
-            if name.startswith("aiokafka."):
+            if name.partition(".")[0] == "aiokafka":
                 logging.getLogger(name).addFilter(Repeated())
     worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None)
     worker.spinner = None  # it writes escape codes, into log files too

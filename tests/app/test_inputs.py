@@ -10,7 +10,7 @@ import pytest
 from app import retained, sent
 from app.engine import Loaded
 from app.errors import StateError
-from app.inputs import Lost, Mark, Position, check, gone, mark, refusal
+from app.inputs import Gaps, Lost, Mark, Position, check, gone, mark, refusal
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge, Script
 from app.reading import Bounds
@@ -21,6 +21,19 @@ from topics.records import RawBatch
 
 FIELDS = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
 LAST = Mark(9, 1000, b"digest")
+
+
+def test_a_checkpoint_counts_the_gaps_behind_it():
+    gaps = Gaps({"labels": Lost(7, 10)})
+    gaps.skip("labels", 12, 20)
+    gaps.skip("labels", 30, 35)
+    assert (gaps.n("labels"), gaps.n("features")) == (20, 0)
+    assert gaps.behind({"labels": 11})["labels"] == Lost(7, 10)
+    assert gaps.behind({"labels": 12})["labels"] == Lost(15, 20)
+    assert gaps.behind({"labels": 29})["labels"] == Lost(15, 20)
+    assert gaps.behind({"labels": 30})["labels"] == Lost(20, 35)
+    gaps.skip("features", 5, 6)
+    assert gaps.behind({"labels": 99, "features": 0}) == {"labels": Lost(20, 35), "features": Lost(0, 0)}
 
 
 def place(**changed):

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app import metrics as names
 from app.histogram import Histogram
-from app.inputs import Lost
+from app.inputs import Gaps
 from app.learner import Outcome, PartitionLearner
 from app.merge import Buffer, Piece, Release
 from app.metrics import METRICS, PREQUENTIAL, Metrics
@@ -54,7 +54,7 @@ class Runner:
         self.features, self.labels = Buffer(), Buffer()
         self.n_forced = self.n_skipped = self.changelog_bytes = self.live_bytes = 0
         self.sent_offset = 0
-        self.gaps: dict[str, Lost] = {}
+        self.gaps = Gaps({})
         self.started = 1_700_000_000.0
         self.engine = SimpleNamespace(
             labels_topic=spec.topics.labels,
@@ -255,7 +255,7 @@ def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
     metrics, runner = Metrics(spec), Runner(spec, 1, ends)
     runner.learner.feature_offset, runner.learner.label_offset = 90, 9
     runner.features.add(RawBatch([90, 91], [0, 0], [None] * 2, [b""] * 2))
-    runner.gaps["labels"] = Lost(3, 9)
+    runner.gaps.skip("labels", 6, 9)
     metrics.stepped(runner, outcome(), 0.0)
     scrape = Scrape(metrics)
     assert scrape.value(names.LOST, topic="taps.features") == 0

@@ -122,10 +122,8 @@ def test_records_deleted_while_we_run_end_the_runner_or_are_skipped_and_counted(
     runner.add(LABELS, Fetched(batch(40, 5), epoch=2, jump=(30, 40)))
     assert runner._end is None
     assert len(runner.labels) == 10
-    assert runner.gaps == {"labels": Lost(25, 40)}
-    assert runner._dirty  # that they are gone is part of the next checkpoint, as far as we have come by then
-    counted = [runner._cut_gaps()["labels"].n for runner.learner.label_offset in (9, 10, 29, 30)]
-    assert counted == [0, 15, 15, 25]
+    assert runner.gaps.lost == {"labels": Lost(25, 40)}
+    assert runner._dirty  # that they are gone is part of the next checkpoint
 
 
 @pytest.mark.parametrize("lost", ["stop", "skip"])
