@@ -7,11 +7,12 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
 EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
 
-.PHONY: help setup test check format demo bench bench-state bench-failover bench-fencing clean
+.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing clean
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
+	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n"
 	@echo "make check   lint, format and types"
 	@echo "make bench   throughput and latency on a real Kafka"
 	@echo "             (bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
@@ -31,6 +32,14 @@ $(READY): pyproject.toml
 
 test: setup
 	$(BIN)/python -m pytest
+
+FAULTS ?= 30
+
+chaos: setup
+	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED))
+
+chaos-unguarded: setup
+	for guard in tail fence offsets; do $(BIN)/python -m tests.chaos.campaign --faults 4 --without $$guard || exit 1; done
 
 check: setup
 	$(BIN)/ruff check .

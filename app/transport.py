@@ -285,7 +285,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
 
 class Producer(driver.Producer):  # type: ignore[misc]
-    """Faust's producer: it creates the changelog's topic, and writes nothing."""
+    """Faust's producer: it asks for the changelog's topic when a worker starts, and writes nothing."""
 
     async def on_start(self) -> None:
         await when_there(self, self._connect)

@@ -29,6 +29,8 @@ from tests.chaos.schedule import KINDS, Step, schedule
 from tests.chaos.unguarded import GUARDS
 
 CATCH_UP_SECONDS = 120.0
+# Streams of a campaign; the seed chooses.
+STREAMS: tuple[dict[str, Any], ...] = ({"partitions": 2}, {"partitions": 3, "challengers": {}})
 UNGUARDED_SECONDS = 20.0  # the same, where it need not succeed
 READY = "Worker ready"
 
@@ -151,16 +153,19 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--seed", type=int, help="of the schedule; default: a fresh one, which is printed")
     parser.add_argument("--folder", type=Path, default=ROOT / ".riparian" / "chaos")
-    parser.add_argument("--kinds", default="", help="only faults whose names begin like this")
     parser.add_argument("--rate", type=float, default=150.0, help="live instances a second and partition")
     parser.add_argument("--session", type=float, default=6.0, help="session timeout of the workers, in seconds")
-    parser.add_argument("--without", choices=GUARDS, help="switch a guard off: the campaign must fail then")
+    parser.add_argument(
+        "--without",
+        choices=GUARDS,
+        help="switch this guard off: only faults that it guards against, and they must break something",
+    )
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # that the broker is away, twice each 50 ms
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     folder: Path = options.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-seed-{seed}"
     folder.mkdir(parents=True)
-    kinds = [kind for kind in KINDS if kind.startswith(options.kinds)]
+    kinds = [GUARDS[options.without].fault] if options.without else list(KINDS)
     with (folder / "campaign.log").open("w") as log:
 
         def say(line: str) -> None:
@@ -179,6 +184,7 @@ def main() -> int:
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),
+            **STREAMS[seed % len(STREAMS)],
         )
         say(summary(report))
         if options.without:

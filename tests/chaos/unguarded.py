@@ -6,7 +6,7 @@ What each guard is for shows in what goes wrong without it. The patches are of t
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from aiokafka import AIOKafkaProducer
@@ -20,6 +20,7 @@ from app.merge import Script
 from app.outputs import MAX_BATCH_BYTES, MAX_REQUEST_BYTES
 from app.sent import Sent
 from app.spec import Spec
+from tests.chaos.schedule import FREEZE_LONG, KILL
 
 COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
 
@@ -74,8 +75,19 @@ def without_offsets() -> None:
     app.engine.read_sent = read_sent
 
 
-GUARDS: dict[str, Callable[[], None]] = {"tail": without_tail, "fence": without_fence, "offsets": without_offsets}
+class Guard(NamedTuple):
+    """How to switch it off, and the fault that it guards against."""
+
+    remove: Callable[[], None]
+    fault: str
+
+
+GUARDS = {
+    "tail": Guard(without_tail, KILL),
+    "fence": Guard(without_fence, FREEZE_LONG),
+    "offsets": Guard(without_offsets, KILL),
+}
 
 if __name__ == "__main__":
-    GUARDS[sys.argv.pop(1)]()
+    GUARDS[sys.argv.pop(1)].remove()
     main()
