@@ -66,7 +66,8 @@ def settings(spec: Spec) -> dict[str, Any]:
     found: dict[str, Any] = {"task": spec.task, "codec": spec.codec, "seed": spec.seed}
     for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
         found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
-    found |= {f"join.{field}": getattr(spec.join, field) for field in ("horizon", "max_pending", "max_labels")}
+    bounds = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
+    found |= {f"join.{field}": getattr(spec.join, field) for field in bounds}
     found |= {f"metrics.{field}": getattr(spec.metrics, field) for field in ("window", "fading")}
     for name, feature in spec.features.items():
         if feature.from_ is not None:

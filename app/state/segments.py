@@ -166,7 +166,7 @@ class Segments:
         for numbers in classes.values():
             if len(numbers) >= FANOUT:
                 for number in numbers:
-                    if False:
+                    if segments[number].n_live > budget:
                         break
                     chosen.append(number)
                     budget -= segments[number].n_live

@@ -171,6 +171,10 @@ GOES_ON = [
     # how to go on
     ({"join": {**STREAM["join"], "horizon": "1h"}}, [("join.horizon", CARRIED, "was 10s, is 1h")]),
     ({"join": {**STREAM["join"], "max_pending": 5}}, [("join.max_pending", CARRIED, "was 100, is 5")]),
+    (
+        {"join": {**STREAM["join"], "max_pending_bytes": 10**6}},
+        [("join.max_pending_bytes", CARRIED, "was 1000000000, is 1000000")],
+    ),
     ({"join": {**STREAM["join"], "max_labels": 5}}, [("join.max_labels", CARRIED, "was 50, is 5")]),
     ({"metrics": {"window": 50}}, [("metrics.window", CARRIED, "keeps the last labels that fit")]),
     ({"metrics": {"window": 10}}, [("metrics.window", CARRIED, "was 30, is 10")]),
