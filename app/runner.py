@@ -215,11 +215,12 @@ class Runner:
         # Records wait, and nothing later has come from the other topic. Ask where both topics end now: once both have
         # been read that far, whatever is missing was appended after what waits here had arrived.
         if self._ends is None:
+            read = Ends(self.features.next_offset, self.labels.next_offset)  # before we ask: more may come meanwhile
             self._ends = await self.engine.ends(self.partition)
             self._asked = time.monotonic()
             if self._ends is None:
                 return release
-            if self._ends.features < self.features.next_offset or self._ends.labels < self.labels.next_offset:
+            if self._ends.features < read.features or self._ends.labels < read.labels:
                 self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
                 return release
         thread, engine, ends = self.engine.thread, self.engine, self._ends

@@ -146,6 +146,20 @@ def test_a_topic_that_goes_back_is_examined(spec, lost):
     assert isinstance(runner._end, KafkaError)
 
 
+def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec):
+    runner = runner_of(spec)
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+
+    async def ends(partition):
+        runner.add(FEATURES, Fetched(batch(10, 10), epoch=2))
+        return Ends(10, 0)
+
+    runner.engine.ends = ends
+    runner.engine.thread.reached = lambda tp, end, next_offset: next_offset >= end
+    asyncio.run(runner._release())
+    assert runner._end is None
+
+
 def test_records_are_taken_from_where_those_before_are_gone(spec):
     runner = runner_of(spec, lost={"features": Lost(7, 30), "labels": Lost(0, 0)})
     assert (runner.features.next_offset, runner.labels.next_offset) == (30, 0)
