@@ -6,8 +6,7 @@ import types
 import pytest
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthorizationFailedError
 
-from app import outputs, runner, transport
-from app.outputs import Outputs
+from app import runner, transport
 from app.reading import close
 from tests.app.test_runner import runner_of, spec
 
@@ -78,22 +77,6 @@ def test_closing_a_consumer_lets_our_own_cancellation_through():
         return task.cancelled()
 
     assert asyncio.run(cancelled())
-
-
-def test_outputs_that_nobody_acknowledges_are_given_up(monkeypatch):
-    monkeypatch.setattr(outputs, "CLOSE_SECONDS", 0.01)
-
-    async def stop() -> tuple[bool, bool]:
-        sender = asyncio.create_task(asyncio.sleep(60))
-        client = Client()
-        producer = types.SimpleNamespace(
-            stop=lambda: asyncio.sleep(60), client=client, _sender=types.SimpleNamespace(sender_task=sender)
-        )
-        await Outputs(producer, 0, {}).stop()
-        await asyncio.wait([sender])
-        return client.closed, sender.cancelled()
-
-    assert asyncio.run(stop()) == (True, True)
 
 
 def test_a_runner_that_waits_for_the_broker_can_be_stopped(monkeypatch, spec):

@@ -50,9 +50,13 @@ def test_an_older_owner_s_sends_are_refused_in_every_topic(broker, tmp_path, top
             await neighbour.write(topic, [(b"k", b"other partition")])
             await second.send(topic, second.build([b"k"], [b"batch"]))
         await second.flush()
-        await first.send(topics[1], first.build([b"k"], [b"late batch"]))
-        with pytest.raises(ProducerFenced):
+
+        async def send_late() -> None:
+            await first.send(topics[1], first.build([b"k"], [b"late batch"]))
             await first.flush()
+
+        with pytest.raises(ProducerFenced):
+            await send_late()
         for outputs in (first, neighbour, second):
             await outputs.stop()
 
