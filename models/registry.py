@@ -8,7 +8,7 @@ about parameters with the signature of the class: the two cannot drift apart.
 import difflib
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def find(name: str) -> Entry:
     """The entry called `name`. ValueError with the closest name otherwise."""
     if name in REGISTRY:
         return REGISTRY[name]
-    raise ValueError(f"unknown model {name!r}: {_suggest(str(name), REGISTRY)}")
+    raise ValueError(f"unknown model {name!r}: {suggest(str(name), REGISTRY)}")
 
 
 def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,14 +169,19 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
         if not able:
             raise ValueError(f"unknown task {task!r}: use {' or '.join(TASKS)}")
         raise ValueError(f"model {name!r} does not do {task}: use one of {able}")
-    known = {parameter.name: parameter for parameter in entry.parameters}
-    result = entry.defaults()
-    for key, value in parameters.items():
+    return checked(f"model {name!r}", entry.parameters, parameters)
+
+
+def checked(owner: str, parameters: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every one of `parameters`, as given or defaulted. owner : whose they are, for the ValueError."""
+    known = {parameter.name: parameter for parameter in parameters}
+    result = {parameter.name: parameter.default for parameter in parameters}
+    for key, value in given.items():
         if key not in known:
             if not known:
-                raise ValueError(f"model {name!r} has no parameter {key!r}: it takes none, remove it")
-            raise ValueError(f"model {name!r} has no parameter {key!r}: {_suggest(str(key), known)}")
-        result[key] = _convert(name, known[key], value)
+                raise ValueError(f"{owner} has no parameter {key!r}: it takes none, remove it")
+            raise ValueError(f"{owner} has no parameter {key!r}: {suggest(str(key), known)}")
+        result[key] = _convert(owner, known[key], value)
     return result
 
 
@@ -186,7 +191,8 @@ def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> 
     return REGISTRY[name].load()(schema, seed=seed, **valid)
 
 
-def _suggest(wrong: str, known: Mapping[str, Any]) -> str:
+def suggest(wrong: str, known: Mapping[str, Any]) -> str:
+    """The end of a sentence about an unknown name: the closest known one, or all of them."""
     dashed = wrong.lower().replace("_", "-") if "-" in "".join(known) else wrong.lower().replace("-", "_")
     close = difflib.get_close_matches(dashed, known, n=1, cutoff=0.6)
     if close:
@@ -194,9 +200,9 @@ def _suggest(wrong: str, known: Mapping[str, Any]) -> str:
     return f"use one of {', '.join(sorted(known))}"
 
 
-def _convert(model: str, parameter: Parameter, value: Any) -> Any:
+def _convert(owner: str, parameter: Parameter, value: Any) -> Any:
     """`value` as the parameter's type and within its range, or ValueError."""
-    where = f"parameter {parameter.name!r} of model {model!r}"
+    where = f"parameter {parameter.name!r} of {owner}"
     if value is None:
         if parameter.default is None:
             return None

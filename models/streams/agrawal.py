@@ -5,10 +5,13 @@ perturbation as in MOA's AgrawalGenerator, with its attributes and functions (co
 clips a perturbed house value at 135,000, a tenth of the largest one and below most; we clip at 1,350,000.
 """
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from models.kernel import kernel
-from models.streams import Stream
+from models.streams import Source, Stream
 from models.streams.randomness import below, seeded, uniform
 
 NAMES = ("salary", "commission", "age", "elevel", "car", "zipcode", "hvalue", "hyears", "loan")
@@ -17,13 +20,16 @@ SALARY, COMMISSION, AGE, ELEVEL, CAR, ZIPCODE, HVALUE, HYEARS, LOAN = range(9)
 N_FUNCTIONS = 10
 
 
-def generate(n: int, seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> Stream:
-    """n applicants; class 0 is the paper's group A.
+def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
+    """The first n applicants of `source`."""
+    return source(seed, **parameters).take(n)
+
+
+def source(seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> Source:
+    """Applicants; class 0 is the paper's group A.
 
     Parameters
     ----------
-    n : int
-        Instances.
     seed : int
         Of the random state.
     function : int
@@ -33,9 +39,7 @@ def generate(n: int, seed: int = 0, *, function: int = 0, perturbation: float = 
     """
     if not 0 <= function < N_FUNCTIONS:
         raise ValueError(f"Agrawal has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
-    x, y = np.empty((n, len(NAMES))), np.empty(n)
-    _fill(seeded(seed), function, perturbation, x, y)
-    return Stream(x, y, N_VALUES, NAMES, 2)
+    return Source(partial(_fill, seeded(seed), function, perturbation), N_VALUES, NAMES, 2)
 
 
 @kernel

@@ -1,13 +1,17 @@
 """The LED stream: the digit shown by seven segments, each inverted with some probability.
 
 Breiman, Friedman, Olshen, Stone: Classification and regression trees, 1984; as in MOA's LEDGenerator with 17 further
-features that mean nothing. With 10 % noise no classifier exceeds 74 % by much (Bayes rate 26 % error).
+features that mean nothing. With 10 % noise no classifier exceeds 74 % by much (Bayes rate 26 % error). The concept is
+how many segments have changed places with features that mean nothing, as in MOA's LEDGeneratorDrift.
 """
+
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from models.kernel import kernel
-from models.streams import Stream
+from models.streams import Source, Stream
 from models.streams.randomness import below, seeded, uniform
 
 N_SEGMENTS = 7
@@ -20,28 +24,37 @@ SEGMENTS = np.array(
 )  # fmt: skip
 
 
-def generate(n: int, seed: int = 0, *, noise: float = 0.1, n_irrelevant: int = 17) -> Stream:
-    """n digits.
+def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
+    """The first n digits of `source`."""
+    return source(seed, **parameters).take(n)
+
+
+def source(seed: int = 0, *, noise: float = 0.1, n_irrelevant: int = 17, n_swapped: int = 0) -> Source:
+    """Digits.
 
     Parameters
     ----------
-    n : int
-        Instances.
     seed : int
         Of the random state.
     noise : float
         Probability that a segment is inverted.
     n_irrelevant : int
         Features behind the segments that are fair coins.
+    n_swapped : int
+        The first so many segments stand where the first coins were, and these where the segments were.
     """
+    if n_swapped > min(N_SEGMENTS, n_irrelevant):
+        raise ValueError(f"n_swapped is {n_swapped}: there are {N_SEGMENTS} segments and {n_irrelevant} other features")
     d = N_SEGMENTS + n_irrelevant
-    x, y = np.empty((n, d)), np.empty(n)
-    _fill(seeded(seed), SEGMENTS, noise, x, y)
-    return Stream(x, y, (2,) * d, tuple(f"led{j + 1}" for j in range(d)), len(SEGMENTS))
+    place = np.arange(d)
+    place[:n_swapped] += N_SEGMENTS
+    place[N_SEGMENTS : N_SEGMENTS + n_swapped] -= N_SEGMENTS
+    fill = partial(_fill, seeded(seed), SEGMENTS, place, noise)
+    return Source(fill, (2,) * d, tuple(f"led{j + 1}" for j in range(d)), len(SEGMENTS))
 
 
 @kernel
-def _fill(state, segments, noise, x, y):
+def _fill(state, segments, place, noise, x, y):
     """Write all rows of `x` and `y`; mutates the random state too."""
     for i in range(len(x)):
         digit = below(state, len(segments))
@@ -49,6 +62,6 @@ def _fill(state, segments, noise, x, y):
         for j in range(x.shape[1]):
             if j < segments.shape[1]:
                 lit = segments[digit, j]
-                x[i, j] = 1.0 - lit if uniform(state) < noise else lit
+                x[i, place[j]] = 1.0 - lit if uniform(state) < noise else lit
             else:
-                x[i, j] = below(state, 2)
+                x[i, place[j]] = below(state, 2)

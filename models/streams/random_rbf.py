@@ -5,29 +5,29 @@ instance lies in a random direction from a centroid picked by weight, at a norma
 centroid moves by `speed` along its direction and turns back at the walls.
 """
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
-from models.streams import Stream
+from models.streams import Source, Stream, numbered
 from models.streams.randomness import below, normal, seeded, uniform
 
 
-def generate(
-    n: int,
-    seed: int = 0,
-    *,
-    n_features: int = 10,
-    n_classes: int = 4,
-    n_centroids: int = 50,
-    speed: float = 0.001,
-) -> Stream:
-    """n points.
+def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:
+    """The first n points of `source`."""
+    return source(seed, **parameters).take(n)
+
+
+def source(
+    seed: int = 0, *, n_features: int = 10, n_classes: int = 4, n_centroids: int = 50, speed: float = 0.001
+) -> Source:
+    """Points.
 
     Parameters
     ----------
-    n : int
-        Instances.
     seed : int
         Of the random state, which the centroids are drawn from as well.
     n_features, n_classes, n_centroids : int
@@ -36,10 +36,8 @@ def generate(
         Distance that a centroid moves at each instance; 0 for a stationary stream.
     """
     state = seeded(seed)
-    centres, directions, classes, spreads, cumulated = _centroids(state, n_centroids, n_features, n_classes)
-    x, y = np.empty((n, n_features)), np.empty(n)
-    _fill(state, centres, directions, classes, spreads, cumulated, speed, x, y)
-    return Stream(x, y, (0,) * n_features, tuple(f"x{j + 1}" for j in range(n_features)), n_classes)
+    fill = partial(_fill, state, *_centroids(state, n_centroids, n_features, n_classes), speed)
+    return Source(fill, (0,) * n_features, numbered(n_features), n_classes)
 
 
 def _centroids(

@@ -1,33 +1,44 @@
-"""The generators: random numbers and class functions against naive twins, distributions, and repeatability."""
+"""The generators: random numbers and streams against naive twins, distributions, repeatability, and the registry."""
+
+import importlib
+import inspect
+import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.streams import agrawal, led, random_rbf
+from models.streams import agrawal, friedman, hyperplane, led, random_rbf, sea, sine, stagger, waveform
+from models.streams.concept_drift import drifting
 from models.streams.randomness import below, draw, normal, seeded, uniform
+from models.streams.registry import REGISTRY, Drift, find, open_source, validate
+from tests.models import naive_streams
+from tests.models.naive_streams import xoshiro
 
-GENERATORS = [agrawal.generate, led.generate, random_rbf.generate]
-MASK = (1 << 64) - 1
+MODULES = [agrawal, friedman, hyperplane, led, random_rbf, sea, sine, stagger, waveform]
+GENERATORS = [module.generate for module in MODULES]
+TWINS = [
+    (friedman, [{}, {"function": 1, "noise": 0.2}, {"function": 2}]),
+    (hyperplane, [{}, {"n_features": 3, "n_drift": 3, "speed": 0.05, "turn": 0.3, "noise": 0.2}, {"speed": 0.0}]),
+    (led, [{}, {"noise": 0.3, "n_irrelevant": 7, "n_swapped": 7}, {"n_swapped": 3}]),
+    (sea, [{}, *({"function": f, "noise": 0.2} for f in (1, 2, 3))]),
+    (sine, [{}, *({"function": f, "n_irrelevant": 0} for f in (1, 2, 3))]),
+    (stagger, [{"function": f} for f in range(3)]),
+    (waveform, [{}, {"n_irrelevant": 19}]),
+]
 
 
-def xoshiro(words):
-    """xoshiro256** on Python integers, from the authors' C code."""
+def bits(stream):
+    return stream.x.tobytes(), stream.y.tobytes()
 
-    def rotate(x, k):
-        return ((x << k) | (x >> (64 - k))) & MASK
 
-    s = list(words)
-    while True:
-        yield (rotate((s[1] * 5) & MASK, 7) * 9) & MASK
-        t = (s[1] << 17) & MASK
-        s[2] ^= s[0]
-        s[3] ^= s[1]
-        s[1] ^= s[2]
-        s[0] ^= s[3]
-        s[2] ^= t
-        s[3] = rotate(s[3], 45)
+def rows(twin, n):
+    """The first n instances of a naive stream: x, y."""
+    x, y = zip(*itertools.islice(twin, n), strict=True)
+    return np.array(x, float), np.array(y, float)
 
 
 def test_seeding_is_splitmix64():
@@ -65,11 +76,36 @@ def test_same_seed_same_bits_and_prefixes_agree(generate):
     assert long.x.tobytes() != other.x.tobytes()
 
 
+@pytest.mark.parametrize("module", MODULES)
+@settings(max_examples=10, deadline=None)
+@given(cuts=st.lists(st.integers(0, 300), max_size=5))
+def test_pieces_are_the_whole(module, cuts):
+    source, whole = module.source(5), module.generate(300, 5)
+    pieces = [source.take(n) for n in np.diff([0, *sorted(cuts), 300])]
+    assert b"".join(part.x.tobytes() for part in pieces) == whole.x.tobytes()
+    assert b"".join(part.y.tobytes() for part in pieces) == whole.y.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("module", "parameters"), [(module, parameters) for module, cases in TWINS for parameters in cases]
+)
+def test_streams_are_the_twins(module, parameters):
+    name = module.__name__.rpartition(".")[2]
+    for seed in (0, 9):
+        stream = module.generate(1500, seed, **parameters)
+        x, y = rows(getattr(naive_streams, name)(seed, **parameters), 1500)
+        if module is waveform:  # a logarithm of the standard library may differ in the last bit
+            assert stream.x == pytest.approx(x, rel=1e-12, abs=1e-12)
+        else:
+            assert stream.x.tobytes() == x.tobytes()
+        assert stream.y == pytest.approx(y, rel=1e-12) if module is friedman else stream.y.tobytes() == y.tobytes()
+
+
 @pytest.mark.parametrize("generate", GENERATORS)
 def test_shapes_and_codes(generate):
     stream = generate(3000)
     assert stream.x.shape == (3000, len(stream.names)) == (len(stream.y), len(stream.n_values))
-    assert set(stream.y) == set(range(stream.n_classes))
+    assert stream.n_classes == 0 or set(stream.y) == set(range(stream.n_classes))
     for j, n_values in enumerate(stream.n_values):
         if n_values:
             assert set(stream.x[:, j]) == set(range(n_values))
@@ -180,3 +216,148 @@ def test_rbf_centroids_move():
     assert np.ptp(blocks, axis=0).min() > 0.5
     assert blocks.min() > -0.3
     assert blocks.max() < 1.3
+
+
+def test_hyperplane_turns():
+    """Without noise, a plane of the first weights classifies everything if it stands, and only the beginning if not."""
+    state = seeded(3)
+    weights = np.array([uniform(state) for _ in range(4)])
+    for speed in (0.0, 0.01):
+        stream = hyperplane.generate(5000, 3, n_features=4, n_drift=4, turn=0.0, noise=0.0, speed=speed)
+        agrees = (stream.x @ weights >= weights.sum() / 2) == stream.y
+        assert agrees[:5].all()
+        assert agrees.all() == (speed == 0.0)
+        assert agrees[2500:].mean() < 0.98 or speed == 0.0
+
+
+def test_noise_inverts_classes_and_moves_nothing_else():
+    for module in (sea, hyperplane):
+        clean, noisy = module.generate(20000, 2, noise=0.0), module.generate(20000, 2, noise=0.2)
+        assert noisy.x.tobytes() == clean.x.tobytes()
+        assert np.mean(noisy.y != clean.y) == pytest.approx(0.2, abs=0.01)
+
+
+def test_waveform_means_are_the_mixtures():
+    stream = waveform.generate(30000, 1, n_irrelevant=2)
+    for wave, (a, b) in enumerate(((0, 1), (0, 2), (1, 2))):
+        mean = stream.x[stream.y == wave].mean(axis=0)
+        assert mean[:21] == pytest.approx((waveform.WAVES[a] + waveform.WAVES[b]) / 2, abs=0.1)
+        assert mean[21:] == pytest.approx([0.0, 0.0], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("module", "parameters", "message"),
+    [
+        (sea, {"function": 4}, r"0 \.\. 3, not 4"),
+        (sine, {"function": -1}, r"0 \.\. 3, not -1"),
+        (stagger, {"function": 3}, r"0 \.\. 2, not 3"),
+        (friedman, {"function": 3}, r"0 \.\. 2, not 3"),
+        (hyperplane, {"n_features": 2, "n_drift": 3}, "n_drift is 3: there are 2 features"),
+        (led, {"n_irrelevant": 2, "n_swapped": 3}, "n_swapped is 3: there are 7 segments and 2 other"),
+    ],
+)
+def test_what_a_stream_cannot_be(module, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        module.source(0, **parameters)
+
+
+@pytest.mark.parametrize("width", [0, 1, 200])
+def test_drifting_streams_are_the_twin_s(width):
+    def opened():
+        return drifting(sea.source(1), sea.source(2, function=2), 400, width, seed=3)
+
+    whole = opened().take(1000)
+    twin = naive_streams.drifting(naive_streams.sea(1), naive_streams.sea(2, function=2), 400, width, 3)
+    x, y = rows(twin, 1000)
+    assert (whole.x.tobytes(), whole.y.tobytes()) == (x.tobytes(), y.tobytes())
+    source = opened()
+    pieces = [source.take(n) for n in (0, 1, 399, 7, 593)]
+    assert b"".join(part.x.tobytes() for part in pieces) == whole.x.tobytes()
+
+
+def test_a_gradual_drift_is_gradual():
+    """The new stream's share is 12 % at at - width / 2, 50 % at at, 88 % at at + width / 2."""
+    options = {"noise": 0.0, "n_irrelevant": 0}
+    old, new = led.source(1, **options), led.source(1, **options | {"noise": 1.0})
+    stream = drifting(old, new, 50_000, 40_000).take(100_000)
+    is_new = np.any(stream.x != led.SEGMENTS[stream.y.astype(int)], axis=1)
+    for middle, share in ((0, 0.0067), (30_000, 0.119), (50_000, 0.5), (70_000, 0.881), (99_000, 0.9926)):
+        assert is_new[max(0, middle - 1000) : middle + 1000].mean() == pytest.approx(share, abs=0.04)
+
+
+def test_a_drift_keeps_the_schema():
+    with pytest.raises(ValueError, match="other features or classes"):
+        drifting(sea.source(), stagger.source(), 10)
+
+
+@pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)
+def test_the_registry_says_what_sources_take(entry):
+    module = importlib.import_module(entry.module)
+    assert module in MODULES
+    signature = dict(inspect.signature(module.source).parameters)
+    assert signature.pop("seed").default == 0
+    assert list(signature) == [parameter.name for parameter in entry.parameters]
+    for parameter in entry.parameters:
+        found = signature[parameter.name]
+        assert found.kind is inspect.Parameter.KEYWORD_ONLY
+        assert (found.default, type(found.default), found.annotation) == (
+            parameter.default,
+            parameter.type,
+            parameter.type,
+        )
+        assert parameter.text
+        still = {"n_drift": 0} if parameter.name == "n_features" and "n_drift" in signature else {}
+        for value in (parameter.low, parameter.high):
+            if value < 1000:
+                entry.source(0, **{parameter.name: value} | still).take(2)
+    assert entry.paper
+    assert entry.text
+    opened = open_source(entry.name, 4)
+    assert bits(opened.take(50)) == bits(module.generate(50, 4))
+    assert (opened.n_classes == 0) == (entry.tasks == ("regression",))
+
+
+def test_every_stream_is_listed():
+    assert {entry.module for entry in REGISTRY.values()} == {module.__name__ for module in MODULES}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("seaa", {}, "unknown stream 'seaa': did you mean 'sea'"),
+        ("sea", {"functoin": 1}, "stream 'sea' has no parameter 'functoin': did you mean 'function'"),
+        ("sea", {"function": "5"}, "'function' of stream 'sea' is '5': give a whole number in 0 .. 3"),
+    ],
+)
+def test_the_registry_names_the_cure(name, parameters, message):
+    with pytest.raises(ValueError) as error:
+        validate(name, parameters)
+    assert message in str(error.value)
+
+
+def test_drifts_by_name():
+    drifts = [Drift(300, 0, {"function": "2"}), Drift(600, 50, {"noise": 0.5})]
+    found = open_source("sea", 7, {"function": 1, "noise": 0}, drifts).take(1000)
+    limits = (found.x[:, 0] + found.x[:, 1] > 9, found.x[:, 0] + found.x[:, 1] > 7)
+    assert (limits[0] == found.y)[:300].all()
+    assert (limits[1] == found.y)[300:500].all()
+    assert (limits[0] == found.y)[800:].mean() == pytest.approx(0.5, abs=0.1)
+    assert bits(open_source("sea", 7, {"function": 1, "noise": 0}).take(300)) == (
+        found.x[:300].tobytes(),
+        found.y[:300].tobytes(),
+    )
+    # each concept draws instances of its own, also when it comes again
+    again = open_source("sea", 7, {}, [Drift(100, 0, {})]).take(200)
+    assert not set(again.x[:100, 0]) & set(again.x[100:, 0])
+    with pytest.raises(ValueError, match="a drift at 300 comes after one at 600: give them in order"):
+        open_source("sea", 0, {}, drifts[::-1])
+    with pytest.raises(ValueError, match="'function' of stream 'sea' is 9"):
+        open_source("sea", 0, {}, [Drift(5, 0, {"function": 9})])
+    with pytest.raises(ValueError, match="other features or classes"):
+        open_source("sine", 0, {}, [Drift(5, 0, {"n_irrelevant": 0})])
+
+
+def test_listing_does_not_wait_for_numba():
+    code = "import sys; from models.streams.registry import find; find('sea'); sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert find("sea").name == "sea"

@@ -1,0 +1,192 @@
+"""Every synthetic stream by name, with its parameters, ranges and paper; and streams that drift.
+
+As in models/registry.py the entries are plain data, and modules are imported when a stream is opened. A test compares
+what an entry says about parameters with the signature of the module's `source`.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from models.registry import CLASSIFICATION, REGRESSION, Parameter, checked, suggest
+from models.streams import Source
+
+
+class Entry(NamedTuple):
+    """A stream. module : where its `source` and `generate` are."""
+
+    name: str
+    module: str
+    tasks: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    paper: str
+    text: str
+
+    def source(self, seed: int = 0, **parameters: Any) -> Source:
+        """Open the stream (and import numba). ValueError where parameters do not fit together."""
+        opened: Source = importlib.import_module(self.module).source(seed, **parameters)
+        return opened
+
+
+class Drift(NamedTuple):
+    """A change of concept. at : number, from 0, of the first new instance, or the middle of a gradual change of about
+    `width` instances (0: abrupt). parameters : those of the new concept that differ from the stream's own."""
+
+    at: int
+    width: int
+    parameters: Mapping[str, Any]
+
+
+_ENTRIES = (
+    Entry(
+        name="agrawal",
+        module="models.streams.agrawal",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("function", int, 0, 0, 9, text="class function"),
+            Parameter("perturbation", float, 0.05, 0.0, 1.0, text="share of its range that a value is moved by"),
+        ),
+        paper="R. Agrawal, T. Imielinski and A. Swami: Database mining: a performance perspective. IEEE TKDE 5, 1993.",
+        text="Loan applicants: six numeric and three nominal features, ten functions, two classes.",
+    ),
+    Entry(
+        name="friedman",
+        module="models.streams.friedman",
+        tasks=(REGRESSION,),
+        parameters=(
+            Parameter("function", int, 0, 0, 2, text="0 Friedman's; 1 and 2 give the features other parts"),
+            Parameter("noise", float, 1.0, 0.0, 1e6, text="standard deviation of the noise"),
+        ),
+        paper="J. Friedman: Multivariate adaptive regression splines. Annals of Statistics 19, 1991.",
+        text="A sine, a square and two lines of five among ten numeric features.",
+    ),
+    Entry(
+        name="hyperplane",
+        module="models.streams.hyperplane",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("n_features", int, 10, 1, 10_000, text="numeric features, all relevant"),
+            Parameter("n_drift", int, 2, 0, 10_000, text="weights of the plane that move"),
+            Parameter("speed", float, 0.001, 0.0, 1.0, text="by how much they move after each instance"),
+            Parameter("turn", float, 0.1, 0.0, 1.0, text="probability that a weight's direction turns round"),
+            Parameter("noise", float, 0.05, 0.0, 1.0, text="probability that the class is inverted"),
+        ),
+        paper="G. Hulten, L. Spencer and P. Domingos: Mining time-changing data streams. KDD 2001.",
+        text="Points on either side of a plane that turns a little with every instance.",
+    ),
+    Entry(
+        name="led",
+        module="models.streams.led",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("noise", float, 0.1, 0.0, 1.0, text="probability that a segment is inverted"),
+            Parameter("n_irrelevant", int, 17, 0, 10_000, text="features that are fair coins"),
+            Parameter("n_swapped", int, 0, 0, 7, text="concept: segments that have changed places with coins"),
+        ),
+        paper="L. Breiman, J. Friedman, R. Olshen and C. Stone: Classification and regression trees. 1984.",
+        text="The digit shown by seven segments, among features that mean nothing; all nominal, ten classes.",
+    ),
+    Entry(
+        name="random-rbf",
+        module="models.streams.random_rbf",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("n_features", int, 10, 1, 10_000, text="numeric features"),
+            Parameter("n_classes", int, 4, 2, 1000, text="classes"),
+            Parameter("n_centroids", int, 50, 1, 100_000, text="clouds"),
+            Parameter("speed", float, 0.001, 0.0, 1.0, text="distance that a cloud moves at each instance"),
+        ),
+        paper="A. Bifet, G. Holmes, R. Kirkby and B. Pfahringer: MOA: massive online analysis. JMLR 11, 2010.",
+        text="Clouds around centroids that move; the seed draws the centroids.",
+    ),
+    Entry(
+        name="sea",
+        module="models.streams.sea",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("function", int, 0, 0, 3, text="concept: a threshold of 8, 9, 7 or 9.5"),
+            Parameter("noise", float, 0.1, 0.0, 1.0, text="probability that the class is inverted"),
+        ),
+        paper="W. Street and Y. Kim: A streaming ensemble algorithm (SEA) for large-scale classification. KDD 2001.",
+        text="Whether the sum of two out of three numeric features passes a threshold.",
+    ),
+    Entry(
+        name="sine",
+        module="models.streams.sine",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("function", int, 0, 0, 3, text="0 SINE1, 1 its reverse, 2 SINE2, 3 its reverse"),
+            Parameter("n_irrelevant", int, 2, 0, 10_000, text="numeric features that mean nothing"),
+        ),
+        paper="J. Gama, P. Medas, G. Castillo and P. Rodrigues: Learning with drift detection. SBIA 2004.",
+        text="Points above or below a sine curve; no noise.",
+    ),
+    Entry(
+        name="stagger",
+        module="models.streams.stagger",
+        tasks=(CLASSIFICATION,),
+        parameters=(Parameter("function", int, 0, 0, 2, text="0 small and red, 1 green or circle, 2 medium or large"),),
+        paper="J. Schlimmer and R. Granger: Incremental learning from noisy data. Machine Learning 1, 1986.",
+        text="Size, colour and shape, and one of three rules; no noise.",
+    ),
+    Entry(
+        name="waveform",
+        module="models.streams.waveform",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("n_irrelevant", int, 0, 0, 10_000, text="features that mean nothing: 19 for the usual 40"),
+        ),
+        paper="L. Breiman, J. Friedman, R. Olshen and C. Stone: Classification and regression trees. 1984.",
+        text="Mixtures of two of three triangular waves, sampled at 21 points; three classes.",
+    ),
+)
+
+REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def find(name: str) -> Entry:
+    """The entry called `name`. ValueError with the closest name otherwise."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    raise ValueError(f"unknown stream {name!r}: {suggest(str(name), REGISTRY)}")
+
+
+def validate(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the parameters of a stream and fill in the defaults, as models.registry.validate does for a learner."""
+    entry = find(name)
+    return checked(f"stream {name!r}", entry.parameters, parameters)
+
+
+def open_source(
+    name: str, seed: int = 0, parameters: Mapping[str, Any] | None = None, drifts: Sequence[Drift] = ()
+) -> Source:
+    """A stream, and what becomes of it.
+
+    Parameters
+    ----------
+    name : str
+        A name of the registry.
+    seed : int
+        Of all random numbers. Every concept draws instances of its own, so also one that comes again.
+    parameters : mapping of str to value
+        As `--set` gives them.
+    drifts : sequence of Drift
+        In order of `at`.
+
+    Raises
+    ------
+    ValueError
+        One sentence that names the stream, parameter or drift, what was found, and what would do.
+    """
+    entry, own = find(name), dict(parameters or {})
+    opened = entry.source(seed, **validate(name, own))
+    before = 0
+    for k, drift in enumerate(drifts, 1):
+        if drift.at <= before:
+            raise ValueError(f"a drift at {drift.at} comes after one at {before}: give them in order, from 1 on")
+        from models.streams.concept_drift import drifting
+
+        concept = entry.source(seed + (2 * k << 40), **validate(name, own | dict(drift.parameters)))
+        opened = drifting(opened, concept, drift.at, drift.width, seed + (2 * k + 1 << 40))
+        before = drift.at
+    return opened
