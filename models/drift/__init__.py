@@ -12,6 +12,7 @@ DETECTORS: dict[str, str] = {
     "eddm": "models.drift.error_rate:Eddm",
     "hddm-a": "models.drift.hoeffding_bound:HddmA",
     "hddm-w": "models.drift.hoeffding_bound:HddmW",
+    "kswin": "models.drift.kswin:Kswin",
     "page-hinkley": "models.drift.page_hinkley:PageHinkley",
 }
 

@@ -6,6 +6,8 @@ Running means and moving averages are folded in the papers' order, so that level
 import math
 from typing import NamedTuple
 
+from tests.models.naive_streams import NaiveRandom
+
 
 class Bucket(NamedTuple):
     size: int
@@ -145,6 +147,34 @@ class NaivePageHinkley:
         fall = max(self.down[1:]) - self.down[-1]
         if n >= self.min_values and (rise > self.threshold or (self.two_sided and fall > self.threshold)):
             self.start()
+            return 2
+        return 0
+
+
+class NaiveKswin:
+    """A list of the window, and both empirical distributions at every value in it."""
+
+    def __init__(self, alpha=0.005, window_size=100, stat_size=30, seed=0):
+        self.bound = math.sqrt(-math.log(alpha) / stat_size)
+        self.window_size, self.stat_size = window_size, stat_size
+        self.random, self.window = NaiveRandom(seed), []
+
+    def update(self, x):
+        self.window = [*self.window, x][-self.window_size :]
+        if len(self.window) < self.window_size:
+            return 0
+        older, newest = self.window[: -self.stat_size], self.window[-self.stat_size :]
+        sample = []
+        for i, value in enumerate(older):  # selection sampling
+            missing = self.stat_size - len(sample)
+            if missing and self.random.uniform() * (len(older) - i) < missing:
+                sample.append(value)
+        distance = max(
+            abs(sum(v <= value for v in sample) - sum(v <= value for v in newest)) / self.stat_size
+            for value in sample + newest
+        )
+        if distance > self.bound:
+            self.window = newest
             return 2
         return 0
 

@@ -6,7 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.drift import DETECTORS, create
-from tests.models.naive_drift import NaiveAdwin, NaiveDdm, NaiveEddm, NaiveHddmA, NaiveHddmW, NaivePageHinkley
+from models.drift.kswin import distance, draw_older
+from models.streams.randomness import seeded
+from tests.models.naive_drift import (
+    NaiveAdwin,
+    NaiveDdm,
+    NaiveEddm,
+    NaiveHddmA,
+    NaiveHddmW,
+    NaiveKswin,
+    NaivePageHinkley,
+)
 
 TWINS = {
     "adwin": (NaiveAdwin, [{}, {"delta": 0.2, "clock": 1, "max_buckets": 2, "min_side": 1}]),
@@ -14,6 +24,7 @@ TWINS = {
     "eddm": (NaiveEddm, [{}, {"min_values": 3, "min_errors": 4, "warning": 0.99, "drift": 0.95}]),
     "hddm-a": (NaiveHddmA, [{}, {"drift_confidence": 0.1, "warning_confidence": 0.3, "two_sided": False}]),
     "hddm-w": (NaiveHddmW, [{}, {"two_sided": True, "fading": 0.2, "drift_confidence": 0.05}]),
+    "kswin": (NaiveKswin, [{}, {"alpha": 0.1, "window_size": 25, "stat_size": 8}]),
     "page-hinkley": (NaivePageHinkley, [{"threshold": 8.0}, {"threshold": 3.0, "alpha": 0.99, "two_sided": True}]),
 }
 CASES = [(name, parameters) for name, (_, cases) in TWINS.items() for parameters in cases]
@@ -72,6 +83,40 @@ def test_adwin_s_buckets_are_the_twin_s_and_sum_up_their_values(parameters):
         assert spread == pytest.approx(values.var() * size, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", [0, 5])
+def test_kswin_on_real_values_is_the_twin_s(seed):
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([rng.normal(size=600), rng.normal(0.0, 4.0, 600), rng.normal(1.0, 4.0, 600)])
+    detector, twin = create("kswin", seed=seed), NaiveKswin(seed=seed)
+    levels = detector.update_many(x)
+    assert levels.tolist() == [twin.update(value) for value in x.tolist()]
+    assert 2 in levels[600:700]  # the mean stays: only the spread changes
+    filled, next_at = detector.state().counts
+    assert np.roll(detector.state().window, -next_at)[-filled:].tolist() == twin.window
+
+
+@given(
+    values=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12),
+)
+@settings(max_examples=300, deadline=None)
+def test_kswin_s_distance_is_the_definition(values):
+    a, b = (np.sort(np.array(column, float)) for column in zip(*values, strict=True))
+    expected = max(abs(np.mean(a <= value) - np.mean(b <= value)) for value in range(7))
+    assert distance(a, b) == pytest.approx(expected, abs=1e-12)
+
+
+def test_kswin_samples_every_older_value_alike():
+    """In each window of 10 the sample is 3 of the first 7: all equally often."""
+    state, counts, sample = seeded(1), np.zeros(10), np.empty(3)
+    window = np.roll(np.arange(10.0), 4)  # the oldest value stands at 4
+    for _ in range(7000):
+        draw_older(state, window, 4, sample)
+        counts[sample.astype(int)] += 1
+    assert counts.sum() == 21000
+    assert counts[:7] == pytest.approx(np.full(7, 3000), abs=200)
+    assert not counts[7:].any()
+
+
 @pytest.mark.parametrize("name", DETECTORS)
 @settings(max_examples=25, deadline=None)
 @given(cuts=st.lists(st.integers(0, 1000), max_size=8), seed=st.integers(0, 1000), case=st.integers(0, 1))
@@ -128,6 +173,8 @@ def test_what_is_not_valid_is_said():
         create("ddm", gamma=1)
     with pytest.raises(ValueError, match="delta is 2: give float in"):
         create("adwin", delta=2)
+    with pytest.raises(ValueError, match="window_size is 50: give at least twice stat_size, 60"):
+        create("kswin", window_size=50)
     with pytest.raises(ValueError, match="give one array"):
         create("ddm").update_many(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="restore with the parameters it had"):
