@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "demo",
     "evaluate": "evaluate",
     "export": "export",
+    "generate": "generate",
     "import": "import_",
     "inspect": "inspect",
     "lag": "lag",

@@ -119,8 +119,10 @@ def command(
         _show(result, spec.metrics.window, spec.metrics.fading)
 
 
-def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
-    """Parameters from "key=value" texts; the registry converts and checks the values."""
+def parse_settings(
+    settings: tuple[str, ...], option: str = "--set", example: str = "grace_period=100"
+) -> dict[str, Any]:
+    """Parameters from "key=value" texts; the registry converts and checks the values. option, example : for errors."""
     from app.errors import SpecError
 
     parameters: dict[str, Any] = {}
@@ -128,9 +130,9 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
         key, equals, value = setting.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise SpecError(f"--set is {setting!r}: write a parameter and its value, such as --set grace_period=100")
+            raise SpecError(f"{option} is {setting!r}: write a parameter and its value, such as {option} {example}")
         if key in parameters:
-            raise SpecError(f"--set gives {key!r} twice: keep one")
+            raise SpecError(f"{option} gives {key!r} twice: keep one")
         parameters[key] = value.strip()
     return parameters
 

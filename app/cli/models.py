@@ -1,12 +1,16 @@
 """`riparian models`: every learner, its tasks, parameters and paper."""
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from models.registry import Entry
+    from models import registry
+    from models.streams import registry as streams
+
+    Entry = registry.Entry | streams.Entry
 
 
 @click.command("models")
@@ -23,16 +27,17 @@ def command(name: str | None, as_json: bool) -> None:
         except ValueError as error:
             raise SpecError(str(error)) from None
         if as_json:
-            click.echo(json.dumps(_plain(entry)))
+            click.echo(json.dumps(plain(entry)))
         else:
-            _show(entry)
+            show(entry)
     elif as_json:
-        click.echo(json.dumps([_plain(entry) for entry in REGISTRY.values()]))
+        click.echo(json.dumps([plain(entry) for entry in REGISTRY.values()]))
     else:
-        _list(list(REGISTRY.values()))
+        table("model", list(REGISTRY.values()), "riparian models NAME shows ranges, defaults and the paper.")
 
 
-def _plain(entry: "Entry") -> dict[str, Any]:
+def plain(entry: "Entry") -> dict[str, Any]:
+    """An entry as JSON."""
     return {
         "name": entry.name,
         "tasks": list(entry.tasks),
@@ -45,20 +50,21 @@ def _plain(entry: "Entry") -> dict[str, Any]:
     }
 
 
-def _list(entries: "list[Entry]") -> None:
+def table(kind: str, entries: "Sequence[Entry]", hint: str) -> None:
+    """Print one row an entry."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("model", "tasks", "parameters", "what it does", box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    found = Table(kind, "tasks", "parameters", "what it does", box=None, pad_edge=False, padding=(0, 2, 1, 0))
     for entry in entries:
         names = ", ".join(parameter.name for parameter in entry.parameters) or "none"
-        table.add_row(entry.name, ", ".join(entry.tasks), names, entry.text)
+        found.add_row(entry.name, ", ".join(entry.tasks), names, entry.text)
     console = Console()
-    console.print(table)
-    console.print("riparian models NAME shows ranges, defaults and the paper.", highlight=False)
+    console.print(found)
+    console.print(hint, highlight=False)
 
 
-def _show(entry: "Entry") -> None:
+def show(entry: "Entry") -> None:
     from rich.console import Console
     from rich.table import Table
 

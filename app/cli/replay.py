@@ -1,4 +1,4 @@
-"""`riparian replay`: publish a file to a stream's topics."""
+"""`riparian replay`: publish a file, or a synthetic stream, to a stream's topics."""
 
 import asyncio
 import json
@@ -7,11 +7,16 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option
+from app.cli.generate import recipe, recipe_options
 
 
 @click.command("replay")
 @click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
-@click.argument("data", metavar="DATA.csv.gz", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--generate", "name", metavar="NAME", help="A synthetic stream instead of a file; `generate --list` names them."
+)
+@recipe_options
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
@@ -32,7 +37,13 @@ from app.cli import broker_option
 @broker_option
 def command(
     stream: Path,
-    data: Path,
+    data: Path | None,
+    name: str | None,
+    n: int | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    drifts: tuple[str, ...],
+    concepts: tuple[str, ...],
     rate: float | None,
     label_delay: str,
     target: str | None,
@@ -46,21 +57,37 @@ def command(
     Columns are found by the names of the stream file's features. Topics that are missing are created. Without --rate
     everything is sent at once, stamped 1 ms apart and ending about now, so that a label delay of 30s means 30,000
     instances.
+
+    With --generate the rows are those that `riparian generate` writes with the same options.
     """
+    if (data is None) == (name is None):
+        raise click.UsageError("give either DATA.csv.gz or --generate NAME")
+    made = {"-n": n, "--set": settings, "--seed": seed, "--drift": drifts, "--to": concepts}
+    stray = [option for option, value in made.items() if value not in (None, ())]
+    if name is None and stray:
+        raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
+
     from app.data import DataFile
     from app.durations import parse_duration
     from app.errors import DataError
     from app.spec import load
+    from app.synthetic import SyntheticFile
 
     spec = load(stream)
     try:
         delay = parse_duration(label_delay, example="30s")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
-    file = DataFile(data)
+    file: DataFile
+    if name is not None:
+        file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
+    elif data is not None:
+        file = DataFile(data)
     file.target(target, spec.features)
-    n = file.count(limit)
-    if n == 0:
+    for feature in spec.features:
+        file.position(feature, "a feature of the stream")
+    rows = file.count(limit)
+    if rows == 0:
         raise DataError(f"{data} has a header and no rows: expected at least one")
 
     from rich.console import Console
@@ -79,7 +106,7 @@ def command(
         transient=True,
         disable=not errors.is_terminal,
     ) as progress:
-        bar = progress.add_task(f"{data.name} to {spec.topics.features}", total=n)
+        bar = progress.add_task(f"{file.path.name} to {spec.topics.features}", total=rows)
         done = asyncio.run(
             publish(
                 spec,
@@ -87,12 +114,12 @@ def command(
                 broker,
                 rate=rate,
                 label_delay=delay,
-                n=n,
+                n=rows,
                 on_progress=lambda sent: progress.update(bar, completed=sent),
             )
         )
     if as_json:
-        found = {"stream": spec.name, "data": data.name, **done._asdict()}
+        found = {"stream": spec.name, "data": file.path.name, **done._asdict()}
         click.echo(json.dumps(found | {"records_per_second": round(done.records_per_second)}))
         return
     where = f"{done.features:,} features to {spec.topics.features}"

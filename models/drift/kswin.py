@@ -4,9 +4,9 @@ Raab, Heusinger, Schleif: Reactive soft prototype computing for concept drift st
 
 Of a window of `window_size` values the newest `stat_size` (r) are compared with r of the others, drawn uniformly
 without replacement. Drift where the largest distance of the two empirical distributions exceeds the paper's
-sqrt(-ln(alpha) / r). scikit-multiflow and River test an exact p-value against alpha instead, and distances above 0.1
-only. At the defaults, and for values without ties, that is a distance of 14/30 (p = 0.0025); the paper's threshold takes
-13/30 (p = 0.0065).
+sqrt(-ln(alpha) / r). scikit-multiflow and River instead compare an exact p-value with alpha, for distances above 0.1.
+At the defaults, and for values without ties, they need a distance of 14/30 (p = 0.0025), the paper's threshold 13/30
+(p = 0.0065).
 """
 
 from typing import NamedTuple

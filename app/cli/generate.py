@@ -1,0 +1,180 @@
+"""`riparian generate`: synthetic streams with known truth, as files. Their options are those of `replay` too."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from app.synthetic import Recipe
+    from models.streams.registry import Drift
+
+N = 100_000
+WIDTH = 1000  # of a gradual drift, MOA's default
+
+_OPTIONS = (
+    click.option("-n", "n", type=click.IntRange(min=1), metavar="N", help=f"Instances. [default: {N}]"),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the stream. Repeatable."
+    ),
+    click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of all random numbers. [default: 0]"),
+    click.option(
+        "--drift",
+        "drifts",
+        multiple=True,
+        metavar="AT[:gradual[:WIDTH]]",
+        help="Another concept from instance AT on (the first is 0), or around it, over about WIDTH instances "
+        f"[default: {WIDTH}]. Repeatable; each takes the --to in the same place.",
+    ),
+    click.option(
+        "--to",
+        "concepts",
+        multiple=True,
+        metavar="KEY=VALUE[,…]",
+        help="What the new concept has other than --set says: function=5.",
+    ),
+)
+
+
+def recipe_options(function: Any) -> Any:
+    """The options that say what to generate."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command("generate")
+@click.argument("name", required=False)
+@click.argument("out", metavar="[OUT.csv.gz]", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@recipe_options
+@click.option("--list", "listing", is_flag=True, help="List the streams, or show NAME: parameters, ranges, paper.")
+@click.option("--stream-file", "stream_file", is_flag=True, help="Print a stream file for NAME instead of rows.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary, or the list, as JSON.")
+def command(
+    name: str | None,
+    out: Path | None,
+    n: int | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    drifts: tuple[str, ...],
+    concepts: tuple[str, ...],
+    listing: bool,
+    stream_file: bool,
+    as_json: bool,
+) -> None:
+    """Write a synthetic stream to a file: CSV with a header, the class last, gzipped if it ends in .gz.
+
+    Same options, same bytes. Nominal values are v0, v1, …, classes c0, c1, …
+
+    \b
+    riparian generate --list
+    riparian generate agrawal -n 1000000 --set function=3 agrawal.csv.gz
+    riparian generate sea --drift 50000 --to function=2 sea.csv.gz
+    riparian generate stagger --drift 30000:gradual:5000 --to function=1 --drift 60000 --to function=2 stagger.csv
+    """
+    if listing:
+        _list(name, as_json)
+        return
+    if name is None:
+        raise click.UsageError("name a stream: riparian generate --list shows them")
+
+    from app.synthetic import SyntheticFile, write_csv
+
+    file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
+    if stream_file:
+        import yaml
+
+        click.echo(yaml.safe_dump(file.stream_file(), sort_keys=False, default_flow_style=None, width=120), nl=False)
+        return
+    if out is None:
+        raise click.UsageError(f"name the file to write: riparian generate {name} {name}.csv.gz")
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    started = time.perf_counter()
+    errors = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    ) as progress:
+        bar = progress.add_task(f"{name} to {out.name}", total=file.count())
+        n_bytes = write_csv(file, out, lambda rows: progress.update(bar, completed=rows))
+    seconds = time.perf_counter() - started
+    if as_json:
+        found = {"stream": file.recipe.plain(), "file": str(out), "bytes": n_bytes, "seconds": round(seconds, 3)}
+        click.echo(json.dumps(found))
+        return
+    click.echo(f"{out}: {file.count():,} instances of {name}, {n_bytes:,} bytes, {seconds:.1f} s")
+
+
+def recipe(
+    name: str,
+    n: int | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    drifts: tuple[str, ...],
+    concepts: tuple[str, ...],
+) -> "Recipe":
+    """What the options say. SpecError where they do not fit together."""
+    from app.cli.evaluate import parse_settings
+    from app.errors import SpecError
+    from app.synthetic import Recipe
+
+    if len(drifts) != len(concepts):
+        raise SpecError(
+            f"--drift is given {len(drifts)} times and --to {len(concepts)} times: give each drift its new concept, "
+            "such as --drift 50000 --to function=2"
+        )
+    parsed = [
+        parse_drift(drift, parse_settings(tuple(concept.split(",")), "--to", "function=2"))
+        for drift, concept in zip(drifts, concepts, strict=True)
+    ]
+    return Recipe(name, n or N, seed or 0, parse_settings(settings, example="function=3"), parsed)
+
+
+def parse_drift(text: str, parameters: dict[str, Any]) -> "Drift":
+    """A drift from "50000", "50000:gradual" or "50000:gradual:2000" and the parameters of its concept."""
+    from app.errors import SpecError
+    from models.streams.registry import Drift
+
+    at, *rest = text.split(":")
+    try:
+        width = 0 if not rest else WIDTH if len(rest) == 1 else int(rest[1])
+        if rest and (rest[0] != "gradual" or width < 1 or len(rest) > 2):
+            raise ValueError
+        return Drift(int(at), width, parameters)
+    except ValueError:
+        raise SpecError(
+            f"--drift is {text!r}: write the first instance of the new concept, 50000, or the middle of a gradual "
+            "change and its width, 50000:gradual:2000"
+        ) from None
+
+
+def _list(name: str | None, as_json: bool) -> None:
+    from app.cli.models import plain, show, table
+    from app.errors import SpecError
+    from models.streams.registry import REGISTRY, find
+
+    if name is None:
+        entries = list(REGISTRY.values())
+        if as_json:
+            click.echo(json.dumps([plain(entry) for entry in entries]))
+        else:
+            table("stream", entries, "riparian generate --list NAME shows ranges, defaults and the paper.")
+        return
+    try:
+        entry = find(name)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(plain(entry)))
+    else:
+        show(entry)

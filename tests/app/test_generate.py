@@ -1,0 +1,255 @@
+"""Synthetic streams as files: what is written reads back to the same bits, and a replay sends the same rows."""
+
+import asyncio
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.cli.generate import N, recipe
+from app.data import DataFile
+from app.errors import DataError, SpecError
+from app.evaluate import evaluate, spec_for
+from app.render import rows_of_file
+from app.spec import build, load
+from app.synthetic import Recipe, SyntheticFile, write_csv
+from models.streams.registry import REGISTRY, Drift, open_source
+from tests.app.test_replay import read
+
+DRIFTING = Recipe("agrawal", 900, 3, {"function": 3}, [Drift(300, 0, {"function": 1}), Drift(600, 50, {"function": 7})])
+EVERY = [DRIFTING, *(Recipe(name, 700, 5) for name in REGISTRY)]
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, ["generate", *map(str, arguments)])
+
+
+def columns(file, **options):
+    blocks = list(file.blocks(range(len(file.names)), **options))
+    return [[text for block in blocks for text in block.columns[j]] for j in range(len(file.names))]
+
+
+@pytest.mark.parametrize("given", EVERY, ids=lambda given: given.name)
+def test_what_is_written_reads_back_to_the_same_bits(given, tmp_path):
+    file = SyntheticFile(given)
+    told = []
+    size = write_csv(file, tmp_path / "s.csv.gz", told.append)
+    assert size == (tmp_path / "s.csv.gz").stat().st_size
+    assert told[-1] == given.n
+    written = DataFile(tmp_path / "s.csv.gz")
+    stream = open_source(given.name, given.seed, given.parameters, given.drifts).take(given.n)
+    assert written.names == (*stream.names, "class" if stream.n_classes else "target")
+    types = written.types()
+    assert types.task == REGISTRY[given.name].tasks[0]
+    assert types.features == {
+        name: "nominal" if n_values else "numeric" for name, n_values in zip(stream.names, stream.n_values, strict=True)
+    }
+    for block in written.blocks(range(len(written.names)), size=given.n):
+        for j, codes in enumerate([*stream.x.T, stream.y]):
+            if file.texts[j] is None:
+                assert written.numbers(block, j, "x").tobytes() == codes.tobytes()
+            else:
+                letter = "c" if j == len(stream.names) else "v"
+                assert block.columns[j] == [f"{letter}{int(code)}" for code in codes]
+
+
+@pytest.mark.parametrize("given", EVERY, ids=lambda given: given.name)
+def test_the_unwritten_file_is_the_written_one(given, tmp_path):
+    file = SyntheticFile(given)
+    write_csv(file, tmp_path / "s.csv")
+    written = DataFile(tmp_path / "s.csv")
+    assert file.names == written.names
+    assert columns(file, size=64) == columns(written) == columns(file)
+    assert columns(file, limit=100) == columns(written, limit=100)
+    assert [block.lines for block in file.blocks((0,), size=500)] == [b.lines for b in written.blocks((0,), size=500)]
+    assert (file.count(), file.count(10), file.count(10**9)) == (given.n, 10, given.n)
+    assert file.types() == written.types()
+    spec = build(file.stream_file())
+    assert list(rows_of_file(file, spec)) == list(rows_of_file(written, spec))
+
+
+def test_same_options_same_bytes_and_gzip_by_name(tmp_path):
+    paths = [tmp_path / name for name in ("a.csv.gz", "b.csv.gz", "c.csv")]
+    for path in paths:
+        assert run("sea", "-n", 3000, "--seed", 2, path).exit_code == 0
+    one, two, plain = (path.read_bytes() for path in paths)
+    assert one == two
+    assert gzip.decompress(one) == plain
+    assert run("sea", "-n", 3000, "--seed", 3, paths[1]).exit_code == 0
+    assert paths[1].read_bytes() != one
+    # the first rows of a longer stream are those of a shorter one
+    assert run("sea", "-n", 9000, "--seed", 2, paths[2]).exit_code == 0
+    assert paths[2].read_bytes().startswith(plain)
+
+
+def test_drifts_of_the_command(tmp_path):
+    path = tmp_path / "s.csv"
+    found = run(
+        "sea", "-n", 4000, "--set", "noise=0", "--drift", 1000, "--to", "function=2",
+        "--drift", "3000:gradual:10", "--to", "function=1,noise=1", "--json", path,
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    summary = json.loads(found.stdout)
+    assert summary["stream"] == {
+        "name": "sea",
+        "n": 4000,
+        "seed": 0,
+        "parameters": {"function": 0, "noise": 0.0},
+        "drifts": [
+            {"at": 1000, "width": 0, "parameters": {"function": 2, "noise": 0.0}},
+            {"at": 3000, "width": 10, "parameters": {"function": 1, "noise": 1.0}},
+        ],
+    }
+    assert summary["bytes"] == path.stat().st_size
+    a, b, _, label = columns(DataFile(path))
+    total = np.array(a, float) + np.array(b, float)
+    above = np.array(label) == "c1"
+    assert (above[:1000] == (total[:1000] > 8)).all()
+    assert (above[1000:2900] == (total[1000:2900] > 7)).all()
+    assert (above[3100:] != (total[3100:] > 9)).all()
+
+
+def test_evaluation_reads_what_is_written(tmp_path):
+    """A tree learns the concept of a stream without noise, and forgets it at the drift."""
+    path = tmp_path / "s.csv.gz"
+    assert run("stagger", "-n", 4000, "--drift", 2000, "--to", "function=2", path).exit_code == 0
+    file = DataFile(path)
+    spec, goal, n = spec_for(file, "naive-bayes", {}, window=200)
+    curve = dict(map(tuple, evaluate(file, spec, goal, n)["curve"]))
+    assert curve[2000] > 0.95
+    assert min(value for at, value in curve.items() if 2000 < at < 2400) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["seaa", "x.csv"], "unknown stream 'seaa': did you mean 'sea'?"),
+        (["sea", "--set", "function=5", "x.csv"], "'function' of stream 'sea' is '5': give a whole number in 0 .. 3"),
+        (["sea", "--set", "function", "x.csv"], "such as --set function=3"),
+        (["sea", "--drift", "5", "x.csv"], "--drift is given 1 times and --to 0 times"),
+        (["sea", "--to", "function=1", "x.csv"], "--drift is given 0 times and --to 1 times"),
+        (["sea", "--drift", "5:abrupt", "--to", "function=1", "x.csv"], "--drift is '5:abrupt': write"),
+        (["sea", "--drift", "5:gradual:0", "--to", "function=1", "x.csv"], "--drift is '5:gradual:0': write"),
+        (["sea", "--drift", "5:gradual:9:9", "--to", "function=1", "x.csv"], "--drift is '5:gradual:9:9': write"),
+        (["sea", "--drift", "x", "--to", "function=1", "x.csv"], "--drift is 'x': write"),
+        (["sea", "--drift", "5", "--to", "function", "x.csv"], "such as --to function=2"),
+        (["sea", "--drift", "5", "--to", "noise=1,noise=0", "x.csv"], "--to gives 'noise' twice"),
+        (["sea", "--drift", "0", "--to", "function=1", "x.csv"], "a drift at 0 comes after one at 0"),
+        (["sea", "-n", "9", "--drift", "9", "--to", "function=1", "x.csv"], "9 is beyond the 9 instances"),
+        (["sine", "--drift", "5", "--to", "n_irrelevant=0", "x.csv"], "other features or classes"),
+        (["--list", "seaa"], "unknown stream 'seaa'"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = run(*arguments)
+    assert isinstance(found.exception, SpecError)
+    assert message in str(found.exception)
+    assert not list(tmp_path.iterdir())
+
+
+def test_usage(tmp_path):
+    assert "name a stream" in run().output
+    assert "name the file to write: riparian generate sea sea.csv.gz" in run("sea").output
+
+
+def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path):
+    found = run("sea", tmp_path / "absent" / "s.csv")
+    assert isinstance(found.exception, DataError)
+    assert "cannot be written (No such file or directory)" in str(found.exception)
+    (tmp_path / "s.csv").write_text("before")
+
+    def interrupt(rows):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_csv(SyntheticFile(DRIFTING), tmp_path / "s.csv", interrupt)
+    assert (tmp_path / "s.csv").read_text() == "before"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_list_and_the_help():
+    shown = run("--list").output
+    assert all(name in shown for name in REGISTRY)
+    listed = json.loads(run("--list", "--json").output)
+    assert [entry["name"] for entry in listed] == list(REGISTRY)
+    one = run("--list", "stagger").output
+    assert "Schlimmer" in one
+    assert "0 .. 2" in one
+    assert json.loads(run("--list", "sea", "--json").output)["parameters"][0]["name"] == "function"
+    text = " ".join(run("--help").output.split())
+    for word in ("AT[:gradual[:WIDTH]]", "--to KEY=VALUE", f"[default: {N}]", "--stream-file", "--list"):
+        assert word in text
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_stream_files_are_valid_and_take_the_stream(name, tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(run(name, "--stream-file").output)
+    spec = load(path)
+    assert spec.task in REGISTRY[name].tasks
+    file = SyntheticFile(Recipe(name, 20))
+    assert list(spec.features) == list(file.names[:-1])
+    assert sum(map(len, rows_of_file(file, spec))) == 20
+
+
+def test_the_documentation_lists_every_stream():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "streams.md").read_text(encoding="utf-8")
+    for name, entry in REGISTRY.items():
+        (row,) = re.findall(rf"^\| `{name}` .*$", text, re.M)
+        source = entry.source()
+        counts = [(source.n_values.count(0), "numeric"), (len(source.names) - source.n_values.count(0), "nominal")]
+        assert ", ".join(f"{count} {kind}" for count, kind in counts if count) in row
+        assert (f"{source.n_classes} classes" if source.n_classes else "regression") in row
+        functions = [parameter for parameter in entry.parameters if parameter.name == "function"]
+        assert all(f"`function` 0 to {parameter.high}" in row for parameter in functions)
+
+
+def test_options_make_a_recipe():
+    assert recipe("sea", None, (), None, (), ()) == Recipe("sea", N, 0, {}, [])
+    made = recipe("sea", 5, ("noise=0.2",), 4, ("3:gradual",), ("function=1",))
+    assert made == Recipe("sea", 5, 4, {"noise": "0.2"}, [Drift(3, 1000, {"function": "1"})])
+
+
+def test_replay_takes_a_file_or_a_recipe(tmp_path):
+    stream = tmp_path / "s.yaml"
+    stream.write_text(run("sea", "--stream-file").output)
+
+    def invoke(*arguments):
+        return CliRunner().invoke(cli, ["replay", str(stream), *arguments, "--broker", "127.0.0.1:1"])
+
+    assert "give either DATA.csv.gz or --generate NAME" in invoke().output
+    assert "give either DATA.csv.gz or --generate NAME" in invoke("x.csv", "--generate", "sea").output
+    assert "-n says what to generate: add --generate NAME" in invoke("x.csv", "-n", "5").output
+    assert "--to says what to generate" in invoke("x.csv", "--to", "function=1").output
+    assert isinstance(invoke("--generate", "seaa").exception, SpecError)
+    wrong = invoke("--generate", "agrawal", "-n", "10").exception
+    assert isinstance(wrong, DataError)
+    assert "agrawal has no column 'x1' for a feature of the stream" in str(wrong)
+
+
+@pytest.mark.broker
+def test_a_replay_sends_what_a_file_would_hold(broker, topic_name, tmp_path):
+    options = ["-n", "500", "--seed", "4", "--drift", "200:gradual:50", "--to", "function=5"]
+    sent = []
+    for suffix in ("-made", "-read"):
+        stream, data = tmp_path / f"s{suffix}.yaml", tmp_path / "s.csv.gz"
+        text = run("agrawal", "--stream-file").output
+        stream.write_text(text.replace("name: agrawal", f"name: {topic_name}{suffix}", 1))
+        assert run("agrawal", *options, data).exit_code == 0
+        source = ["--generate", "agrawal", *options] if suffix == "-made" else [str(data)]
+        found = CliRunner().invoke(cli, ["replay", str(stream), *source, "--broker", broker, "--json"])
+        assert found.exit_code == 0, found.output
+        summary = json.loads(found.stdout)
+        assert (summary["features"], summary["labels"]) == (500, 500)
+        assert summary["data"] == ("agrawal" if suffix == "-made" else "s.csv.gz")
+        spec = load(stream)
+        topics = [asyncio.run(read(broker, topic, 1))[0] for topic in (spec.topics.features, spec.topics.labels)]
+        sent.append([[(record.key, record.value) for record in topic] for topic in topics])
+    assert sent[0] == sent[1]
+    assert len(sent[0][0]) == 500
