@@ -18,7 +18,7 @@ from models.drift import DETECTORS, create
 from models.kernel import kernel
 
 CHANGE, AFTER, STATIONARY, GRADUAL = 5_000, 5_000, 100_000, 1_000
-REAL = ("adwin", "page-hinkley")  # the others are about values in [0, 1]
+REAL = ("adwin", "kswin", "page-hinkley")  # the others are about values in [0, 1]
 
 
 @kernel
