@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
 from models.kernel import kernel
 from models.registry import Parameter
-from models.streams.randomness import seeded, uniform
+from models.streams.randomness import below, seeded
 
+MOST_INSERTED = 64
 FILLED, NEXT = 0, 1
 
 
@@ -54,17 +55,35 @@ class Kswin(Detector):
 
 
 @kernel
-def draw_older(state, window, oldest, sample):
-    """Fill `sample` from the window's values but the newest len(sample), each set with the same probability (Knuth's
-    algorithm S). Mutates the random state. O(window)."""
-    left, size = len(window) - len(sample), len(window)
-    position, wanted = oldest, len(sample)
-    while wanted > 0:
-        if uniform(state) * left < wanted:
-            sample[len(sample) - wanted] = window[position]
-            wanted -= 1
-        left -= 1
-        position = position + 1 if position + 1 < size else 0
+def draw_older(state, window, oldest, order, places, sample):
+    """Fill `sample` from the window's values but the newest len(sample), each set with the same probability (the
+    beginning of a Fisher-Yates shuffle).
+
+    window : ring, whose oldest value stands at `oldest`. order : 0, 1, … for all values but the newest, the same again
+    at the end; places : scratch. Mutates the random state. O(r).
+    """
+    n, size = len(order), len(window)
+    for k in range(len(sample)):
+        places[k] = k + below(state, n - k)
+        order[k], order[places[k]] = order[places[k]], order[k]
+        position = oldest + order[k]
+        sample[k] = window[position if position < size else position - size]
+    for k in range(len(sample) - 1, -1, -1):
+        order[k], order[places[k]] = order[places[k]], order[k]
+
+
+@kernel
+def sort(values):
+    """Sort in place: by insertion where there are few, which takes a third of the time for 30."""
+    if len(values) > MOST_INSERTED:
+        values.sort()
+        return
+    for i in range(1, len(values)):
+        value, j = values[i], i - 1
+        while j >= 0 and values[j] > value:
+            values[j + 1] = values[j]
+            j -= 1
+        values[j + 1] = value
 
 
 @kernel
@@ -84,9 +103,10 @@ def distance(a, b):
 
 @kernel
 def _kswin(x, level, bound, stat_size, counts, window, random):
-    """Fold `x` into the window, one level a value. O(window_size + stat_size log(stat_size)) a value."""
+    """Fold `x` into the window, one level a value. O(stat_size log(stat_size)) a value."""
     size = len(window)
     older, newer = np.empty(stat_size), np.empty(stat_size)
+    order, places = np.arange(size - stat_size), np.empty(stat_size, np.int64)
     for i in range(len(x)):
         level[i] = STABLE
         if not np.isfinite(x[i]):
@@ -96,11 +116,11 @@ def _kswin(x, level, bound, stat_size, counts, window, random):
         counts[FILLED] = min(counts[FILLED] + 1, size)
         if counts[FILLED] < size:
             continue
-        draw_older(random, window, counts[NEXT], older)
+        draw_older(random, window, counts[NEXT], order, places, older)
         for k in range(stat_size):
             newer[k] = window[(counts[NEXT] - stat_size + k) % size]
-        older.sort()
-        newer.sort()
+        sort(older)
+        sort(newer)
         if distance(older, newer) > bound:
             level[i] = DRIFT
             counts[FILLED] = stat_size

@@ -80,6 +80,7 @@ def test_same_options_same_bytes_and_gzip_by_name(tmp_path):
     one, two, plain = (path.read_bytes() for path in paths)
     assert one == two
     assert gzip.decompress(one) == plain
+    assert one[3:8] == bytes(5)  # neither a name nor a time in gzip's header
     assert run("sea", "-n", 3000, "--seed", 3, paths[1]).exit_code == 0
     assert paths[1].read_bytes() != one
     # the first rows of a longer stream are those of a shorter one

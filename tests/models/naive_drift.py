@@ -164,11 +164,10 @@ class NaiveKswin:
         if len(self.window) < self.window_size:
             return 0
         older, newest = self.window[: -self.stat_size], self.window[-self.stat_size :]
-        sample = []
-        for i, value in enumerate(older):  # selection sampling
-            missing = self.stat_size - len(sample)
-            if missing and self.random.uniform() * (len(older) - i) < missing:
-                sample.append(value)
+        for k in range(self.stat_size):  # the beginning of a shuffle
+            j = k + self.random.below(len(older) - k)
+            older[k], older[j] = older[j], older[k]
+        sample = older[: self.stat_size]
         distance = max(
             abs(sum(v <= value for v in sample) - sum(v <= value for v in newest)) / self.stat_size
             for value in sample + newest

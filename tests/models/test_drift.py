@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.drift import DETECTORS, create
-from models.drift.kswin import distance, draw_older
+from models.drift.kswin import distance, draw_older, sort
 from models.streams.randomness import seeded
 from tests.models.naive_drift import (
     NaiveAdwin,
@@ -24,7 +24,7 @@ TWINS = {
     "eddm": (NaiveEddm, [{}, {"min_values": 3, "min_errors": 4, "warning": 0.99, "drift": 0.95}]),
     "hddm-a": (NaiveHddmA, [{}, {"drift_confidence": 0.1, "warning_confidence": 0.3, "two_sided": False}]),
     "hddm-w": (NaiveHddmW, [{}, {"two_sided": True, "fading": 0.2, "drift_confidence": 0.05}]),
-    "kswin": (NaiveKswin, [{}, {"alpha": 0.1, "window_size": 25, "stat_size": 8}]),
+    "kswin": (NaiveKswin, [{"alpha": 0.1, "window_size": 25, "stat_size": 8}, {"window_size": 150, "stat_size": 70}]),
     "page-hinkley": (NaivePageHinkley, [{"threshold": 8.0}, {"threshold": 3.0, "alpha": 0.99, "two_sided": True}]),
 }
 CASES = [(name, parameters) for name, (_, cases) in TWINS.items() for parameters in cases]
@@ -86,13 +86,20 @@ def test_adwin_s_buckets_are_the_twin_s_and_sum_up_their_values(parameters):
 @pytest.mark.parametrize("seed", [0, 5])
 def test_kswin_on_real_values_is_the_twin_s(seed):
     rng = np.random.default_rng(seed)
-    x = np.concatenate([rng.normal(size=600), rng.normal(0.0, 4.0, 600), rng.normal(1.0, 4.0, 600)])
+    x = np.concatenate([rng.normal(size=600), rng.choice([-5.0, 5.0], 600), rng.normal(5.0, 1.0, 600)])
     detector, twin = create("kswin", seed=seed), NaiveKswin(seed=seed)
     levels = detector.update_many(x)
     assert levels.tolist() == [twin.update(value) for value in x.tolist()]
-    assert 2 in levels[600:700]  # the mean stays: only the spread changes
+    assert 2 in levels[600:700]  # the mean stays, the distribution does not
     filled, next_at = detector.state().counts
     assert np.roll(detector.state().window, -next_at)[-filled:].tolist() == twin.window
+
+
+@given(values=st.lists(st.integers(-3, 3), max_size=80))
+def test_kswin_sorts(values):
+    found = np.array(values, float)
+    sort(found)
+    assert found.tolist() == sorted(values)
 
 
 @given(
@@ -108,10 +115,12 @@ def test_kswin_s_distance_is_the_definition(values):
 def test_kswin_samples_every_older_value_alike():
     """In each window of 10 the sample is 3 of the first 7: all equally often."""
     state, counts, sample = seeded(1), np.zeros(10), np.empty(3)
+    order, places = np.arange(7), np.empty(3, np.int64)
     window = np.roll(np.arange(10.0), 4)  # the oldest value stands at 4
     for _ in range(7000):
-        draw_older(state, window, 4, sample)
+        draw_older(state, window, 4, order, places, sample)
         counts[sample.astype(int)] += 1
+        assert order.tolist() == list(range(7))
     assert counts.sum() == 21000
     assert counts[:7] == pytest.approx(np.full(7, 3000), abs=200)
     assert not counts[7:].any()
