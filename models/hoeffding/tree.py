@@ -201,19 +201,8 @@ class HoeffdingTree(Learner):
             "max_nodes": int(max_nodes),
             "max_depth": None if max_depth is None else int(max_depth),
         }
-        _check(self._parameters)
-        self._settings = Settings(
-            float(grace_period),
-            math.log(1.0 / delta),
-            float(tie_threshold),
-            float(min_branch_fraction),
-            CRITERIA[split_criterion],
-            LEAF_PREDICTIONS[leaf_prediction],
-            int(n_split_points),
-            int(max_nodes),
-            -1 if max_depth is None else int(max_depth),
-            bool(binary_splits),
-        )
+        check_parameters(self.name, self._parameters)
+        self._settings = settings_of(self._parameters)
         self._known = know_nothing(schema)
         k = schema.n_outputs
         self._nodes = Nodes(
@@ -253,15 +242,15 @@ class HoeffdingTree(Learner):
         """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
         old = self._nodes
         self._nodes = Nodes(
-            _enlarge(old.links, n_nodes),
-            _enlarge(old.test, n_nodes),
-            _enlarge(old.weights, n_nodes),
-            _enlarge(old.leaf, n_nodes),
-            _enlarge(old.stats, n_blocks),
-            _enlarge(old.child_of_value, n_mapped),
+            enlarge(old.links, n_nodes),
+            enlarge(old.test, n_nodes),
+            enlarge(old.weights, n_nodes),
+            enlarge(old.leaf, n_nodes),
+            enlarge(old.stats, n_blocks),
+            enlarge(old.child_of_value, n_mapped),
             old.counts,
         )
-        self._cache = Cache(_enlarge(self._cache.rows, n_blocks), _enlarge(self._cache.fresh, n_blocks))
+        self._cache = Cache(enlarge(self._cache.rows, n_blocks), enlarge(self._cache.fresh, n_blocks))
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
@@ -352,8 +341,24 @@ class HoeffdingTree(Learner):
         return dict(self._parameters)
 
 
-def _check(p: dict[str, Any]) -> None:
-    """ValueError with one sentence for a parameter out of range."""
+def settings_of(p: dict[str, Any]) -> Settings:
+    """The parameters that all Hoeffding trees share, for kernels."""
+    return Settings(
+        float(p["grace_period"]),
+        math.log(1.0 / p["delta"]),
+        p["tie_threshold"],
+        p["min_branch_fraction"],
+        CRITERIA[p["split_criterion"]],
+        LEAF_PREDICTIONS[p["leaf_prediction"]],
+        p["n_split_points"],
+        p["max_nodes"],
+        -1 if p["max_depth"] is None else p["max_depth"],
+        p["binary_splits"],
+    )
+
+
+def check_parameters(name: str, p: dict[str, Any]) -> None:
+    """ValueError with one sentence for a parameter out of range. name : of the model."""
     ranges = {
         "grace_period": (p["grace_period"] >= 1, "at least 1"),
         "delta": (0.0 < p["delta"] <= 1.0, "above 0 and at most 1"),
@@ -365,12 +370,12 @@ def _check(p: dict[str, Any]) -> None:
         "max_nodes": (p["max_nodes"] >= 1, "at least 1"),
         "max_depth": (p["max_depth"] is None or p["max_depth"] >= 0, "at least 0, or left out"),
     }
-    for name, (valid, expected) in ranges.items():
+    for parameter, (valid, expected) in ranges.items():
         if not valid:
-            raise ValueError(f"parameter {name!r} of model 'hoeffding-tree' is {p[name]!r}: give {expected}")
+            raise ValueError(f"parameter {parameter!r} of model {name!r} is {p[parameter]!r}: give {expected}")
 
 
-def _enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
+def enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
     """`array`, or a copy with room for `needed` rows, zero beyond what was there."""
     if needed <= len(array):
         return array

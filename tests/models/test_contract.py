@@ -45,6 +45,14 @@ CASES = {
             {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4},
         )
     ],
+    "extremely-fast-decision-tree": [
+        Case({"grace_period": 50, "reevaluation_period": 100, "tie_threshold": 0.2, **more}, {"max_nodes": 15})
+        for more in (
+            {},
+            {"leaf_prediction": "nb", "binary_splits": True},
+            {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4},
+        )
+    ],
 }
 
 ALL = [

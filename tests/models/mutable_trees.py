@@ -1,0 +1,110 @@
+"""What the tests of trees with mortal subtrees have in common."""
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from models.contract import LEARN
+from models.hoeffding.subtrees import ALTERNATE, DEAD, FIRST_DEAD, MAP, N_MAP, N_MAPPED, N_NODES, PARENT, TEST
+
+WORLDS = [
+    {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
+    {"n_values": (0, 0), "n_classes": 2, "missing": 0.0},
+    {"n_values": (4, 2, 6), "n_classes": 4, "weights": "fractions"},
+    {"n_values": (0, 3, 0), "n_classes": 2, "missing": 0.3, "weights": "whole"},
+]
+
+ANYWHERE = {
+    "seed": st.integers(0, 2**32 - 1),
+    "n_values": st.lists(st.sampled_from([0, 0, 2, 3, 7]), min_size=1, max_size=4),
+    "n_classes": st.integers(2, 4),
+    "missing": st.sampled_from([0.0, 0.2, 0.8]),
+    "weights": st.sampled_from(["one", "whole", "fractions"]),
+    "delay": st.sampled_from([0, 0, 1, 20]),
+}
+PARAMETERS = {
+    "grace_period": st.sampled_from([1, 10, 30]),
+    "delta": st.sampled_from([0.9, 0.5, 1e-7]),
+    "tie_threshold": st.sampled_from([0.5, 5.0, 0.0]),
+    "split_criterion": st.sampled_from(["info-gain", "gini"]),
+    "leaf_prediction": st.sampled_from(["mc", "nb", "nba"]),
+    "n_split_points": st.integers(1, 12),
+    "binary_splits": st.booleans(),
+    "min_branch_fraction": st.sampled_from([0.0, 0.01, 0.3]),
+    "max_nodes": st.sampled_from([10_000, 10_000, 10_000, 7, 2]),
+    "max_depth": st.sampled_from([None, None, None, 1, 3]),
+}
+
+
+def play(twin, program, x):
+    """A twin's predictions, one row each."""
+    out = np.zeros((len(x), twin.n_classes))
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            twin.learn(x[r].tolist(), y, w)
+        else:
+            out[r] = twin.predict(x[r].tolist())
+    return out
+
+
+def renumbered(nodes):
+    """The nodes with ids that count from the root on."""
+    ids = {node["id"]: i for i, node in enumerate(nodes)} | {None: None}
+    result = []
+    for node in nodes:
+        other = node | {"id": ids[node["id"]], "parent": ids[node["parent"]]}
+        if "feature" in node:
+            children = node["children"]
+            other["default"] = ids[node["default"]]
+            other["children"] = (
+                {value: ids[child] for value, child in children.items()}
+                if isinstance(children, dict)
+                else [ids[child] for child in children]
+            )
+        result.append(other)
+    return result
+
+
+def check_equal(learner, twin):
+    """Structure, tests and leaves exactly; sums over leaves up to rounding."""
+    described = learner.describe()
+    ours, theirs = renumbered(described), twin.describe()
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        exact = {"value"} if "feature" in a else set()
+        assert {k: v for k, v in a.items() if k not in exact} == {k: v for k, v in b.items() if k not in exact}
+        assert a["value"] == pytest.approx(b["value"], rel=1e-12)
+    rows = [node["id"] for node in described]
+    for row, node in zip(learner.state().leaf[rows].tolist(), twin.nodes, strict=True):
+        assert row == [node.seen, node.evaluated, node.mc_correct, node.nb_correct]
+
+
+def check_rows(learner):
+    """Every row lives, reached once, or is dead, zero and chained once; maps are packed."""
+    state = learner.state()
+    links, counts = state.links, state.counts
+    reached, frontier = [], [0]
+    assert links[0, PARENT] == -1
+    while frontier:
+        row = frontier.pop()
+        reached.append(row)
+        children = state.child_of_value[links[row, MAP] : links[row, MAP] + links[row, N_MAP]]
+        below = [int(child) for child in children if child >= 0]
+        assert bool(below) == (links[row, TEST] >= 0)
+        if links[row, ALTERNATE] >= 0:
+            below.append(int(links[row, ALTERNATE]))
+        assert all(links[child, PARENT] == row for child in below)
+        frontier += below
+    dead, row = [], int(counts[FIRST_DEAD])
+    while row >= 0:
+        dead.append(row)
+        row = int(links[row, PARENT])
+    assert sorted(reached + dead) == list(range(len(links)))
+    assert counts[N_NODES] == len(reached) <= learner.parameters()["max_nodes"]
+    assert np.all(links[dead, TEST] == DEAD)
+    for array in (state.test, state.weights, state.leaf, state.stats):
+        assert not np.any(array[dead])
+    assert counts[N_MAPPED] == len(state.child_of_value)
+    mapped = links[:, N_MAP].sum()
+    assert mapped <= counts[N_MAPPED] <= 2 * mapped  # maps that moved leave less behind than they are
+    assert np.all(state.weights >= 0.0)
