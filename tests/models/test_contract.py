@@ -53,6 +53,18 @@ CASES = {
             {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4},
         )
     ],
+    "fimt-dd": [
+        Case({"grace_period": 50, "delta": 0.1, "tie_threshold": 0.2, "n_bins": 8, **more}, {"max_nodes": 15})
+        for more in (
+            {},
+            {"leaf_prediction": "model", "drift_threshold": 2.0},
+            {"leaf_prediction": "mean", "drift_detection": False, "max_depth": 4},
+        )
+    ],
+    "orto": [
+        Case({"grace_period": 50, "delta": 0.1, "tie_threshold": 0.2, "n_bins": 8, **more}, {"max_nodes": 15})
+        for more in ({}, {"prediction": "average", "keep_leaf": False}, {"prediction": "best-path"})
+    ],
 }
 
 ALL = [

@@ -1,0 +1,181 @@
+"""What the regression trees have in common: parameters, arrays as state, capacities, nodes for people."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats, Learner, Schema
+from models.observers import check_growth
+from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
+from models.regression.nodes import (
+    BLOCK,
+    DEFAULT,
+    DEPTH,
+    LEAF,
+    LEFT,
+    N_LIVE,
+    OTHER,
+    RIGHT,
+    SEEN_BEFORE,
+    TEST,
+    Growth,
+    Nodes,
+    Scratch,
+    make_room,
+    plant,
+    used,
+)
+from models.regression.observers import lay_out, transfer
+
+RANGES: dict[str, tuple[float, float]] = {
+    "grace_period": (1, math.inf),
+    "delta": (1e-300, 1.0),
+    "tie_threshold": (0.0, math.inf),
+    "learning_rate": (0.0, 1.0),
+    "learning_rate_decay": (0.0, math.inf),
+    "error_fading": (0.0, 1.0),
+    "n_bins": (4, 10_000),
+    "min_branch_fraction": (0.0, 0.5),
+    "max_nodes": (1, math.inf),
+    "max_depth": (0, math.inf),
+}
+
+
+class RegressionTree(Learner):
+    """A tree whose state is `Nodes`. Subclasses run the program, and say what OTHER means in `describe`."""
+
+    RANGES: ClassVar[dict[str, tuple[float, float]]] = RANGES
+
+    def __init__(self, schema: Schema, seed: int, parameters: dict[str, Any]) -> None:
+        super().__init__(schema, seed=seed)
+        if schema.task != "regression":
+            raise ValueError(f"{self.name} does regression, the task is {schema.task!r}: choose another model")
+        self._parameters = parameters
+        self._check()
+        p = parameters
+        self._growth = Growth(
+            float(p["grace_period"]),
+            math.log(1.0 / p["delta"]),
+            float(p["tie_threshold"]),
+            float(p["min_branch_fraction"]),
+            LEAF_PREDICTIONS[p["leaf_prediction"]],
+            float(p["learning_rate"]),
+            float(p["learning_rate_decay"]),
+            float(p["error_fading"]),
+            int(p["max_nodes"]),
+            -1 if p["max_depth"] is None else int(p["max_depth"]),
+        )
+        self._nodes = plant(schema.n_features, lay_out(schema, p["n_bins"])[1])
+        self._prepare()
+
+    def _check(self) -> None:
+        """ValueError with one sentence for a parameter out of range."""
+        for name, (low, high) in self.RANGES.items():
+            value = self._parameters[name]
+            if value is not None and not low <= value <= high:
+                expected = f"{low:g} .. {high:g}" if high < math.inf else f"at least {low:g}"
+                raise ValueError(f"parameter {name!r} of model {self.name!r} is {value!r}: give {expected}")
+        given = self._parameters["leaf_prediction"]
+        if given not in LEAF_PREDICTIONS:
+            raise ValueError(
+                f"parameter 'leaf_prediction' of model {self.name!r} is {given!r}: "
+                f"give one of {', '.join(LEAF_PREDICTIONS)}"
+            )
+
+    def _prepare(self) -> None:
+        """What follows from the schema and is not state."""
+        self._layout, width = lay_out(self.schema, self._parameters["n_bins"])
+        d = self.schema.n_features
+        self._scratch = Scratch(np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width))
+
+    def _make_room(self, more_nodes: int, more_blocks: int) -> None:
+        self._nodes = make_room(self._nodes, more_nodes, more_blocks)
+
+    def resize(self, schema: Schema) -> None:
+        check_growth(self.schema, schema)
+        blocks = transfer(self._nodes.blocks, self.schema, schema, self._parameters["n_bins"])
+        self._nodes = self._nodes._replace(blocks=blocks)
+        self.schema = schema
+        self._prepare()
+
+    def state(self) -> Nodes:
+        return used(self._nodes)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        kinds = self._nodes._asdict().items()
+        self._nodes = Nodes(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in kinds})
+        self._prepare()
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Nodes, root first, parents before children. Inner nodes: "feature", and "threshold" (numeric: values up to it
+        go to the first child) or "equals" (nominal), "children", "default", the child of missing values. Leaves:
+        "predictor", mean or model.
+
+        "weight" is what passed through since the node is there, "value" the mean of the targets there, of an inner node
+        over the leaves below. An id is a place in the arrays; that of a node that was dropped is used again.
+        """
+        described = [self._describe(node, parent, depth) for node, parent, depth in self._walk()]
+        by_id = {node["id"]: node for node in described}
+        sums: dict[int, tuple[float, float]] = {}
+        for node in reversed(described):
+            own = self._nodes.blocks[self._nodes.links[node["id"], BLOCK]]
+            if "feature" in node:
+                parts = [sums[child] for child in node["children"]]
+                n, total = (sum(column) for column in zip(*parts, strict=True))
+                node["weight"] += sum(by_id[child]["weight"] for child in node["children"])
+            else:
+                n, total = float(own[N]), float(own[N] * own[MEAN])
+            sums[node["id"]] = n, total
+            node["value"] = [total / n if n > 0.0 else 0.0]
+        return described
+
+    def _walk(self) -> Iterator[tuple[int, int | None, int]]:
+        """Ids with the parent and depth that people see, parents before children. OTHER hangs below its node."""
+        links = self._nodes.links
+        stack: list[tuple[int, int | None, int]] = [(0, None, 0)]
+        while stack:
+            node, parent, depth = stack.pop()
+            yield node, parent, depth
+            below = [int(links[node, LEFT]), int(links[node, RIGHT])] if links[node, TEST] != LEAF else []
+            if links[node, OTHER] >= 0:
+                below.append(int(links[node, OTHER]))
+            stack.extend((child, node, depth + 1) for child in reversed(below))
+
+    def _describe(self, node: int, parent: int | None, depth: int) -> dict[str, Any]:
+        """A node without "value", and with the weight that it learned as a leaf."""
+        link = self._nodes.links[node].tolist()
+        entry: dict[str, Any] = {"id": node, "parent": parent, "depth": depth}
+        if link[TEST] == LEAF:
+            block = self._nodes.blocks[link[BLOCK]]
+            return entry | {"weight": float(block[SEEN]), "predictor": self._predictor(block)}
+        key = "equals" if self.schema.n_values[link[TEST]] else "threshold"
+        test = float(self._nodes.test[node])
+        return entry | {
+            "weight": float(self._nodes.monitor[node, SEEN_BEFORE]),
+            "feature": link[TEST],
+            key: int(test) if key == "equals" else test,
+            "children": [link[LEFT], link[RIGHT]],
+            "default": link[DEFAULT],
+        }
+
+    def _predictor(self, block: Floats) -> str:
+        if self._growth.leaf_prediction != ADAPTIVE_LEAF:
+            return str(self._parameters["leaf_prediction"])
+        return "model" if block[MODEL_ERROR] <= block[MEAN_ERROR] else "mean"
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.state())
+
+    def size(self) -> dict[str, int]:
+        return {
+            "n_nodes": int(self._nodes.counts[N_LIVE]),
+            "n_leaves": int((self.state().links[:, TEST] == LEAF).sum()),
+            "depth": int(self.state().links[:, DEPTH].max()),
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self._parameters)

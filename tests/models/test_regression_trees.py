@@ -1,0 +1,489 @@
+"""FIMT-DD and ORTO against their naive twins, by hand, and by their invariants."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.contract import LEARN, Schema
+from models.regression.fimt import FimtDD
+from models.regression.leaf import ORIGIN, N
+from models.regression.nodes import (
+    BLOCK,
+    FREE,
+    FREE_BLOCK,
+    FREE_NODE,
+    LEAF,
+    LEFT,
+    N_BLOCKS,
+    N_LIVE,
+    N_NODES,
+    N_OTHER,
+    OTHER,
+    PARENT,
+    RIGHT,
+    TEST,
+)
+from models.regression.observers import lay_out, rank_tests
+from models.regression.orto import Orto
+from models.streams import friedman
+from tests.models.naive_fimt import FimtTwin, OrtoTwin
+from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
+
+# Grows a tree of some ten nodes, and finds some drifts, in a few hundred instances.
+EAGER = {"grace_period": 20, "delta": 0.3, "tie_threshold": 0.2, "n_bins": 8}
+TWINS = {FimtDD: (FimtTwin, "alternate"), Orto: (OrtoTwin, "option")}
+NERVOUS = {"drift_delta": 0.0, "drift_threshold": 2.0}
+
+
+def targets(n, seed, **world):
+    """`mixed` with numbers to predict: its classes, a linear part, noise."""
+    stream = mixed(n, seed, **world)
+    rng = np.random.default_rng(seed + 1)
+    linear = np.nan_to_num(stream.x[:, 0]) + 0.5 * np.nan_to_num(stream.x[:, -1])
+    y = (20.0 + 5.0 * stream.y + 2.0 * linear + 0.3 * rng.normal(size=n)).round(3)
+    return stream._replace(schema=stream.schema._replace(n_outputs=1, task="regression"), y=y)
+
+
+def make(cls, stream, **parameters):
+    return cls(stream.schema, **{**EAGER, **parameters})
+
+
+def twin(cls, stream, **parameters):
+    everything = {**cls(stream.schema).parameters(), **EAGER, **parameters}
+    return TWINS[cls][0](stream.schema.n_values, **everything)
+
+
+def play(learner, program, x):
+    """A twin's predictions."""
+    out = np.zeros((len(x), 1))
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            learner.learn(x[r].tolist(), float(y), float(w))
+        else:
+            out[r] = learner.predict(x[r].tolist())
+    return out
+
+
+def in_order(nodes, key):
+    """The same nodes, ids counted in their order."""
+    ids = {node["id"]: i for i, node in enumerate(nodes)}
+    renamed = []
+    for node in nodes:
+        entry = {**node, "id": ids[node["id"]]}
+        for link in ("parent", "default", key):
+            if entry.get(link) is not None:
+                entry[link] = ids[entry[link]]
+        if "children" in entry:
+            entry["children"] = [ids[child] for child in entry["children"]]
+        renamed.append(entry)
+    return renamed
+
+
+def check_equal(learner, other):
+    key = TWINS[type(learner)][1]
+    assert in_order(learner.describe(), key) == other.describe(key)
+
+
+def check_invariants(learner):
+    """Links agree, every block has one owner, free places are empty and in the lists, nothing leaks."""
+    state = learner.state()
+    links, counts = state.links, state.counts
+    used = np.flatnonzero(links[:, TEST] != FREE)
+    leaves = np.flatnonzero(links[:, TEST] == LEAF)
+    assert len(used) == counts[N_LIVE] == learner.size()["n_nodes"] <= learner.parameters()["max_nodes"]
+    assert len(leaves) == learner.size()["n_leaves"]
+    assert len(links) == counts[N_NODES]
+    assert len(state.blocks) == counts[N_BLOCKS]
+    described = {node["id"]: node for node in learner.describe()}
+    assert sorted(described) == used.tolist()
+    free, place = [], counts[FREE_NODE]
+    while place:
+        free.append(place - 1)
+        place = links[place - 1, LEFT]
+    assert sorted([*free, *used]) == list(range(len(links)))
+    for node in free:
+        assert not state.monitor[node].any()
+        assert state.test[node] == 0.0
+    free, place = [], counts[FREE_BLOCK]
+    while place:
+        free.append(place - 1)
+        place = int(state.blocks[place - 1, 0])
+    assert sorted([*free, *links[leaves, BLOCK]]) == list(range(len(state.blocks)))
+    for block in free:
+        assert not state.blocks[block, 1:].any()
+    for node in used:
+        if links[node, TEST] != LEAF:
+            assert links[node, BLOCK] == -1
+            assert links[links[node, [LEFT, RIGHT]], PARENT].tolist() == [node, node]
+    if isinstance(learner, Orto):
+        assert counts[N_OTHER] == (links[used, OTHER] >= 0).sum() < learner.parameters()["max_trees"]
+
+
+# Instances: hypothesis likes small numbers, of which no tree grows.
+SIZES = [400, 250, 700, 100, 30, 1]
+FIMT_MODES = [
+    {},
+    NERVOUS,
+    {**NERVOUS, "leaf_prediction": "model", "grace_period": 50},
+    {**NERVOUS, "leaf_prediction": "mean", "max_nodes": 13},
+    {"drift_detection": False, "max_depth": 2, "min_branch_fraction": 0.2, "error_fading": 0.9},
+    {"drift_detection": False, "n_bins": 4, "learning_rate": 0.5, "learning_rate_decay": 0.0},
+]
+ORTO_MODES = [
+    {},
+    {"prediction": "average", "keep_leaf": False},
+    {"prediction": "best-path", "max_trees": 25, "tie_threshold": 0.0},
+    {"prediction": "weighted", "keep_leaf": False, "option_decay": 1.0, "max_trees": 30, "tie_threshold": 0.0},
+    {"prediction": "best-path", "keep_leaf": False, "max_nodes": 25, "leaf_prediction": "mean"},
+    {"max_options": 2, "max_depth": 2, "leaf_prediction": "model"},
+]
+MODES = [(FimtDD, mode) for mode in FIMT_MODES] + [(Orto, mode) for mode in ORTO_MODES]
+WORLDS = [
+    {"n_values": (0, 3, 0, 5, 0, 2)},
+    {"n_values": (0, 0), "missing": 0.0},
+    {"n_values": (4, 2, 6), "weights": "fractions"},
+    {"n_values": (0, 3, 0), "missing": 0.3, "weights": "whole"},
+]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
+@pytest.mark.parametrize(("cls", "mode"), MODES, ids=str)
+@pytest.mark.parametrize("delay", [0, 5])
+def test_equals_twin(cls, mode, world, delay):
+    stream = targets(900, seed=3, **world)
+    program = interleave(stream, delay)
+    learner, other = make(cls, stream, **mode), twin(cls, stream, **mode)
+    out = np.zeros((len(stream.y), 1))
+    learner.run(program, stream.x, out)
+    assert out.tolist() == play(other, program, stream.x).tolist()
+    check_equal(learner, other)
+    check_invariants(learner)
+    if mode == {}:
+        assert learner.size()["n_nodes"] > 5  # or else the test sees little
+
+
+def test_the_modes_reach_what_they_are_for():
+    """Alternate trees begin, take over and end; option nodes hang below options; places are used again."""
+    stream = targets(3000, seed=3)
+    learner = make(FimtDD, stream, drift_delta=0.0, drift_threshold=0.5, error_fading=0.9)
+    seen, n_free = set(), 0
+    for i in range(0, 3000, 10):
+        learner.learn_many(stream.x[i : i + 10], stream.y[i : i + 10])
+        seen.add(sum("alternate" in node for node in learner.describe()))
+        n_free = max(n_free, len(learner.state().links) - learner.size()["n_nodes"])
+    assert {0, 1, 2} <= seen
+    assert n_free > 0
+    learner = make(Orto, stream, tie_threshold=0.0, max_trees=30)
+    learner.learn_many(stream.x, stream.y)
+    depths = {node["depth"] for node in learner.describe() if "option" in node}
+    assert len(depths) > 2
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    cls=st.sampled_from([FimtDD, Orto]),
+    seed=st.integers(0, 2**32 - 2),
+    n=st.sampled_from(SIZES),
+    n_values=st.lists(st.sampled_from([0, 0, 2, 3, 7]), min_size=1, max_size=4),
+    missing=st.sampled_from([0.0, 0.2, 0.8]),
+    weights=st.sampled_from(["one", "whole", "fractions"]),
+    delay=st.sampled_from([0, 0, 1, 20]),
+    parameters=st.fixed_dictionaries(
+        {
+            "grace_period": st.sampled_from([1, 10, 30]),
+            "delta": st.sampled_from([0.9, 0.5, 1e-7]),
+            "tie_threshold": st.sampled_from([0.5, 5.0, 0.0]),
+            "leaf_prediction": st.sampled_from(["mean", "model", "adaptive"]),
+            "learning_rate": st.sampled_from([0.0, 0.1, 1.0]),
+            "error_fading": st.sampled_from([0.0, 0.9, 1.0]),
+            "n_bins": st.sampled_from([4, 5, 16, 1000]),
+            "min_branch_fraction": st.sampled_from([0.0, 0.01, 0.3]),
+            "max_nodes": st.sampled_from([2000, 2000, 2000, 15, 7, 2, 1]),
+            "max_depth": st.sampled_from([None, None, None, 1, 3]),
+        }
+    ),
+    drift=st.fixed_dictionaries(
+        {
+            "drift_detection": st.booleans(),
+            "drift_delta": st.sampled_from([0.0, 0.01]),
+            "drift_threshold": st.sampled_from([0.0, 0.5, 3.0]),
+        }
+    ),
+    options=st.fixed_dictionaries(
+        {
+            "prediction": st.sampled_from(["average", "weighted", "best-path"]),
+            "keep_leaf": st.booleans(),
+            "max_options": st.sampled_from([1, 2, 5]),
+            "option_decay": st.sampled_from([0.0, 0.7, 1.0]),
+            "max_trees": st.sampled_from([1, 2, 3, 10, 40]),
+        }
+    ),
+)
+def test_equals_twin_anywhere(cls, seed, n, n_values, missing, weights, delay, parameters, drift, options):
+    parameters = parameters | (drift if cls is FimtDD else options)
+    stream = targets(n, seed, n_values=n_values, missing=missing, weights=weights)
+    program = interleave(stream, delay)
+    learner, other = make(cls, stream, **parameters), twin(cls, stream, **parameters)
+    out = np.zeros((n, 1))
+    learner.run(program, stream.x, out)
+    assert out.tolist() == play(other, program, stream.x).tolist()
+    check_equal(learner, other)
+    check_invariants(learner)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32 - 2),
+    n=st.sampled_from(SIZES),
+    cuts=st.lists(st.floats(0.0, 1.0), max_size=4),
+    delay=st.integers(0, 30),
+    mode=st.sampled_from(MODES),
+    weights=st.sampled_from(["one", "fractions"]),
+)
+def test_cuts_and_snapshots_do_not_matter(seed, n, cuts, delay, mode, weights):
+    cls, parameters = mode
+    stream = targets(n, seed, weights=weights)
+    program = interleave(stream, delay)
+    whole, out = make(cls, stream, **parameters), np.zeros((n, 1))
+    whole.run(program, stream.x, out)
+    pieces, learner = np.zeros((n, 1)), make(cls, stream, **parameters)
+    places = [0, *sorted(int(c * len(program.op)) for c in cuts), len(program.op)]
+    for start, stop in pairwise(places):
+        learner.run(cut(program, start, stop), stream.x, pieces)
+        saved = snapshot(learner)
+        learner.predict_many(stream.x)
+        learner = make(cls, stream, **parameters)
+        learner.restore(saved)
+        assert same(snapshot(learner), saved)
+    assert pieces.tobytes() == out.tobytes()
+    assert same(snapshot(learner), snapshot(whole))
+    assert learner.describe() == whole.describe()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32 - 2),
+    n=st.sampled_from(SIZES),
+    at=st.floats(0.0, 1.0),
+    mode=st.sampled_from(MODES),
+    more=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+)
+def test_growing_equals_having_had_the_room(seed, n, at, mode, more):
+    cls, parameters = mode
+    stream = targets(n, seed)
+    program = interleave(stream, delay=3)
+    at = int(at * len(program.op))
+    larger = Schema((0, 3 + more[0], 0, 5 + more[1], 0, 2), 1, "regression")
+    growing, roomy = make(cls, stream, **parameters), make(cls, stream._replace(schema=larger), **parameters)
+    out, expected = np.zeros((n, 1)), np.zeros((n, 1))
+    growing.run(cut(program, 0, at), stream.x, out)
+    growing.resize(larger)
+    growing.run(cut(program, at, len(program.op)), stream.x, out)
+    roomy.run(program, stream.x, expected)
+    assert out.tobytes() == expected.tobytes()
+    assert same(snapshot(growing), snapshot(roomy))
+
+
+def candidate(n_values, rows, y, share=0.01):
+    """Merits and values of the tests of a leaf that saw these rows."""
+    learner = FimtDD(Schema(n_values, 1, "regression"), grace_period=10**9, n_bins=8)
+    learner.learn_many(rows, y)
+    merits, values = np.zeros(len(n_values)), np.zeros(len(n_values))
+    layout = lay_out(learner.schema, 8)[0]
+    rank_tests(learner.state().blocks[0], layout, float(len(y)), share, merits, values)
+    return merits.tolist(), values.tolist()
+
+
+def test_standard_deviation_reduction_by_hand():
+    # Deviation 5 before the split, 0 after it.
+    assert candidate((0,), [[1.0], [2.0], [7.0], [8.0]], [0, 0, 10, 10]) == ([5.0], [2.0])
+    # y is 0, 0, 10, 10, 20, 20: deviation sqrt(200 / 3); value 2 against the rest leaves 0 and 5 of 4 in 6.
+    merits, values = candidate((3,), [[0], [0], [1], [1], [2], [2]], [0, 0, 10, 10, 20, 20])
+    assert merits == pytest.approx([math.sqrt(200 / 3) - 4 / 6 * 5.0])
+    assert values == [0.0]  # values 0 and 2 are as good, the first wins
+    # A constant feature, a constant target.
+    assert candidate((0,), [[1.0]] * 4, [0, 1, 2, 3])[0] == [0.0]
+    assert candidate((0,), [[1.0], [2.0], [3.0], [4.0]], [3, 3, 3, 3])[0] == [0.0]
+
+
+def test_missing_values_lessen_the_merit():
+    x = [[0, 0], [0, 0], [1, 1], [1, 1], [np.nan, 0], [np.nan, 0], [np.nan, 1], [np.nan, 1]]
+    assert candidate((2, 2), x, [0, 0, 10, 10] * 2)[0] == [2.5, 5.0]
+
+
+def test_light_branches_are_no_branches():
+    x, y = [[0]] * 99 + [[1]], [0] * 99 + [10]
+    assert candidate((2,), x, y, share=0.001)[0][0] > 0.0
+    assert candidate((2,), x, y, share=0.02)[0] == [0.0]
+
+
+def keys(learner, n_bins):
+    layout = lay_out(learner.schema, n_bins)[0]
+    block, at = learner.state().blocks[0], layout.offset[0]
+    n = int(block[at])
+    sums = block[at + 1 + n_bins :][: 3 * n].reshape(n, 3)
+    return block[at + 1 : at + 1 + n].tolist(), sums[:, 0].tolist(), block[ORIGIN] + sums[:, 1] / sums[:, 0]
+
+
+def test_the_keys_of_a_bounded_search_tree():
+    learner = FimtDD(Schema((0,), 1, "regression"), n_bins=4, grace_period=10**9)
+    learner.learn_many([[5.0], [1.0], [3.0], [1.0], [8.0]], [50, 10, 30, 10, 80])
+    found, n, means = keys(learner, 4)
+    assert found == [1.0, 3.0, 5.0, 8.0]
+    assert n == [2.0, 1.0, 1.0, 1.0]
+    assert means == pytest.approx([10, 30, 50, 80])
+    learner.learn_many([[4.0], [6.0]], [40, 60])  # counted up to 5, up to 8
+    found, n, means = keys(learner, 4)
+    assert (found, n) == ([1.0, 3.0, 5.0, 8.0], [2.0, 1.0, 2.0, 2.0])
+    assert means == pytest.approx([10, 30, 45, 70])
+    learner.learn_many([[9.0]], [90])  # the lightest neighbours, but the least and the greatest, become one
+    found, n, means = keys(learner, 4)
+    assert (found, n) == ([1.0, 5.0, 8.0, 9.0], [2.0, 3.0, 2.0, 1.0])
+    assert means == pytest.approx([10, 40, 70, 90])
+    learner.learn_many([[0.0]], [0])
+    assert keys(learner, 4)[:2] == ([0.0, 1.0, 8.0, 9.0], [1.0, 2.0, 5.0, 1.0])
+
+
+def test_a_feature_that_only_grows_can_be_split():
+    learner = FimtDD(Schema((0,), 1, "regression"), leaf_prediction="mean", grace_period=1000, n_bins=16)
+    learner.learn_many(np.arange(1000.0)[:, None], [10.0 * (i >= 700) for i in range(1000)])
+    assert learner.describe()[0]["threshold"] == pytest.approx(700, abs=100)
+
+
+def test_the_bound_decides():
+    """One feature explains all: the ratio is 0, so the leaf splits once sqrt(log(1 / delta) / 2n) < 1."""
+    for delta in (1e-3, 1e-7, 1e-20):
+        learner = FimtDD(Schema((2,), 1, "regression"), grace_period=1, delta=delta, tie_threshold=0.0)
+        n = 0
+        while learner.size()["n_nodes"] == 1:
+            learner.learn_many([[n % 2]], [n % 2])
+            n += 1
+        assert n == max(2, math.floor(math.log(1.0 / delta) / 2.0) + 1)
+
+
+def test_ties_wait_in_a_tree_and_become_options_in_an_option_tree():
+    x = [[i % 2, i % 2] for i in range(100)]
+    schema = Schema((2, 2), 1, "regression")
+    shared = {"grace_period": 50, "tie_threshold": 0.0}
+    waiting, trying = FimtDD(schema, **shared), Orto(schema, keep_leaf=False, **shared)
+    for learner in (waiting, trying):
+        learner.learn_many(x, [i % 2 for i in range(100)])
+    assert waiting.size()["n_nodes"] == 1
+    first, *_, second, _, _ = trying.describe()
+    assert (first["feature"], second["feature"]) == (0, 1)
+    assert first["option"] == second["id"]
+
+
+def test_linear_leaves_learn_a_line():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4000, 3)) * [1.0, 100.0, 0.01]
+    y = 3.0 * x[:, 0] - 0.2 * x[:, 1] + 500.0 * x[:, 2] + 1000.0
+    learner = FimtDD(Schema((0, 0, 0), 1, "regression"), max_nodes=1)
+    learner.learn_many(x, y)
+    assert learner.describe()[0]["predictor"] == "model"
+    error = np.abs(learner.predict_many(x)[:, 0] - y)
+    assert error.mean() < 0.02 * y.std()
+
+
+def test_adaptive_leaves_fall_back_on_the_mean():
+    """Where the rate is too high for the noise, the mean errs less."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2000, 5)), rng.normal(size=2000)
+    learner = FimtDD(Schema((0,) * 5, 1, "regression"), max_nodes=1, learning_rate=1.0, learning_rate_decay=0.0)
+    learner.learn_many(x, y)
+    assert learner.describe()[0]["predictor"] == "mean"
+    assert learner.predict_many(x[:1])[0, 0] == pytest.approx(y.mean())
+
+
+def test_targets_and_weights_that_teach_nothing():
+    stream = targets(300, seed=1)
+    for cls in (FimtDD, Orto):
+        learner = make(cls, stream)
+        learner.learn_many(stream.x, stream.y)
+        before = snapshot(learner)
+        for y, w in ((np.nan, 1.0), (np.inf, 1.0), (1e101, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, np.nan), (0.0, np.inf)):
+            learner.learn_many(stream.x[:1], [y], [w])
+        assert same(snapshot(learner), before)
+
+
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
+def test_huge_and_tiny_targets(scale):
+    stream = targets(600, seed=1)
+    for cls in (FimtDD, Orto):
+        learner = make(cls, stream)
+        learner.learn_many(stream.x, stream.y * scale)
+        assert np.all(np.isfinite(learner.predict_many(stream.x)))
+
+
+def test_an_abrupt_drift_is_found_and_forgotten():
+    """After Friedman's function changed, a tree with drift detection errs less than one without."""
+    n = 20_000
+    before, after = friedman.generate(n, 1), friedman.generate(n, 2, function=1)
+    schema = Schema(before.n_values, 1, "regression")
+    errors = {}
+    for detect in (False, True):
+        learner = FimtDD(schema, leaf_prediction="mean", drift_detection=detect)
+        learner.learn_many(before.x, before.y)
+        old = learner.size()["n_nodes"]
+        learner.learn_many(after.x[: n // 2], after.y[: n // 2])
+        errors[detect] = np.abs(learner.predict_many(after.x[n // 2 :])[:, 0] - after.y[n // 2 :]).mean()
+        assert detect or learner.size()["n_nodes"] >= old
+    assert errors[True] < 0.95 * errors[False]
+
+
+def test_no_alarm_on_a_stationary_stream():
+    stream = friedman.generate(40_000, 3)
+    learner = FimtDD(Schema(stream.n_values, 1, "regression"))
+    plain = FimtDD(learner.schema, drift_detection=False, max_nodes=1500)
+    for model in (learner, plain):
+        model.learn_many(stream.x, stream.y)
+    assert [node["weight"] for node in learner.describe()] == [node["weight"] for node in plain.describe()]
+
+
+def test_cold_leaves_keep_their_bytes():
+    """Learning in one leaf changes no other's row: what a checkpoint cuts into chunks stays the same."""
+    stream = targets(2000, seed=5, missing=0.0)
+    learner = make(FimtDD, stream, max_nodes=20, drift_detection=False)
+    learner.learn_many(stream.x, stream.y)
+    before = snapshot(learner)
+    learner.learn_many(stream.x[:1], stream.y[:1])
+    after = snapshot(learner)
+    assert np.any(before["blocks"] != after["blocks"], axis=1).sum() == 1
+    for name in ("links", "test", "monitor", "counts"):
+        assert before[name].tobytes() == after[name].tobytes()
+
+
+def test_a_child_begins_with_what_its_half_was():
+    learner = FimtDD(Schema((2,), 1, "regression"), grace_period=20, leaf_prediction="mean", tie_threshold=1.0)
+    learner.learn_many([[i % 2] for i in range(20)], [3.0 + 4.0 * (i % 2) for i in range(20)])
+    assert learner.predict_many([[0.0], [1.0]])[:, 0].tolist() == [3.0, 7.0]
+    assert learner.state().blocks[:, N].tolist() == [10.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "value"),
+    [
+        (FimtDD, "grace_period", 0),
+        (FimtDD, "delta", 0.0),
+        (FimtDD, "delta", float("nan")),
+        (FimtDD, "leaf_prediction", "linear"),
+        (FimtDD, "n_bins", 3),
+        (FimtDD, "max_depth", -1),
+        (FimtDD, "drift_threshold", -1.0),
+        (Orto, "prediction", "mean"),
+        (Orto, "max_trees", 0),
+        (Orto, "option_decay", 1.5),
+    ],
+)
+def test_parameters_out_of_range(cls, name, value):
+    with pytest.raises(ValueError, match=f"parameter '{name}'"):
+        cls(Schema((0,), 1, "regression"), **{name: value})
+
+
+def test_regression_only():
+    with pytest.raises(ValueError, match="does regression"):
+        FimtDD(Schema((0,), 2, "classification"))
