@@ -116,6 +116,7 @@ def test_marks_are_of_the_last_records_whatever_the_batches_and_survive_a_restar
     whole, cut = learner_of(spec, range(20)), learner_of(spec, range(20), limit=3)
     assert whole.marks() == cut.marks()
     assert whole.marks()["features"] == mark(19, 1019, None, b'{"id": "19", "x": {"a": 1}}')
+    assert whole.marks()["labels"] == mark(19, 1019, None, b'{"id": "19", "y": "a"}')
     assert whole.digest() == cut.digest()
     again = PartitionLearner(spec)
     meta = msgspec.msgpack.decode(msgspec.msgpack.encode(whole.cut().meta))
