@@ -84,23 +84,21 @@ def test_what_killed_workers_did_holds_and_what_is_altered_is_named(broker, tmp_
     n = len(features)
     topics = ((spec.topics.features, features), (spec.topics.labels, labels))
     senders = [
-        threading.Thread(target=send, args=(broker, topic, rows), kwargs={"pause": 0.25, "chunk": 100})
+        threading.Thread(target=send, args=(broker, topic, rows), kwargs={"pause": 0.5, "chunk": 100})
         for topic, rows in topics
     ]
     for sender in senders:
         sender.start()
-    try:
-        for _ in range(2):
-            with Worker(path, broker, tmp_path) as worker:
-                before = len(predictions(broker, spec))
-                wait_for_state(broker, spec, before + 300, before // 2, worker=worker)
-                if before:
-                    assert audited(broker, spec)["holds"]  # while it runs
-                worker.kill()
-    finally:
-        for sender in senders:
-            sender.join()
+    for _ in range(2):
+        with Worker(path, broker, tmp_path) as worker:
+            before = len(predictions(broker, spec))
+            wait_for_state(broker, spec, before + 300, before // 2, worker=worker)
+            if before:
+                assert audited(broker, spec)["holds"]  # while it runs
+            worker.kill()
     with Worker(path, broker, tmp_path) as worker:
+        for sender in senders:
+            sender.join()  # seconds, in which it writes checkpoints
         learner = wait_for_state(broker, spec, n, len(labels), worker=worker)
         worker.kill()
     counts = learner.pending.counts
