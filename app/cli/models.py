@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from models import registry
+    from models import entry as learners
     from models.streams import registry as streams
 
-    Entry = registry.Entry | streams.Entry
+    Entry = learners.Entry | streams.Entry
 
 
 @click.command("models")

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from models.entry import Parameter
 from models.kernel import kernel
-from models.registry import Parameter
 
 ROWS = 48  # 5 x 2^48 values: no stream fills it
 SMALLEST_WINDOW = 10

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.registry import Parameter
+from models.entry import Parameter
 
 STABLE = 0
 WARNING = 1

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
+from models.entry import Parameter
 from models.kernel import kernel
-from models.registry import Parameter
 
 ERRORS, BEST_RATE, BEST_DEVIATION = 0, 1, 2
 SEEN, MISTAKES, LAST_MISTAKE, LEVEL = 0, 1, 2, 3

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
+from models.entry import Parameter
 from models.kernel import kernel
-from models.registry import Parameter
 
 ALL, LOW, HIGH = 0, 1, 2
 AFTER_LOW, AFTER_HIGH = 3, 4

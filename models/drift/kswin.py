@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from models.entry import Parameter
 from models.kernel import kernel
-from models.registry import Parameter
 from models.streams.randomness import below, seeded
 
 MOST_INSERTED = 64

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
+from models.entry import Parameter
 from models.kernel import kernel
-from models.registry import Parameter
 
 MEAN, UP, LEAST, DOWN, GREATEST = 0, 1, 2, 3, 4
 

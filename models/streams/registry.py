@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.registry import CLASSIFICATION, REGRESSION, Parameter, checked, suggest
+from models.entry import CLASSIFICATION, REGRESSION, Parameter, checked, suggest
 from models.streams import Source
 
 

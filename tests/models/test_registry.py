@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from models.contract import Learner, Schema
-from models.registry import REGISTRY, TASKS, Entry, Parameter, create, find, validate
+from models.entry import TASKS, Entry, Parameter
+from models.registry import REGISTRY, create, find, validate
 
 SCHEMA = Schema((0, 3), 2, "classification")
 

@@ -1,0 +1,35 @@
+"""The registry's entries of what a tree must beat."""
+
+from models.entry import CLASSIFICATION, REGRESSION, Entry
+
+PERSISTENCE = (
+    "I. Žliobaitė et al.: Evaluation methods and decision theory for classification of streaming data with "
+    "temporal dependence. Machine Learning 98, 2015."
+)
+
+ENTRIES = (
+    Entry(
+        name="naive-bayes",
+        cls="models.baseline.naive_bayes:NaiveBayes",
+        tasks=(CLASSIFICATION,),
+        parameters=(),
+        paper="P. Langley, W. Iba and K. Thompson: An analysis of Bayesian classifiers. AAAI 1992.",
+        text="Gaussian likelihoods for numeric features, counts for nominal ones, all independent.",
+    ),
+    Entry(
+        name="majority-class",
+        cls="models.baseline.majority_class:MajorityClass",
+        tasks=(CLASSIFICATION,),
+        parameters=(),
+        paper=PERSISTENCE,
+        text="Predicts the class frequencies so far: what a learner must beat to have learned anything.",
+    ),
+    Entry(
+        name="last-label",
+        cls="models.baseline.last_label:LastLabel",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=(),
+        paper=PERSISTENCE,
+        text="Repeats the last label learned: hard to beat where labels are autocorrelated (elec: 85.3 %).",
+    ),
+)

@@ -1,0 +1,142 @@
+"""What the registry knows of a learner: its parameters with types, ranges and defaults, its tasks and its paper.
+
+Plain data, without numba: the module of an entry's class is imported when a learner is created.
+"""
+
+import difflib
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from models.contract import Learner
+
+CLASSIFICATION = "classification"
+REGRESSION = "regression"
+TASKS = (CLASSIFICATION, REGRESSION)
+
+WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+class Parameter(NamedTuple):
+    """One parameter of a learner.
+
+    type : int, float, bool or str. default : of that type, or None for "no limit" (then valid).
+    low, high : inclusive bounds of a number, or None. choices : the values of a str, or ().
+    """
+
+    name: str
+    type: type
+    default: Any
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def range(self) -> str:
+        """The valid values, for people: "1 .. 1000", ">= 0", "gini | information-gain"."""
+        if self.type is bool:
+            return "true | false"
+        if self.choices:
+            return " | ".join(self.choices)
+        if self.low is not None and self.high is not None:
+            return f"{self.low:g} .. {self.high:g}"
+        if self.low is not None:
+            return f">= {self.low:g}"
+        if self.high is not None:
+            return f"<= {self.high:g}"
+        return "any"
+
+
+class Entry(NamedTuple):
+    """A learner. cls : where it is, as "module:Class"."""
+
+    name: str
+    cls: str
+    tasks: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    paper: str
+    text: str
+
+    def load(self) -> "type[Learner]":
+        """Import the class (and numba)."""
+        module, _, attribute = self.cls.partition(":")
+        loaded: type[Learner] = getattr(importlib.import_module(module), attribute)
+        return loaded
+
+    def defaults(self) -> dict[str, Any]:
+        return {parameter.name: parameter.default for parameter in self.parameters}
+
+
+def checked(owner: str, parameters: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every one of `parameters`, as given or defaulted. owner : whose they are, for the ValueError."""
+    known = {parameter.name: parameter for parameter in parameters}
+    result = {parameter.name: parameter.default for parameter in parameters}
+    for key, value in given.items():
+        if key not in known:
+            if not known:
+                raise ValueError(f"{owner} has no parameter {key!r}: it takes none, remove it")
+            raise ValueError(f"{owner} has no parameter {key!r}: {suggest(str(key), known)}")
+        result[key] = _convert(owner, known[key], value)
+    return result
+
+
+def suggest(wrong: str, known: Mapping[str, Any]) -> str:
+    """The end of a sentence about an unknown name: the closest known one, or all of them."""
+    dashed = wrong.lower().replace("_", "-") if "-" in "".join(known) else wrong.lower().replace("-", "_")
+    close = difflib.get_close_matches(dashed, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"use one of {', '.join(sorted(known))}"
+
+
+def _convert(owner: str, parameter: Parameter, value: Any) -> Any:
+    """`value` as the parameter's type and within its range, or ValueError."""
+    where = f"parameter {parameter.name!r} of {owner}"
+    if value is None:
+        if parameter.default is None:
+            return None
+        raise ValueError(f"{where} is empty: give {_kind(parameter)}, or leave it out for {parameter.default}")
+    converted = _parse(parameter.type, value)
+    if converted is None and parameter.default is None and str(value).strip().lower() in ("none", "null"):
+        return None
+    if converted is None:
+        raise ValueError(f"{where} is {value!r}: give {_kind(parameter)}")
+    if parameter.choices and converted not in parameter.choices:
+        close = difflib.get_close_matches(str(converted).lower(), parameter.choices, n=1, cutoff=0.6)
+        cure = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(parameter.choices)}"
+        raise ValueError(f"{where} is {value!r}: {cure}")
+    if (parameter.low is not None and converted < parameter.low) or (
+        parameter.high is not None and converted > parameter.high
+    ):
+        raise ValueError(f"{where} is {value!r}: give {_kind(parameter)}")
+    return converted
+
+
+def _kind(parameter: Parameter) -> str:
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    bounded = parameter.low is not None or parameter.high is not None
+    return kinds[parameter.type] + (f" in {parameter.range}" if bounded else "")
+
+
+def _parse(kind: type, value: Any) -> Any:
+    """`value` as `kind`, or None where that loses something."""
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        return WORDS.get(value.strip().lower()) if isinstance(value, str) else None
+    if kind is str:
+        return value if isinstance(value, str) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    if kind is float:
+        return number
+    return int(number) if number == int(number) else None

@@ -1,0 +1,45 @@
+"""The registry's entries of Hoeffding trees for classification."""
+
+from models.entry import CLASSIFICATION, Entry, Parameter
+
+_GRACE_PERIOD = Parameter("grace_period", int, 200, 1, 1e9, text="weight a leaf sees between two split attempts")
+_HOEFFDING = (
+    Parameter("delta", float, 1e-3, 1e-300, 1.0, text="probability that a split differs from infinite data's"),
+    Parameter("tie_threshold", float, 0.05, 0.0, None, text="Hoeffding bound below which ties are split"),
+    Parameter("split_criterion", str, "info-gain", choices=("info-gain", "gini"), text="merit of a test"),
+    Parameter(
+        "leaf_prediction",
+        str,
+        "nba",
+        choices=("mc", "nb", "nba"),
+        text="majority class, naive Bayes, or in each leaf the one that was correct more often",
+    ),
+    Parameter("n_split_points", int, 10, 1, 10_000, text="thresholds tried a numeric feature"),
+    Parameter("binary_splits", bool, False, text="nominal tests: one value against the rest"),
+    Parameter("min_branch_fraction", float, 0.01, 0.0, 0.5, text="two branches have more of the weight"),
+    Parameter("max_nodes", int, 10_000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
+    Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
+)
+
+ENTRIES = (
+    Entry(
+        name="hoeffding-tree",
+        cls="models.hoeffding.tree:HoeffdingTree",
+        tasks=(CLASSIFICATION,),
+        parameters=(_GRACE_PERIOD, *_HOEFFDING),
+        paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
+        text="One pass, one tree; leaves split when the Hoeffding bound separates the two best attributes.",
+    ),
+    Entry(
+        name="extremely-fast-decision-tree",
+        cls="models.hoeffding.efdt:ExtremelyFastDecisionTree",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            _GRACE_PERIOD,
+            Parameter("reevaluation_period", int, 2000, 1, 1e9, text="weight a test sees until it is evaluated again"),
+            *_HOEFFDING,
+        ),
+        paper="C. Manapragada, G. I. Webb and M. Salehi: Extremely fast decision tree. KDD 2018.",
+        text="Splits as soon as a test is better than none, and replaces a test by a better one later.",
+    ),
+)

@@ -1,0 +1,67 @@
+"""The registry's entries of regression trees."""
+
+from models.entry import REGRESSION, Entry, Parameter
+
+# Of all regression trees.
+_REGRESSION_TREE = (
+    Parameter("grace_period", int, 100, 1, 1e9, text="weight a leaf sees between two split attempts"),
+    Parameter("delta", float, 0.01, 1e-300, 1.0, text="probability that a split differs from infinite data's"),
+    Parameter("tie_threshold", float, 0.05, 0.0, None, text="Hoeffding bound below which ties are split"),
+    Parameter(
+        "leaf_prediction",
+        str,
+        "adaptive",
+        choices=("mean", "model", "adaptive"),
+        text="mean, linear model, or in each leaf the one that erred less",
+    ),
+    Parameter("learning_rate", float, 0.1, 0.0, 1.0, text="first step of the linear models"),
+    Parameter("learning_rate_decay", float, 0.001, 0.0, None, text="how fast it falls with the weight learned"),
+    Parameter("error_fading", float, 0.995, 0.0, 1.0, text="factor by which errors that are compared fade"),
+    Parameter("n_bins", int, 32, 4, 10_000, text="thresholds kept a numeric feature and leaf"),
+    Parameter("min_branch_fraction", float, 0.01, 0.0, 0.5, text="both branches have more of the weight"),
+    Parameter("max_nodes", int, 2000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
+    Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
+)
+
+ENTRIES = (
+    Entry(
+        name="fimt-dd",
+        cls="models.regression.fimt:FimtDD",
+        tasks=(REGRESSION,),
+        parameters=(
+            *_REGRESSION_TREE,
+            Parameter("drift_detection", bool, True, text="alternate trees where errors rise; without: Hoeffding tree"),
+            Parameter(
+                "drift_delta", float, 0.005, 0.0, None, text="rise of the error that is no drift, in 3 deviations"
+            ),
+            Parameter(
+                "drift_threshold", float, 50.0, 0.0, None, text="cumulated rise that is a drift, in 3 deviations"
+            ),
+        ),
+        paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
+        "and Knowledge Discovery 23, 2011.",
+        text="Regression tree with linear leaves; a part that errs more than before is grown anew beside itself.",
+    ),
+    Entry(
+        name="orto",
+        cls="models.regression.orto:Orto",
+        tasks=(REGRESSION,),
+        parameters=(
+            Parameter(
+                "prediction",
+                str,
+                "weighted",
+                choices=("average", "weighted", "best-path"),
+                text="mean of the options, weighted by their errors or not, or the best option",
+            ),
+            Parameter("keep_leaf", bool, True, text="the leaf that gets options stays one of them"),
+            Parameter("max_options", int, 5, 1, 1_000, text="options of an option node at the root"),
+            Parameter("option_decay", float, 0.9, 0.0, 1.0, text="factor on max_options for each level below"),
+            Parameter("max_trees", int, 10, 1, 1_000, text="leaves that an instance reaches at most"),
+            *_REGRESSION_TREE,
+        ),
+        paper="E. Ikonomovska, J. Gama, B. Ženko and S. Džeroski: Speeding-up Hoeffding-based regression trees with "
+        "options. ICML 2011.",
+        text="Regression tree that follows several tests at once where it cannot tell which is best.",
+    ),
+)
