@@ -4,32 +4,50 @@
 value, never an exception that leaves a kernel half way through a mutation. No `fastmath` (it makes `isnan(nan)`
 false), no `parallel` (its sums change with the number of threads): training is deterministic, bit for bit.
 
-Compiled kernels are cached in a folder named after a hash of all sources in this package: numba itself looks only at
-the module of the outermost kernel, and would go on using what it compiled of the others before they were edited.
+Compiled kernels are cached in a folder named after a hash of their module's source and of all that it imports: numba
+itself looks only at the module of the outermost kernel, and would go on using what it compiled of the others before
+they were edited. A family of learners is compiled anew only when something that it is made of has changed.
 """
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
 
+ROOT = Path(__file__).resolve().parents[1]
+IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(models(?:\.\w+)*)", re.MULTILINE)
 
-def _cache_dir() -> Path:
-    """Below $NUMBA_CACHE_DIR, or else the user's cache folder."""
-    package = Path(__file__).parent
+
+@cache
+def _imports(source: Path) -> frozenset[Path]:
+    """The files of this package that one file imports; all of a folder where it imports from a folder."""
+    found: set[Path] = set()
+    for name in IMPORT.findall(source.read_bytes()):
+        path = ROOT.joinpath(*name.decode().split("."))
+        found.update(path.glob("*.py") if path.is_dir() else [path.with_suffix(".py")])
+    return frozenset(found)
+
+
+@cache
+def _cache_dir(source: Path) -> str:
+    """Of the kernels of one file: below $NUMBA_CACHE_DIR, or else the user's cache folder."""
+    known: set[Path] = set()
+    new = {source}
+    while new:
+        known |= new
+        new = {imported for file in new for imported in _imports(file)} - known
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
-    for source in sorted(package.rglob("*.py")):
-        digest.update(source.relative_to(package).as_posix().encode())
-        digest.update(source.read_bytes())
+    for file in sorted(known):
+        digest.update(file.stem.encode())
+        digest.update(file.read_bytes())
     base = os.environ.get("NUMBA_CACHE_DIR")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riparian"
-    return root / f"kernels-{digest.hexdigest()}"
-
-
-numba.config.CACHE_DIR = str(_cache_dir())
+    return str(root / f"kernels-{digest.hexdigest()}")
 
 
 def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) -> Any:
@@ -39,4 +57,9 @@ def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) 
     """
     if function is None:
         return lambda f: kernel(f, inline=inline)
-    return numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=inline)(function)
+    # numba reads its setting when it is handed the function
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_dir(Path(function.__code__.co_filename).resolve())
+    try:
+        return numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=inline)(function)
+    finally:
+        numba.config.CACHE_DIR = before
