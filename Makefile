@@ -30,8 +30,11 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
 	@touch $@
 
+# A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute.
+PYTEST_PROCESSES ?= 3
+
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(PYTEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 FAULTS ?= 30
 

@@ -13,14 +13,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Every process that a test starts inherits this, so that one that was left over is found at the end, whoever its parent
-# is by then.
-MARK = f"RIPARIAN_TEST_RUN={uuid.uuid4().hex}"
-os.environ[MARK.partition("=")[0]] = MARK.partition("=")[2]
+# is by then. The processes of pytest-xdist, which share the tests, take the mark of the one that started them.
+XDIST_WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+if XDIST_WORKER is None:
+    os.environ["RIPARIAN_TEST_RUN"] = uuid.uuid4().hex
+MARK = f"RIPARIAN_TEST_RUN={os.environ['RIPARIAN_TEST_RUN']}"
 
 # numba keeps compiled kernels beside their source, where that can be written; else in a folder of ours, named before
 # anything imports numba.
 if not os.access(ROOT / "models", os.W_OK):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"riparian-numba-{os.getuid()}"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that need a broker come first: they wait more than they compute, and the last file is not a long one."""
+    items.sort(key=lambda item: item.get_closest_marker("broker") is None)
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +56,9 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     return f"{test}-{uuid.uuid4().hex[:8]}"
 
 
+EXECNET = "-c import sys;exec(eval(sys.stdin.readline()))"
+
+
 def leftovers(mark: str, own_pid: int) -> dict[int, str]:
     """Processes other than our own that carry the mark in their environment (Linux; elsewhere none is seen)."""
     found = {}
@@ -59,8 +70,8 @@ def leftovers(mark: str, own_pid: int) -> dict[int, str]:
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         except OSError:  # ended meanwhile, or another user's
             continue
-        # multiprocessing's own bookkeeper ends with us, by a pipe of its own
-        if command and "multiprocessing.resource_tracker" not in command:
+        # multiprocessing's own bookkeeper ends with us, by a pipe of its own; so do the processes of xdist
+        if command and "multiprocessing.resource_tracker" not in command and not command.endswith(EXECNET):
             found[pid] = command
     return found
 
@@ -68,6 +79,8 @@ def leftovers(mark: str, own_pid: int) -> dict[int, str]:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A run that leaves a process behind fails (and ends it)."""
+    if XDIST_WORKER is not None:
+        return  # seen to by the process that started this one, when all have ended
     found = leftovers(MARK, os.getpid())
     if not found:
         return

@@ -31,7 +31,7 @@ from tests.chaos.unguarded import GUARDS
 CATCH_UP_SECONDS = 120.0
 # Streams of a campaign; the seed chooses.
 STREAMS: tuple[dict[str, Any], ...] = ({"partitions": 2}, {"partitions": 3, "challengers": {}})
-UNGUARDED_SECONDS = 20.0  # the same, where it need not succeed
+UNGUARDED_SECONDS = 60.0
 READY = "Worker ready"
 
 
