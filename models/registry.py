@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from models.baseline import entries as baseline
 from models.entry import TASKS, Entry, checked, suggest
+from models.forest import entries as forest
 from models.hoeffding import entries as hoeffding
 from models.regression import entries as regression
 
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, baseline)
+FAMILIES = (hoeffding, regression, forest, baseline)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 

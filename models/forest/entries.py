@@ -1,0 +1,38 @@
+"""The registry's entries of ensembles of trees."""
+
+from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+
+ENTRIES = (
+    Entry(
+        name="shrub-ensemble",
+        cls="models.forest.shrubs:ShrubEnsemble",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=(
+            Parameter("n_trees", int, 16, 1, 10_000, text="most trees that vote"),
+            Parameter("window", int, 256, 2, 1_000_000, text="last labels that trees grow on and are judged by"),
+            Parameter("max_depth", int, 8, 1, 1_000_000, text="of a tree"),
+            Parameter("every", int, 1, 1, 1_000_000_000, text="a new tree with each such label"),
+            Parameter("step", float, 1.0, 1e-12, None, text="of the gradient; large: newest trees win"),
+            Parameter("burn_in", int, 5, 0, 10_000, text="further gradient steps with each new tree"),
+            Parameter("ridge", float, 0.0, 0.0, None, text="penalty on squared weights: spreads them"),
+            Parameter("loss", str, "mse", choices=("mse", "cross-entropy"), text="what the weights minimise"),
+            Parameter(
+                "splits", str, "random", choices=("best", "random"), text="best threshold of a feature, or one drawn"
+            ),
+            Parameter("max_features", str, "all", choices=("all", "sqrt"), text="features tried a node"),
+            Parameter(
+                "train_share",
+                float,
+                1.0,
+                1e-6,
+                1.0,
+                text="share of the window that a tree grows on; below 1 the others judge it",
+            ),
+            Parameter(
+                "weighting", str, "learned", choices=("learned", "equal"), text="by gradient, or the newest trees alike"
+            ),
+        ),
+        paper="S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.",
+        text="Small trees grown on a sliding window, kept by weights that are learned. Follows drift at once.",
+    ),
+)

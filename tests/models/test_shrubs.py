@@ -1,0 +1,150 @@
+"""Shrub ensembles against their plain twin, against the paper's theorem, and the projection against its definition."""
+
+import numpy as np
+import pytest
+
+from models.contract import LEARN, PREDICT, Program, Schema
+from models.forest.cart import LEAVES, NODES
+from models.forest.simplex import project
+from models.registry import create
+from tests.models import naive_shrubs
+from tests.models.naive_shrubs import NaiveShrubs
+
+N_VALUES = (0, 0, 4, 0)
+
+
+def stream(n, task, seed=3, missing=0.05):
+    """x on a coarse grid, so that values tie; the concept changes half way."""
+    rng = np.random.default_rng(seed)
+    x = np.round(rng.normal(size=(n, 4)), 1)
+    x[:, 2] = rng.integers(0, 4, n)
+    x[rng.random(x.shape) < missing] = np.nan
+    signal = (
+        np.nan_to_num(x[:, 0]) + (x[:, 2] == 1) - np.where(np.arange(n) < n // 2, 1.0, -1.0) * np.nan_to_num(x[:, 3])
+    )
+    if task == "regression":
+        return x, np.round(4.0 * signal + rng.normal(size=n))
+    return x, np.digitize(signal + 0.2 * rng.normal(size=n), [-0.5, 0.7]).astype(float)
+
+
+def test_then_train(learner, x, y, w):
+    n = len(x)
+    rows, labels, weights = np.repeat(np.arange(n, dtype=np.int32), 2), np.full(2 * n, np.nan), np.ones(2 * n)
+    labels[1::2], weights[1::2] = y, w
+    out = np.zeros((n, learner.schema.n_outputs))
+    learner.run(Program(np.tile(np.array([PREDICT, LEARN], np.int8), n), rows, labels, weights), x, out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("task", "parameters"),
+    [
+        ("classification", {"splits": "best", "window": 24, "n_trees": 4}),
+        ("classification", {"splits": "best", "window": 32, "n_trees": 8, "step": 4.0, "burn_in": 0, "max_depth": 3}),
+        ("classification", {"splits": "random", "window": 24, "max_features": "sqrt", "every": 3, "max_depth": 99}),
+        ("classification", {"splits": "best", "window": 24, "train_share": 0.5, "ridge": 0.2, "n_trees": 5}),
+        ("classification", {"splits": "random", "window": 20, "loss": "cross-entropy", "n_trees": 5}),
+        ("classification", {"splits": "best", "window": 16, "weighting": "equal", "n_trees": 5}),
+        ("regression", {"splits": "best", "window": 24, "n_trees": 5}),
+        ("regression", {"splits": "random", "window": 24, "max_depth": 4, "train_share": 0.6, "ridge": 0.1}),
+    ],
+)
+def test_equal_to_the_twin(task, parameters):
+    n = 130
+    x, y = stream(n, task)
+    weights = np.random.default_rng(1).integers(1, 4, n).astype(float)
+    classes = task == "classification"
+    learner = create("shrub-ensemble", Schema(N_VALUES, 3 if classes else 1, task), seed=5, **parameters)
+    naive = NaiveShrubs(N_VALUES, 3 if classes else 1, seed=5, classes=classes, **parameters)
+    ours = test_then_train(learner, x, y, weights)
+    theirs = np.zeros_like(ours)
+    for i in range(n):
+        theirs[i] = naive.predict(x[i])
+        naive.learn(x[i], y[i], weights[i])
+    np.testing.assert_allclose(ours, theirs, atol=1e-8)
+    state = learner.state()
+    assert [size.tolist() for size in state.sizes] == [
+        [len(nodes := tree.nodes()), sum(not node.test for node in nodes)] for tree, _, _ in naive.members
+    ]
+    np.testing.assert_allclose(state.weights, [weight for _, weight, _ in naive.members], atol=1e-8)
+    np.testing.assert_allclose(state.weights.sum(), 1.0)
+
+
+test_then_train.__test__ = False
+
+
+def test_sums_are_those_of_the_window_after_it_has_slid_for_long():
+    """Gram matrix and label products against their definition; between two renewals rounding stays tiny."""
+    x, y = stream(700, "classification")
+    learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=64, n_trees=6, splits="best")
+    learner.learn_many(x[:690], y[:690])
+    state = learner.state()
+    window = np.where(np.isinf(state.x), np.nan, state.x)
+    said = []
+    for j in range(len(state.weights)):  # a member alone
+        alone = create("shrub-ensemble", learner.schema, window=64, n_trees=6, splits="best")
+        alone.restore(state._replace(weights=np.eye(len(state.weights))[j])._asdict())
+        said.append(alone.predict_many(window))
+    said = np.array(said)
+    np.testing.assert_allclose(state.gram, np.einsum("jic,kic->jk", said, said), atol=1e-10)
+    np.testing.assert_allclose(state.labels, said[:, np.arange(64), state.y.astype(int)].sum(axis=1), atol=1e-10)
+    assert set(state.together.ravel()) == {64.0}
+
+
+@pytest.mark.parametrize("n_trees", [1, 4])
+def test_a_new_concept_enters_at_once_as_theorem_1_says(n_trees):
+    """A label never seen before, a step above B C / 4 m, fully grown trees: the new tree is in, and says it."""
+    size, classes = 16, 3
+    schema = Schema((0, 0), classes, "classification")
+    learner = create(
+        "shrub-ensemble", schema, window=size, n_trees=n_trees, max_depth=99, splits="best", burn_in=0,
+        step=size * classes / 4 + 1.0,
+    )  # fmt: skip
+    rng = np.random.default_rng(2)
+    x = rng.random((100, 2))
+    learner.learn_many(x, (x[:, 0] > 0.5).astype(float))
+    new = np.array([[0.3, 0.3]])
+    assert learner.predict_many(new)[0, 2] == 0.0
+    newest = learner.state().sizes.tolist()
+    learner.learn_many(new, np.array([2.0]))
+    assert learner.predict_many(new)[0, 2] > 0.0
+    assert len(learner.state().sizes) <= n_trees
+    assert learner.state().sizes.tolist() != newest
+
+
+def test_a_small_step_does_not_take_it_in():
+    schema = Schema((0, 0), 3, "classification")
+    learner = create("shrub-ensemble", schema, window=16, n_trees=1, max_depth=99, splits="best", burn_in=0, step=0.1)
+    x = np.random.default_rng(2).random((100, 2))
+    learner.learn_many(x, (x[:, 0] > 0.5).astype(float))
+    learner.learn_many(np.array([[0.3, 0.3]]), np.array([2.0]))
+    assert learner.predict_many(np.array([[0.3, 0.3]]))[0, 2] == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_projection(seed):
+    rng = np.random.default_rng(seed)
+    for n, m in ((1, 1), (5, 3), (8, 20), (30, 7)):
+        weights = rng.normal(size=n)
+        ours = weights.copy()
+        project(ours, n, m, np.zeros(n, np.int32))
+        np.testing.assert_allclose(ours, naive_shrubs.project(weights.tolist(), m), atol=1e-12)
+        assert (ours > 0.0).sum() <= m
+
+
+def test_equal_weights_keep_those_that_come_first():
+    weights = np.array([0.5, 0.5, 0.5, 0.1])
+    project(weights, 4, 2, np.zeros(4, np.int32))
+    assert weights.tolist() == [0.5, 0.5, 0.0, 0.0]
+
+
+def test_memory_is_bounded_by_the_window():
+    x, y = stream(2000, "classification")
+    learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=32, n_trees=4, max_depth=99)
+    for a in range(0, 2000, 100):
+        learner.learn_many(x[a : a + 100], y[a : a + 100])
+        sizes = learner.state().sizes
+        assert len(sizes) <= 4
+        assert (sizes[:, NODES] <= 63).all()
+        assert (sizes[:, LEAVES] <= 32).all()
+        assert len(learner.state().x) <= 32
