@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
-from models.hoeffding.split import FEATURE, MERIT, VALUE, best_split, branch, merit
+from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN
+from models.hoeffding.parameters import NB, NBA
+from models.hoeffding.split import FEATURE, MERIT, VALUE, best_split, branch, hoeffding_bound, merit
 from models.hoeffding.subtrees import (
     DEFAULT,
     DEPTH,
@@ -27,16 +29,14 @@ from models.hoeffding.subtrees import (
     SPLIT,
     TEST,
     MutableTree,
-    hoeffding_bound,
     next_node,
     route,
     route_known,
     split_node,
     try_branch,
 )
-from models.hoeffding.tree import EVALUATED, MC_CORRECT, NB, NB_CORRECT, NBA, SEEN
 from models.kernel import kernel
-from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
+from models.observers import heaviest, observe, observe_bins, refresh, score, score_two, write_joint, write_weights
 
 
 class ExtremelyFastDecisionTreeState(NamedTuple):
@@ -73,8 +73,8 @@ class ExtremelyFastDecisionTree(MutableTree):
         Weight that a leaf sees between two attempts to split, >= 1.
     reevaluation_period : int
         Weight that an inner node sees between two evaluations of its test, >= 1.
-    delta, tie_threshold, split_criterion, leaf_prediction, n_split_points, binary_splits, min_branch_fraction :
-        As in HoeffdingTree.
+    delta, tie_threshold, split_criterion, leaf_prediction, observer, n_split_points, n_bins, binary_splits,
+        min_branch_fraction : As in HoeffdingTree.
     max_nodes : int
         Bound on the number of nodes, >= 1.
     max_depth : int or None
@@ -117,7 +117,9 @@ class ExtremelyFastDecisionTree(MutableTree):
         tie_threshold: float = 0.05,
         split_criterion: str = "info-gain",
         leaf_prediction: str = "nba",
+        observer: str = "gaussian",
         n_split_points: int = 10,
+        n_bins: int = 64,
         binary_splits: bool = False,
         min_branch_fraction: float = 0.01,
         max_nodes: int = 10_000,
@@ -137,7 +139,9 @@ class ExtremelyFastDecisionTree(MutableTree):
                 "tie_threshold": float(tie_threshold),
                 "split_criterion": split_criterion,
                 "leaf_prediction": leaf_prediction,
+                "observer": observer,
                 "n_split_points": int(n_split_points),
+                "n_bins": int(n_bins),
                 "binary_splits": bool(binary_splits),
                 "min_branch_fraction": float(min_branch_fraction),
                 "max_nodes": int(max_nodes),
@@ -315,12 +319,16 @@ def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settin
         )
         if new:
             fresh[:] = 0
+        if layout.bins[0] > 0:
+            observe_bins(stats[end], layout, n_classes, slab, r, c, w[i])
         due = leaf[end, SEEN] - leaf[end, EVALUATED] >= settings.grace_period
         node = links[end, PARENT]
         while node >= 0:  # the leaf's ancestors are its path
             weights[node, c] += w[i]
             leaf[node, SEEN] += w[i]
             observe(stats[node], cached[node], False, known, layout, n_classes, slab, r, c, w[i], weights[node, c])
+            if layout.bins[0] > 0:
+                observe_bins(stats[node], layout, n_classes, slab, r, c, w[i])
             if leaf[node, SEEN] - leaf[node, EVALUATED] >= period:
                 due = True
             node = links[node, PARENT]

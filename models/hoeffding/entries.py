@@ -6,7 +6,7 @@ _GRACE_PERIOD = Parameter("grace_period", int, 200, 1, 1e9, text="weight a leaf 
 _HOEFFDING = (
     Parameter("delta", float, 1e-3, 1e-300, 1.0, text="probability that a split differs from infinite data's"),
     Parameter("tie_threshold", float, 0.05, 0.0, None, text="Hoeffding bound below which ties are split"),
-    Parameter("split_criterion", str, "info-gain", choices=("info-gain", "gini"), text="merit of a test"),
+    Parameter("split_criterion", str, "info-gain", choices=("info-gain", "gini", "hellinger"), text="merit of a test"),
     Parameter(
         "leaf_prediction",
         str,
@@ -14,11 +14,18 @@ _HOEFFDING = (
         choices=("mc", "nb", "nba"),
         text="majority class, naive Bayes, or in each leaf the one that was correct more often",
     ),
-    Parameter("n_split_points", int, 10, 1, 10_000, text="thresholds tried a numeric feature"),
+    Parameter("observer", str, "gaussian", choices=("gaussian", "histogram"), text="where thresholds come from"),
+    Parameter("n_split_points", int, 10, 1, 10_000, text="thresholds tried a numeric feature of Gaussians"),
+    Parameter("n_bins", int, 64, 3, 10_000, text="keys of a histogram, each tried as threshold"),
     Parameter("binary_splits", bool, False, text="nominal tests: one value against the rest"),
     Parameter("min_branch_fraction", float, 0.01, 0.0, 0.5, text="two branches have more of the weight"),
     Parameter("max_nodes", int, 10_000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
     Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
+)
+
+_BOUNDS = (
+    Parameter("max_leaves", int, None, 1, 100_000_000, text="bound on the leaves: then nothing splits any more"),
+    Parameter("max_active_leaves", int, None, 1, 100_000_000, text="leaves with statistics; the poorest lose theirs"),
 )
 
 ENTRIES = (
@@ -26,7 +33,7 @@ ENTRIES = (
         name="hoeffding-tree",
         cls="models.hoeffding.tree:HoeffdingTree",
         tasks=(CLASSIFICATION,),
-        parameters=(_GRACE_PERIOD, *_HOEFFDING),
+        parameters=(_GRACE_PERIOD, *_HOEFFDING, *_BOUNDS),
         paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
         text="One pass, one tree; leaves split when the Hoeffding bound separates the two best attributes.",
     ),

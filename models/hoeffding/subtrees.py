@@ -10,7 +10,6 @@ bytes. Invariants:
   arrays hold follows from what was learned, never from their capacity.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
-from models.hoeffding.split import GINI, branch
-from models.hoeffding.tree import MC_CORRECT, NB_CORRECT, NBA, SEEN, check_parameters, enlarge, settings_of
+from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
+from models.hoeffding.parameters import NBA, bins_of, check_parameters, settings_of
+from models.hoeffding.split import branch
 from models.kernel import kernel
 from models.observers import Cache, Known, check_growth, know_nothing, lay_out, transfer
 
@@ -85,7 +85,7 @@ class MutableTree(Learner):
             np.zeros(1),
             np.zeros((1, schema.n_outputs)),
             np.zeros((1, 4)),
-            np.zeros((1, lay_out(schema)[1])),
+            np.zeros((1, lay_out(schema, bins_of(parameters))[1])),
             np.zeros(0, np.int32),
             np.array([1, 1, -1, 0], np.int64),
         )
@@ -93,7 +93,7 @@ class MutableTree(Learner):
 
     def _prepare(self) -> None:
         """What follows from the schema and the size of the arrays, and is not state."""
-        self._layout, _, width = lay_out(self.schema)
+        self._layout, _, width = lay_out(self.schema, bins_of(self._parameters))
         n_rows = len(self._nodes.stats)
         self._cache = Cache(np.zeros((n_rows, width)), np.zeros(n_rows, np.uint8))
         k = self.schema.n_outputs
@@ -117,7 +117,7 @@ class MutableTree(Learner):
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
         old = self._nodes
-        stats, self._known = transfer(old.stats, self._known, self.schema, schema)
+        stats, self._known = transfer(old.stats, self._known, self.schema, schema, bins_of(self._parameters))
         weights = np.zeros((len(old.weights), schema.n_outputs))
         weights[:, : self.schema.n_outputs] = old.weights
         self._nodes = old._replace(weights=weights, stats=stats)
@@ -393,21 +393,6 @@ def pack_maps(nodes):
             links[row, MAP] = n
             n += n_map
     nodes.counts[N_MAPPED] = n
-
-
-@kernel
-def hoeffding_bound(class_weights, settings):
-    """sqrt(R^2 log(1 / delta) / 2n), R the range of the merit; -1 where only one class is there."""
-    n_present = 0
-    total = 0.0
-    for c in range(len(class_weights)):
-        total += class_weights[c]
-        if class_weights[c] > 0.0:
-            n_present += 1
-    if n_present < 2:
-        return -1.0
-    span = 1.0 if settings.criterion == GINI else math.log(n_present) / math.log(2.0)
-    return math.sqrt(span * span * settings.log_delta / (2.0 * total))
 
 
 @kernel

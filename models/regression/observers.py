@@ -1,16 +1,12 @@
 """What a leaf of a regression tree observes: the targets beside the values of every feature, and where to split.
 
-Standard deviation reduction and the search tree of values (E-BST) after Ikonomovska, Gama and Džeroski 2011, section 4.
-Theirs keeps every distinct value; ours is bounded: the first `n_bins` distinct values of a leaf become the keys,
-sorted, and each counts the instances with values from above the key before it up to itself. So up to n_bins values it
-is exact, and beyond it the keys are a random sample: about equally frequent. A value below all keys or above them
-becomes a key as well, for which the two lightest neighbours (but the least and the greatest) become one: a feature that
-only grows, as time does, is followed.
+Standard deviation reduction and the search tree of values (E-BST) after Ikonomovska, Gama and Džeroski 2011, section 4;
+theirs keeps every distinct value, ours is bounded: models.histogram.
 
 One *block* is one row of `blocks`: all that a leaf knows. First HEAD numbers (models.regression.leaf), then the weights
 of its linear model, then feature after feature
 
-- numeric: the number of keys, the keys (n_bins), and for each n, sum, squares: 1 + 4 n_bins numbers;
+- numeric: a histogram whose keys have n, sum, squares: 1 + 4 n_bins numbers;
 - nominal with V values: n, sum, squares of each: 3 V numbers,
 
 where n is the weight, and sum and squares are those of y - ORIGIN: near the leaf's mean, so that squares cancel little.
@@ -23,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
+from models.histogram import place_of
 from models.kernel import kernel
 
 HEAD = 8  # numbers before the weights
@@ -71,53 +68,6 @@ def transfer(blocks: Floats, old: Schema, new: Schema, n_bins: int) -> Floats:
 
 
 @kernel(inline=True)
-def first_not_below(block, keys, n, value):
-    """The first of n >= 1 sorted keys that is not below value; n - 1 if all are. O(log n), without branches."""
-    low = keys
-    while n > 1:
-        half = n >> 1
-        low += half if block[low + half - 1] < value else 0
-        n -= half
-    return low - keys
-
-
-@kernel
-def insert(block, offset, n_bins, value):
-    """Make `value` a key of a numeric feature; its place. Where all keys are taken, the two lightest neighbours
-    become one: the least and greatest key stay, so a new one beyond them counts from its first instance on. O(n_bins).
-    """
-    n = int(block[offset])
-    keys = offset + 1
-    sums = keys + n_bins
-    if n == n_bins:
-        lightest = 1
-        least = math.inf
-        for i in range(1, n - 2):
-            weight = block[sums + 3 * i] + block[sums + 3 * i + 3]
-            if weight < least:
-                least = weight
-                lightest = i
-        for j in range(3):
-            block[sums + 3 * lightest + 3 + j] += block[sums + 3 * lightest + j]
-        for i in range(lightest, n - 1):
-            block[keys + i] = block[keys + i + 1]
-            for j in range(3):
-                block[sums + 3 * i + j] = block[sums + 3 * i + 3 + j]
-        n -= 1
-    place = n
-    while place > 0 and block[keys + place - 1] > value:
-        block[keys + place] = block[keys + place - 1]
-        for j in range(3):
-            block[sums + 3 * place + j] = block[sums + 3 * place - 3 + j]
-        place -= 1
-    block[keys + place] = value
-    for j in range(3):
-        block[sums + 3 * place + j] = 0.0
-    block[offset] = n + 1
-    return place
-
-
-@kernel(inline=True)
 def observe(block, n_values, offset, n_bins, x, r, dy, w):
     """Learn row r of x with the target ORIGIN + dy and weight w into a block. n_values, offset : of Layout.
 
@@ -134,17 +84,8 @@ def observe(block, n_values, offset, n_bins, x, r, dy, w):
         else:
             if value - value != 0.0:
                 continue
-            keys = offset[f] + 1
-            n = np.int64(block[offset[f]])
-            place = np.int64(-1)
-            if n > 0:
-                place = first_not_below(block, keys, n, value)
-                key = block[keys + place]
-                if key != value and (n < n_bins or key < value or place == 0):
-                    place = np.int64(-1)
-            if place < 0:
-                place = np.int64(insert(block, offset[f], n_bins, value))
-            at = keys + n_bins + 3 * place
+            place = place_of(block, offset[f], n_bins, 3, 1, value)
+            at = offset[f] + 1 + n_bins + 3 * place
         block[at] += w
         block[at + 1] += sum_of
         block[at + 2] += squares

@@ -26,7 +26,7 @@ PARAMETERS = {
     "grace_period": st.sampled_from([1, 10, 30]),
     "delta": st.sampled_from([0.9, 0.5, 1e-7]),
     "tie_threshold": st.sampled_from([0.5, 5.0, 0.0]),
-    "split_criterion": st.sampled_from(["info-gain", "gini"]),
+    "split_criterion": st.sampled_from(["info-gain", "gini", "hellinger"]),
     "leaf_prediction": st.sampled_from(["mc", "nb", "nba"]),
     "n_split_points": st.integers(1, 12),
     "binary_splits": st.booleans(),

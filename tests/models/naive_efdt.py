@@ -6,7 +6,7 @@ then tests are evaluated from the root on. Ties at inner nodes: as models.hoeffd
 
 import math
 
-from tests.models.naive_hoeffding import LN_2, HoeffdingTreeTwin, heaviest, likeliest, merit, missing, total
+from tests.models.naive_hoeffding import HoeffdingTreeTwin, heaviest, hoeffding_bound, likeliest, merit, missing, total
 
 
 def best_candidates(node, settings):
@@ -26,11 +26,7 @@ def best_candidates(node, settings):
 
 def bound_of(node, settings):
     """The Hoeffding bound; None where only one class is there."""
-    present = [c for c in node.weights if node.weights[c] > 0.0]
-    if len(present) < 2:
-        return None
-    span = 1.0 if settings["split_criterion"] == "gini" else math.log(len(present)) / LN_2
-    return math.sqrt(span * span * math.log(1.0 / settings["delta"]) / (2.0 * total(node.weights)))
+    return hoeffding_bound(node.weights, settings)
 
 
 class MutableTreeTwin(HoeffdingTreeTwin):

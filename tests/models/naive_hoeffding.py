@@ -6,6 +6,7 @@ models.hoeffding.split and models.hoeffding.tree; it shares no code with them. N
 capacity. Sums go over features, classes and branches in ascending order, so that figures can be compared exactly.
 """
 
+import itertools
 import math
 
 LN_2 = math.log(2.0)
@@ -58,13 +59,53 @@ class Gaussian:
         return self.n * 0.5 * (1.0 + math.erf((threshold - self.mean) / deviation / math.sqrt(2.0)))
 
 
+class Histogram:
+    """At most n_bins keys, each with what was seen from above the key before it up to itself."""
+
+    def __init__(self, n_bins):
+        self.n_bins = n_bins
+        self.counts = {}  # key -> class -> weight
+
+    def add(self, value, c, weight):
+        above = [key for key in self.counts if key >= value]
+        full = len(self.counts) == self.n_bins
+        if value in self.counts or (full and above and value > min(self.counts)):
+            key = min(above)
+        else:
+            if full:
+                self.drop_lightest()
+            key = value
+            self.counts[key] = {}
+        self.counts[key][c] = self.counts[key].get(c, 0.0) + weight
+
+    def drop_lightest(self):
+        """The two lightest neighbours, but the least and the greatest key, become one."""
+        keys = sorted(self.counts)
+        pairs = list(itertools.pairwise(keys[1:-1])) or [(keys[1], keys[2])]
+        gone, kept = min(pairs, key=lambda pair: add_up([*self.weights(pair[0]), *self.weights(pair[1])]))
+        for c, weight in self.counts.pop(gone).items():
+            self.counts[kept][c] = self.counts[kept].get(c, 0.0) + weight
+
+    def weights(self, key):
+        return [self.counts[key][c] for c in sorted(self.counts[key])]
+
+    def thresholds(self):
+        return sorted(self.counts)[:-1]
+
+    def weight_up_to(self, threshold, c):
+        return add_up(self.counts[key].get(c, 0.0) for key in sorted(self.counts) if key <= threshold)
+
+
 class NumericObserver:
-    def __init__(self):
+    def __init__(self, n_bins=0):
         self.classes = {}
+        self.histogram = Histogram(n_bins) if n_bins else None
 
     def add(self, value, c, weight):
         if missing(value):
             return
+        if self.histogram:
+            self.histogram.add(value, c, weight)
         if c in self.classes:
             self.classes[c].add(value, weight)
         else:
@@ -78,6 +119,8 @@ class NumericObserver:
     def candidates(self, settings):
         if not self.classes:
             return []
+        if self.histogram:
+            return self.histogram.thresholds()
         least = min(g.least for g in self.classes.values())
         greatest = max(g.greatest for g in self.classes.values())
         n = settings["n_split_points"]
@@ -85,7 +128,10 @@ class NumericObserver:
         return [v for v in values if least < v < greatest]
 
     def branches(self, value, settings):
-        left = {c: g.weight_up_to(value) for c, g in self.classes.items()}
+        if self.histogram:
+            left = {c: self.histogram.weight_up_to(value, c) for c in self.classes}
+        else:
+            left = {c: g.weight_up_to(value) for c, g in self.classes.items()}
         return {0: left, 1: {c: max(0.0, g.n - left[c]) for c, g in self.classes.items()}}
 
 
@@ -143,6 +189,30 @@ def impurity(weights, criterion):
     return entropy / LN_2
 
 
+def hellinger(branches, whole):
+    """The greatest distance of one class from the rest."""
+    n, greatest = total(whole), 0.0
+    for c in sorted(whole):
+        if 0.0 < whole[c] < n:
+            squares = 0.0
+            for j in sorted(branches):
+                share = math.sqrt(branches[j].get(c, 0.0) / whole[c])
+                rest = math.sqrt(max(0.0, total(branches[j]) - branches[j].get(c, 0.0)) / (n - whole[c]))
+                squares += (share - rest) * (share - rest)
+            greatest = max(greatest, math.sqrt(squares))
+    return greatest
+
+
+def hoeffding_bound(weights, settings):
+    """The Hoeffding bound; None where only one class is there."""
+    present = [c for c in weights if weights[c] > 0.0]
+    if len(present) < 2:
+        return None
+    spans = {"info-gain": math.log(len(present)) / LN_2, "gini": 1.0, "hellinger": math.sqrt(2.0)}
+    span = spans[settings["split_criterion"]]
+    return math.sqrt(span * span * math.log(1.0 / settings["delta"]) / (2.0 * total(weights)))
+
+
 def merit(branches, seen, settings):
     """What a test gains over not splitting, times the share of known values; -inf where a branch is too light."""
     whole = {}
@@ -155,6 +225,8 @@ def merit(branches, seen, settings):
     large = [j for j in branches if total(branches[j]) > settings["min_branch_fraction"] * n]
     if len(large) < 2:
         return -math.inf
+    if settings["split_criterion"] == "hellinger":
+        return hellinger(branches, whole) * min(1.0, n / seen)
     after = 0.0
     for j in sorted(branches):
         if total(branches[j]) > 0.0:
@@ -165,15 +237,22 @@ def merit(branches, seen, settings):
 class Node:
     """A leaf, until it gets a test."""
 
-    def __init__(self, number, parent, weights, n_values):
+    def __init__(self, number, parent, weights, n_values, n_bins=0):
         self.id, self.parent, self.weights = number, parent, dict(weights)
         self.depth = 0 if parent is None else parent.depth + 1
         self.seen = self.evaluated = self.mc_correct = self.nb_correct = 0.0
-        self.observers = [NominalObserver() if n else NumericObserver() for n in n_values]
+        self.n_values, self.n_bins, self.unobserved = n_values, n_bins, 0.0
+        self.observe_anew()
         self.feature = None
         self.value = None  # threshold, or value of a binary nominal test, None for one branch a value
         self.children = {}
         self.default = None
+
+    def observe_anew(self):
+        self.observers = [NominalObserver() if n else NumericObserver(self.n_bins) for n in self.n_values]
+
+    def promise(self):
+        return total(self.weights) - max(self.weights.values(), default=0.0)
 
 
 def naive_bayes(weights, observers, x, known):
@@ -237,7 +316,8 @@ class HoeffdingTreeTwin:
         self.root = self.add_node(None, {})
 
     def add_node(self, parent, weights):
-        self.nodes.append(Node(len(self.nodes), parent, weights, self.n_values))
+        n_bins = self.settings["n_bins"] if self.settings.get("observer") == "histogram" else 0
+        self.nodes.append(Node(len(self.nodes), parent, weights, self.n_values, n_bins))
         return self.nodes[-1]
 
     def leaf(self, x, learning):
@@ -252,11 +332,39 @@ class HoeffdingTreeTwin:
                 node = node.children[0 if value == node.value else 1]
             elif int(value) in node.children:
                 node = node.children[int(value)]
-            elif learning and len(self.nodes) < self.settings["max_nodes"]:
+            elif learning and len(self.nodes) < self.settings["max_nodes"] and self.leaves_left() >= 1:
                 node.children[int(value)] = node = self.add_node(node, {})
+                self.rank()
             else:
                 node = node.default
         return node
+
+    def leaves_left(self):
+        most = self.settings.get("max_leaves")
+        return math.inf if most is None else most - sum(node.feature is None for node in self.nodes)
+
+    def rank(self):
+        """See to it that the most promising leaves observe, where not all may."""
+        most = self.settings.get("max_active_leaves")
+        if most is None:
+            return
+        leaves = [node for node in self.nodes if node.feature is None]
+        while sum(leaf.observers is not None for leaf in leaves) > most:
+            self.poorest(leaves).observers = None
+        while True:
+            poorest = self.poorest(leaves)
+            waiting = [leaf for leaf in leaves if leaf.observers is None]
+            best = max(waiting, key=lambda leaf: (leaf.promise(), -leaf.id), default=None)
+            if best is None or best.promise() <= poorest.promise():
+                return
+            poorest.observers = None
+            best.observe_anew()
+            best.evaluated = best.unobserved = best.seen
+            best.mc_correct = best.nb_correct = 0.0
+
+    def poorest(self, leaves):
+        active = [leaf for leaf in leaves if leaf.observers is not None]
+        return min(active, key=lambda leaf: (leaf.promise(), -leaf.id))
 
     def scores(self, leaf, x):
         return naive_bayes(leaf.weights, leaf.observers, x, self.known)
@@ -264,7 +372,7 @@ class HoeffdingTreeTwin:
     def predict(self, x):
         leaf = self.leaf(x, learning=False)
         mode = self.settings["leaf_prediction"]
-        if mode == "nb" or (mode == "nba" and leaf.nb_correct >= leaf.mc_correct):
+        if leaf.observers is not None and (mode == "nb" or (mode == "nba" and leaf.nb_correct >= leaf.mc_correct)):
             scores = self.scores(leaf, x)
             if likeliest(scores) is not None:
                 return from_scores(scores, self.n_classes)
@@ -275,33 +383,38 @@ class HoeffdingTreeTwin:
             return
         y = int(y)
         leaf = self.leaf(x, learning=True)
-        if self.settings["leaf_prediction"] == "nba":
+        if self.settings["leaf_prediction"] == "nba" and leaf.observers is not None:
             majority = heaviest(leaf.weights)
             best = likeliest(self.scores(leaf, x))
             leaf.mc_correct += w if majority == y else 0.0
             leaf.nb_correct += w if (majority if best is None else best) == y else 0.0
         leaf.weights[y] = leaf.weights.get(y, 0.0) + w
         leaf.seen += w
-        for f, observer in enumerate(leaf.observers):
+        for f, observer in enumerate(leaf.observers or ()):
             if self.n_values[f] and not missing(x[f]):
                 self.known[f].add(x[f])
             observer.add(x[f], y, w)
         if leaf.seen - leaf.evaluated >= self.settings["grace_period"]:
             leaf.evaluated = leaf.seen
             deep = self.settings["max_depth"]
-            if (deep is None or leaf.depth < deep) and len(self.nodes) + 2 <= self.settings["max_nodes"]:
+            if leaf.observers is None:
+                self.rank()
+            elif self.leaves_left() < 1:
+                return
+            elif (deep is None or leaf.depth < deep) and len(self.nodes) + 2 <= self.settings["max_nodes"]:
                 self.try_split(leaf)
 
     def try_split(self, leaf):
-        present = [c for c in leaf.weights if leaf.weights[c] > 0.0]
-        if len(present) < 2:
+        bound = hoeffding_bound(leaf.weights, self.settings)
+        if bound is None:
             return
+        observed = leaf.seen - leaf.unobserved
         # The best candidate of every feature, and not splitting, which gains nothing.
         best = [(0.0, None, None)]
         for f, observer in enumerate(leaf.observers):
             found = None
             for value in observer.candidates(self.settings):
-                gain = merit(observer.branches(value, self.settings), leaf.seen, self.settings)
+                gain = merit(observer.branches(value, self.settings), observed, self.settings)
                 if found is None or gain > found[0]:
                     found = (gain, f, value)
             if found is not None:
@@ -310,19 +423,17 @@ class HoeffdingTreeTwin:
         (gain, feature, value), (second, _, _) = best[0], [*best, best[0]][1]
         if feature is None:
             return
-        span = 1.0 if self.settings["split_criterion"] == "gini" else math.log(len(present)) / LN_2
-        log_delta = math.log(1.0 / self.settings["delta"])
-        bound = math.sqrt(span * span * log_delta / (2.0 * total(leaf.weights)))
         if not (gain - second > bound or bound < self.settings["tie_threshold"]):
             return
         branches = leaf.observers[feature].branches(value, self.settings)
-        if len(self.nodes) + len(branches) > self.settings["max_nodes"]:
+        if len(self.nodes) + len(branches) > self.settings["max_nodes"] or self.leaves_left() < len(branches) - 1:
             return
         leaf.feature, leaf.value, leaf.observers = feature, value, None
         for j in sorted(branches):
             leaf.children[j] = self.add_node(leaf, branches[j])
             if leaf.default is None or total(branches[j]) > total(leaf.default.weights):
                 leaf.default = leaf.children[j]
+        self.rank()
 
     def describe(self):
         """In the words of HoeffdingTree.describe."""
@@ -339,6 +450,9 @@ class HoeffdingTreeTwin:
                 mode = self.settings["leaf_prediction"]
                 if mode == "nba":
                     mode = "mc" if node.mc_correct > node.nb_correct else "nb"
+                if node.observers is None:
+                    mode = "mc"
+                    entry["active"] = False
                 entry |= {"predictor": mode, "value": [node.weights.get(c, 0.0) for c in range(self.n_classes)]}
             else:
                 entry["value"] = [sum(leaf.weights.get(c, 0.0) for leaf in below) for c in range(self.n_classes)]

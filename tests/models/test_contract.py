@@ -40,11 +40,13 @@ CASES = {
     "last-label": [Case()],
     "naive-bayes": [Case()],
     "hoeffding-tree": [
-        Case({"grace_period": 50, "tie_threshold": 0.2, **more}, {"max_nodes": 15})
-        for more in (
-            {},
-            {"leaf_prediction": "nb", "binary_splits": True},
-            {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4},
+        Case({"grace_period": 50, "tie_threshold": 0.2, **more}, bounded)
+        for more, bounded in (
+            ({}, {"max_nodes": 15}),
+            ({"leaf_prediction": "nb", "binary_splits": True}, {"max_nodes": 15}),
+            ({"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4}, {"max_nodes": 15}),
+            ({"observer": "histogram", "n_bins": 8, "max_active_leaves": 3}, {"max_leaves": 8}),
+            ({"split_criterion": "hellinger", "max_leaves": 12}, {}),
         )
     ],
     "extremely-fast-decision-tree": [
@@ -53,6 +55,7 @@ CASES = {
             {},
             {"leaf_prediction": "nb", "binary_splits": True},
             {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4},
+            {"observer": "histogram", "n_bins": 8, "split_criterion": "hellinger"},
         )
     ],
     "fimt-dd": [

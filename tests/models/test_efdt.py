@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from models.contract import Schema
 from models.hoeffding.efdt import ExtremelyFastDecisionTree
+from models.hoeffding.nodes import SEEN
 from models.hoeffding.subtrees import DEAD, TEST
-from models.hoeffding.tree import SEEN, HoeffdingTree
+from models.hoeffding.tree import HoeffdingTree
 from models.streams import agrawal, led, random_rbf
 from tests.models.mutable_trees import ANYWHERE, PARAMETERS, WORLDS, check_equal, check_rows, play
 from tests.models.naive_efdt import EfdtTwin
@@ -29,6 +30,8 @@ MODES = [
     {"max_nodes": 9},
     {"max_depth": 2, "n_split_points": 3, "min_branch_fraction": 0.2},
     {"delta": 1e-7, "tie_threshold": 0.0},
+    {"observer": "histogram", "n_bins": 8},
+    {"observer": "histogram", "n_bins": 30, "split_criterion": "hellinger", "reevaluation_period": 5},
 ]
 
 
@@ -69,7 +72,14 @@ def test_equals_twin(world, mode, delay):
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     n=st.sampled_from(SIZES),
-    parameters=st.fixed_dictionaries({**PARAMETERS, "reevaluation_period": st.sampled_from([1, 10, 50])}),
+    parameters=st.fixed_dictionaries(
+        {
+            **PARAMETERS,
+            "reevaluation_period": st.sampled_from([1, 10, 50]),
+            "observer": st.sampled_from(["gaussian", "histogram"]),
+            "n_bins": st.sampled_from([3, 5, 20]),
+        }
+    ),
     **ANYWHERE,
 )
 def test_equals_twin_anywhere(seed, n, n_values, n_classes, missing, weights, delay, parameters):

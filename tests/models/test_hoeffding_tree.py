@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.contract import LEARN, Program, Schema
-from models.hoeffding.split import FEATURE, GINI, INFO_GAIN, MERIT, SECOND, VALUE, best_split
-from models.hoeffding.tree import BLOCK, PARENT, SEEN, TEST, HoeffdingTree
+from models.hoeffding.nodes import BLOCK, PARENT, SEEN, TEST
+from models.hoeffding.split import FEATURE, GINI, HELLINGER, INFO_GAIN, MERIT, SECOND, VALUE, best_split
+from models.hoeffding.tree import HoeffdingTree
 from models.observers import lay_out
 from tests.models.naive_hoeffding import HoeffdingTreeTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
@@ -50,18 +51,22 @@ def check_equal(learner, other):
         assert a["value"] == pytest.approx(b["value"], rel=1e-12)
     state = learner.state()
     for row, node in zip(state.leaf.tolist(), other.nodes, strict=True):
-        assert row == [node.seen, node.evaluated, node.mc_correct, node.nb_correct]
+        assert row == [node.seen, node.evaluated, node.mc_correct, node.nb_correct, node.unobserved][: len(row)]
 
 
 def check_invariants(learner, weight):
-    """Links agree, every block has one owner, nothing leaks, no number is beyond what is used."""
+    """Links agree, every block has one owner, nothing leaks, no number is beyond what is used, bounds are kept."""
     state = learner.state()
     links, leaves = state.links, state.links[:, TEST] < 0
     size = learner.size()
     assert size["n_nodes"] == len(links) <= learner.parameters()["max_nodes"]
     assert size["n_leaves"] == leaves.sum()
     assert size["depth"] == max(node["depth"] for node in learner.describe())
-    assert sorted(links[leaves, BLOCK]) == list(range(len(state.stats)))
+    blocks = links[leaves, BLOCK]
+    assert sorted(blocks[blocks >= 0]) == list(range(len(state.stats)))
+    bounds = learner.parameters()
+    assert size["n_leaves"] <= (bounds["max_leaves"] or np.inf)
+    assert len(state.stats) == min(size["n_leaves"], bounds["max_active_leaves"] or np.inf)
     assert np.all(links[~leaves, BLOCK] == -1)
     assert np.all(links[1:, PARENT] < np.arange(1, len(links)))
     assert state.leaf[:, SEEN].sum() == pytest.approx(weight, rel=1e-9)
@@ -79,7 +84,7 @@ def check_invariants(learner, weight):
             own = state.leaf[node["id"], SEEN]
             assert node["weight"] == pytest.approx(own + sum(nodes[c]["weight"] for c in children))
     # A block holds what its leaf saw, feature by feature, unless values were missing.
-    for node in np.flatnonzero(leaves):
+    for node in np.flatnonzero(links[:, BLOCK] >= 0):
         first = state.stats[links[node, BLOCK], : learner.schema.n_outputs]
         assert first.sum() <= state.leaf[node, SEEN] * (1 + 1e-9) + 1e-9
 
@@ -95,6 +100,10 @@ MODES = [
     {"max_nodes": 9},
     {"max_depth": 2, "n_split_points": 3, "min_branch_fraction": 0.2},
     {"delta": 1e-7, "tie_threshold": 0.0},
+    {"observer": "histogram", "n_bins": 8},
+    {"observer": "histogram", "n_bins": 3, "split_criterion": "hellinger", "max_leaves": 6},
+    {"split_criterion": "hellinger", "binary_splits": True, "leaf_prediction": "mc", "max_active_leaves": 1},
+    {"observer": "histogram", "n_bins": 40, "max_active_leaves": 3},
 ]
 WORLDS = [
     {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
@@ -134,7 +143,11 @@ def test_equals_twin(world, mode, delay):
             "grace_period": st.sampled_from([1, 10, 30]),
             "delta": st.sampled_from([0.9, 0.5, 1e-7]),
             "tie_threshold": st.sampled_from([0.5, 5.0, 0.0]),
-            "split_criterion": st.sampled_from(["info-gain", "gini"]),
+            "split_criterion": st.sampled_from(["info-gain", "gini", "hellinger"]),
+            "observer": st.sampled_from(["gaussian", "histogram"]),
+            "n_bins": st.sampled_from([3, 5, 20, 300]),
+            "max_leaves": st.sampled_from([None, None, None, 1, 4]),
+            "max_active_leaves": st.sampled_from([None, None, 1, 2, 5]),
             "leaf_prediction": st.sampled_from(["mc", "nb", "nba"]),
             "n_split_points": st.integers(1, 12),
             "binary_splits": st.booleans(),
@@ -208,14 +221,14 @@ def test_growing_equals_having_had_the_room(seed, n, at, mode, more):
     assert same(snapshot(growing), snapshot(roomy))
 
 
-def candidate(n_values, rows, y, criterion=INFO_GAIN, binary=False, points=10, share=0.01):
+def candidate(n_values, rows, y, criterion=INFO_GAIN, binary=False, points=10, share=0.01, bins=0, n_classes=2):
     """The best split of a leaf that saw these rows."""
-    schema = Schema(n_values, 2, "classification")
-    learner = HoeffdingTree(schema, grace_period=10**9)
+    schema = Schema(n_values, n_classes, "classification")
+    learner = HoeffdingTree(schema, grace_period=10**9, observer="histogram" if bins else "gaussian", n_bins=bins or 64)
     learner.learn_many(rows, y)
-    post, found = np.zeros((10, 2)), np.zeros(4)
-    stats = learner.state().stats
-    best_split(stats, lay_out(schema)[0], 0, 2, float(len(y)), points, binary, criterion, share, post, found)
+    post, found = np.zeros((10, n_classes)), np.zeros(4)
+    stats, layout = learner.state().stats, lay_out(schema, bins)[0]
+    best_split(stats, layout, 0, n_classes, float(len(y)), points, binary, criterion, share, post, found)
     return found
 
 
@@ -242,6 +255,48 @@ def test_numeric_split_by_hand():
     found = candidate((0,), x, [0, 0, 0, 1, 1, 1], points=1)
     p = 0.5 * (1 + math.erf(0.5 / math.sqrt(2.0)))
     assert found[[VALUE, MERIT]] == pytest.approx([1.5, 1 + p * math.log2(p) + (1 - p) * math.log2(1 - p)])
+
+
+def test_histogram_split_by_hand():
+    # class 1 in the middle, where a Gaussian cannot see an edge: 3 of 4 below or at 2 are pure, 0.8113 bits in the rest
+    x = [[0.0], [1.0], [2.0], [2.0], [5.0], [6.0], [6.0], [7.0]]
+    found = candidate((0,), x, [0, 0, 0, 0, 1, 1, 1, 0], bins=64)
+    rest = -(1 / 4) * math.log2(1 / 4) - (3 / 4) * math.log2(3 / 4)
+    before = -(3 / 8) * math.log2(3 / 8) - (5 / 8) * math.log2(5 / 8)
+    assert found == pytest.approx([0, 2.0, before - rest / 2, 0.0])
+    # nothing is lost when keys become one: counts up to every key are those of the stream
+    values = np.random.default_rng(3).normal(size=500)
+    found = candidate((0,), values[:, None], (values > 0.3).astype(float), bins=10)
+    assert found[VALUE] in values
+    assert found[MERIT] == pytest.approx(gain_of(values, values > 0.3, found[VALUE]), rel=1e-12)
+
+
+def gain_of(values, y, threshold):
+    """Information gain of a threshold, from the rows themselves."""
+
+    def bits(part):
+        shares = [share for share in (part.mean(), 1 - part.mean()) if share > 0.0]
+        return -sum(share * math.log2(share) for share in shares)
+
+    up = values <= threshold
+    return bits(y) - up.mean() * bits(y[up]) - (~up).mean() * bits(y[~up])
+
+
+def test_hellinger_distance_by_hand():
+    # shares over the two branches: class 0 all left; class 1 a quarter left
+    x, y = [[0]] * 4 + [[0]] + [[1]] * 3, [0] * 4 + [1] * 4
+    distance = math.sqrt((1.0 - math.sqrt(1 / 4)) ** 2 + (3 / 4))
+    found = candidate((2,), x, y, criterion=HELLINGER)
+    assert found[MERIT] == pytest.approx(distance)
+    # how frequent a class is does not matter
+    assert candidate((2,), x[:4] * 25 + x[4:], [0] * 100 + [1] * 4, criterion=HELLINGER)[MERIT] == pytest.approx(
+        distance
+    )
+    # full separation: sqrt(2), and for one of three classes as well
+    x, y = [[0], [0], [1], [2]], [0, 1, 2, 2]
+    assert candidate((3,), x[1:], y[1:], criterion=HELLINGER, n_classes=3)[MERIT] == pytest.approx(math.sqrt(2.0))
+    assert candidate((3,), x, y, criterion=HELLINGER, n_classes=3)[MERIT] == pytest.approx(math.sqrt(2.0))
+    assert candidate((2,), [[0], [1]], [0, 0], criterion=HELLINGER)[FEATURE] == -1.0
 
 
 def test_no_split_is_a_candidate():
@@ -359,6 +414,51 @@ def test_unseen_values_share_a_branch_at_the_bound():
     assert learner.describe()[2]["value"] == [5.0, 20.0]
 
 
+def test_no_more_leaves_than_allowed():
+    stream = mixed(3000, seed=6)
+    learner = tree(stream, max_leaves=8, binary_splits=True)
+    learner.learn_many(stream.x, stream.y)
+    assert learner.size()["n_leaves"] == 8
+    assert learner.size()["n_nodes"] == 15
+    # a new value has no branch at the bound, as at max_nodes
+    learner = HoeffdingTree(Schema((5,), 2, "classification"), grace_period=30, max_leaves=2, leaf_prediction="mc")
+    learner.learn_many([[0]] * 10 + [[2]] * 20 + [[4]] * 5, [0] * 10 + [1] * 20 + [0] * 5)
+    assert learner.size()["n_leaves"] == 2
+    assert learner.describe()[2]["value"] == [5.0, 20.0]
+
+
+def test_the_poorest_leaf_is_deactivated_until_it_promises_more():
+    """Value 0: 30 % are not of the majority, value 1: none, then half."""
+    learner = HoeffdingTree(
+        Schema((2, 0), 2, "classification"), grace_period=100, max_active_leaves=1, delta=0.5, max_depth=1
+    )
+    rng = np.random.default_rng(2)
+
+    def learn(value, share, n):
+        y = (np.arange(n) % 10 < 10 * share).astype(float)
+        learner.learn_many(np.column_stack([np.full(n, float(value)), rng.normal(y, 0.1)]), 1.0 - y if value else y)
+
+    for _ in range(10):
+        learn(0, 0.3, 10)
+        learn(1, 0.0, 10)
+    learn(0, 0.3, 10)
+    assert "active" not in learner.describe()[1]
+    poor = learner.describe()[2]
+    assert (poor["active"], poor["predictor"]) == (False, "mc")
+    assert learner.predict_many([[1.0, 0.0]]).tolist() == [[p / sum(poor["value"]) for p in poor["value"]]]
+    assert len(learner.state().stats) == 1
+    learn(1, 0.5, 50)
+    assert learner.describe()[2]["active"] is False  # its grace period has not ended
+    learn(1, 0.5, 200)
+    assert "active" not in learner.describe()[2]
+    assert learner.describe()[1]["active"] is False
+    check_invariants(learner, 460.0)
+    # it observes from then on: a clear feature makes naive Bayes right
+    learn(1, 0.5, 100)
+    assert learner.describe()[2]["predictor"] == "nb"
+    assert learner.predict_many([[1.0, 0.0], [1.0, 1.0]]).argmax(axis=1).tolist() == [1, 0]
+
+
 def test_codes_beyond_the_capacity_are_missing():
     for binary in (False, True):
         learner = grown(binary)
@@ -455,6 +555,10 @@ def test_repeated_rows_do_not_reuse_an_old_score():
         ("min_branch_fraction", 0.6),
         ("max_nodes", 0),
         ("max_depth", -1),
+        ("observer", "quantiles"),
+        ("n_bins", 2),
+        ("max_leaves", 0),
+        ("max_active_leaves", 0),
     ],
 )
 def test_parameters_out_of_range(name, value):
