@@ -1,41 +1,64 @@
 """`riparian evaluate`: test-then-train over a file, in memory, without a broker."""
 
 import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-METRICS = (
-    ("accuracy", "accuracy", "{:.4%}"),
-    ("kappa", "kappa", "{:.4f}"),
-    ("kappa_temporal", "kappa temporal", "{:.4f}"),
-    ("log_loss", "log loss", "{:.4f}"),
-    ("f1_macro", "macro F1", "{:.4f}"),
-    ("mae", "MAE", "{:.6g}"),
-    ("rmse", "RMSE", "{:.6g}"),
-    ("r2", "R²", "{:.4f}"),
-    ("n", "labels scored", "{:,}"),
-    ("rejected", "rows rejected", "{:,}"),
-    ("instances_per_second", "instances/s", "{:,}"),
-    ("seconds", "seconds", "{:.3f}"),
-    ("state_bytes", "bytes of state", "{:,}"),
+if TYPE_CHECKING:
+    from app.synthetic import Recipe
+
+# As app.summary.MEASURES, which would import numpy.
+SORTS = (
+    *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "mae", "rmse", "r2"),
+    *("instances_per_second", "seconds", "state_bytes", "peak_state_bytes", "given"),
 )
-STEPS = "▁▂▃▄▅▆▇█"
 
 
 @click.command("evaluate")
-@click.argument("data", metavar="DATA.csv.gz", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--model", required=True, metavar="NAME", help="A learner; `riparian models` lists them.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A parameter of the learner. Repeatable.")
+@click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    required=True,
+    metavar="NAME[:KEY=VALUE,…]",
+    help="A learner, with parameters of its own; `riparian models` lists them. Repeatable: side by side.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="[NAME.]KEY=VALUE",
+    help="A parameter of every model that has it, or of NAME alone. Repeatable.",
+)
+@click.option(
+    "--grid",
+    multiple=True,
+    metavar="[NAME.]KEY=A,B,…",
+    help="Try every value, in all combinations with those of other --grid. Repeatable.",
+)
 @click.option(
     "--label-delay",
-    type=click.IntRange(min=0),
-    default=0,
+    default="0",
     show_default=True,
-    metavar="N",
-    help="The label of an instance comes N instances later.",
+    metavar="N|DURATION",
+    help="The label of an instance comes N instances later; with --time so much time later: 250ms, 30s, 5m, 2h, 7d.",
 )
+@click.option("--time", "clock", metavar="COLUMN", help="Time of each row: seconds since 1970, or ISO 8601.")
+@click.option("--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Seeds to try.")
+@click.option("--shuffle", is_flag=True, help="Rows in random order, another one in each repeat. Held in memory.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Of the learner, of --shuffle and of --generate; each repeat adds 1. [default: 0]",
+)
+@click.option("--sort", type=click.Choice(SORTS), metavar="MEASURE", help="[default: accuracy, or mae]")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes. [default: a core each]")
 @click.option(
     "--stream",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -48,13 +71,27 @@ STEPS = "▁▂▃▄▅▆▇█"
 @click.option("--window", type=click.IntRange(min=1), metavar="N", help="Labels in the curve's window. [default: 1000]")
 @click.option("--fading", type=float, metavar="F", help="Factor by which the past fades, instead of the window.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Read the first N rows only.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of the learner's random numbers. [default: 0]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--generate",
+    metavar="NAME[:KEY=VALUE,…]",
+    help="A synthetic stream instead of a file; `riparian generate --list` names them.",
+)
+@click.option("-n", "n", type=click.IntRange(min=1), metavar="N", help="Instances to generate. [default: 100000]")
+@click.option("--drift", "drifts", multiple=True, metavar="AT[:gradual[:WIDTH]]", help="As `riparian generate` has it.")
+@click.option("--to", "concepts", multiple=True, metavar="KEY=VALUE[,…]", help="The new concept of each --drift.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object for one run, else summary and runs.")
 def command(
-    data: Path,
-    model: str,
+    data: Path | None,
+    models: tuple[str, ...],
     settings: tuple[str, ...],
-    label_delay: int,
+    grid: tuple[str, ...],
+    label_delay: str,
+    clock: str | None,
+    repeats: int,
+    shuffle: bool,
+    seed: int | None,
+    sort: str | None,
+    jobs: int | None,
     stream: Path | None,
     target: str | None,
     task: str | None,
@@ -62,66 +99,108 @@ def command(
     window: int | None,
     fading: float | None,
     limit: int | None,
-    seed: int | None,
+    generate: str | None,
+    n: int | None,
+    drifts: tuple[str, ...],
+    concepts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Predict each row of a file, then learn it: prequential evaluation, in memory.
 
     The rows go through the code that the worker runs, so a worker that sees the same rows and the same delay reports
     the same figures. The file is CSV with a header, gzipped or not; an empty cell or "?" is a missing value.
+
+    \b
+    riparian evaluate elec.csv.gz --model hoeffding-tree --model naive-bayes
+    riparian evaluate elec.csv.gz --model hoeffding-tree --grid grace_period=50,200,1000 --grid delta=1e-7,1e-3
+    riparian evaluate elec.csv.gz --model hoeffding-tree:grace_period=50 --repeats 10 --shuffle
+    riparian evaluate --generate agrawal:function=3 -n 50000 --drift 25000 --to function=5 --model hoeffding-tree
     """
+    from app.cli import evaluation_table as shown
     from app.data import DataFile
-    from app.evaluate import evaluate, spec_for
+    from app.evaluate import problem_for
+    from app.pool import n_cores
+    from app.shuffled import ShuffledFile
     from app.spec import load
+    from app.summary import default_sort, summarise
+    from app.sweep import candidates, run, tasks_of
+    from app.synthetic import SyntheticFile
 
-    file = DataFile(data)
-    spec, goal, n = spec_for(
-        file,
-        model,
-        parse_settings(settings),
-        stream=None if stream is None else load(stream),
-        target=target,
-        task=task,
-        nominal=nominal,
-        window=window,
-        fading=fading,
-        label_delay=label_delay,
-        limit=limit,
-        seed=seed,
-    )
+    if (data is None) == (generate is None):
+        raise click.UsageError("give either DATA.csv.gz or --generate NAME")
+    if shuffle and clock is not None:
+        raise click.UsageError("--shuffle and --time exclude each other: shuffled rows are not in the order of time")
+    delay = parse_delay(label_delay, clock)
+    chosen = candidates([parse_model(model) for model in models], parse_settings(settings), parse_grid(grid))
+    spec = None if stream is None else load(stream)
+    start = seed if seed is not None else 0 if spec is None else spec.seed
+    seeds = range(start, start + repeats)
+    files: Sequence[DataFile]
+    if generate is not None:
+        made = parse_recipe(generate, n, drifts, concepts)
+        files = [SyntheticFile(made._replace(seed=each)) for each in seeds]
+    else:
+        stray = [option for option, value in {"-n": n, "--drift": drifts, "--to": concepts}.items() if value]
+        if stray:
+            raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
+        files = [DataFile(data or "")] * repeats
+    # What a file is told to be does not depend on the order of its rows; generated ones differ.
+    kinds = {
+        id(file): problem_for(
+            file,
+            stream=spec,
+            target=target,
+            task=task,
+            nominal=nominal,
+            clock=clock,
+            window=window,
+            fading=fading,
+            label_delay=delay,
+            limit=limit,
+        )
+        for file in files
+    }
+    problems = [
+        (ShuffledFile(file, each, limit) if shuffle else file, kinds[id(file)])
+        for file, each in zip(files, seeds, strict=True)
+    ]
+    n_runs = len(chosen) * repeats
+    jobs = min(n_cores() if jobs is None else jobs, n_runs)
+    tasks = tasks_of(problems, chosen, seeds, jobs=jobs, label_delay=delay, clock=clock, limit=limit)
+    what = chosen[0].model if len(chosen) == 1 else f"{len(chosen)} models"
+    times = f", {repeats} times" if repeats > 1 else ""
+    with progress(f"{what} on {files[0].path.name}{times}", sum(t.n * len(t.specs) for t in tasks)) as told:
+        results = run(tasks, jobs, told)
+    alone = len(models) == 1 and not grid and repeats == 1
+    if alone and as_json:
+        click.echo(json.dumps(results[0]))
+    elif alone:
+        metrics = tasks[0].specs[0].metrics
+        shown.show_one(results[0], metrics.window, metrics.fading)
+    else:
+        summary = summarise(chosen, results, sort)
+        if as_json:
+            about = {"data": results[0]["data"], "task": results[0]["task"], "repeats": repeats, "shuffled": shuffle}
+            about["sort"] = sort or default_sort(results)
+            click.echo(json.dumps({**about, "summary": summary, "runs": results}))
+        else:
+            shown.show_all(summary, results[0], shuffle)
 
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, where that is a terminal; yields what tells it how much is done."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     errors = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    ) as progress:
-        bar = progress.add_task(f"{model} on {data.name}", total=n)
-        result = evaluate(
-            file,
-            spec,
-            goal,
-            n,
-            label_delay=label_delay,
-            limit=limit,
-            on_progress=lambda rows: progress.update(bar, completed=rows),
-        )
-    if as_json:
-        click.echo(json.dumps(result))
-    else:
-        _show(result, spec.metrics.window, spec.metrics.fading)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
+        bar = bars.add_task(what, total=total)
+        yield lambda done: bars.update(bar, completed=done)
 
 
-def parse_settings(
-    settings: tuple[str, ...], option: str = "--set", example: str = "grace_period=100"
-) -> dict[str, Any]:
+def parse_settings(settings: Sequence[str], option: str = "--set", example: str = "grace_period=100") -> dict[str, Any]:
     """Parameters from "key=value" texts; the registry converts and checks the values. option, example : for errors."""
     from app.errors import SpecError
 
@@ -137,28 +216,47 @@ def parse_settings(
     return parameters
 
 
-def _show(result: dict[str, Any], window: int, fading: float | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    given = ", ".join(f"{key}={value}" for key, value in result["parameters"].items())
-    console.print(f"[bold]{result['model']}[/bold] on {result['data']}, labels {_delay(result['label_delay'])}")
-    if given:
-        console.print(given, style="dim")
-    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for key, name, form in METRICS:
-        if result.get(key) is not None:
-            table.add_row(name, form.format(result[key]))
-    console.print(table)
-    if len(result["curve"]) > 1:
-        values = [value for _, value in result["curve"]]
-        low, high = min(values), max(values)
-        marks = [STEPS[round((v - low) / (high - low) * (len(STEPS) - 1)) if high > low else 0] for v in values]
-        measure = "accuracy" if "accuracy" in result else "MAE"
-        past = f"the last {window:,} labels" if fading is None else f"a past that fades by {fading}"
-        console.print(f"{''.join(marks)}  {measure} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}")
+def parse_model(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and parameters from "hoeffding-tree:grace_period=100,delta=1e-5"."""
+    name, colon, rest = text.partition(":")
+    return name, parse_settings(rest.split(","), "--model", "hoeffding-tree:grace_period=100") if colon else {}
 
 
-def _delay(n: int) -> str:
-    return "at once" if n == 0 else f"{n:,} instance{'s' if n > 1 else ''} late"
+def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
+    """Parameter -> values from "key=a,b,c" texts."""
+    from app.errors import SpecError
+
+    example = "grace_period=50,200,1000"
+    found: dict[str, list[str]] = {}
+    for key, text in parse_settings(grid, "--grid", example).items():
+        values = [value.strip() for value in text.split(",")]
+        if "" in values:
+            raise SpecError(f"--grid is {key + '=' + text!r}: write the values to try, such as --grid {example}")
+        repeated = [value for i, value in enumerate(values) if value in values[:i]]
+        if repeated:
+            raise SpecError(f"--grid gives {key}={repeated[0]} twice: keep one")
+        found[key] = values
+    return found
+
+
+def parse_delay(text: str, clock: str | None) -> float:
+    """A number of instances, or with a clock, seconds."""
+    from app.durations import parse_duration
+
+    if clock is None:
+        if text.strip().isdecimal():
+            return int(text)
+        cure = "give a number of instances, or name the column of times by --time for a duration"
+        raise click.BadParameter(f"{text!r} is no whole number: {cure}", param_hint="--label-delay")
+    try:
+        return 0.0 if text.strip() == "0" else parse_duration(text, example="30m")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--label-delay") from None
+
+
+def parse_recipe(text: str, n: int | None, drifts: tuple[str, ...], concepts: tuple[str, ...]) -> "Recipe":
+    """A stream from "agrawal:function=3" and the options of `riparian generate`."""
+    from app.cli.generate import recipe
+
+    name, colon, rest = text.partition(":")
+    return recipe(name, n, tuple(rest.split(",")) if colon else (), None, drifts, concepts)

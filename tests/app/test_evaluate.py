@@ -15,7 +15,8 @@ from app.cli import cli
 from app.cli.evaluate import parse_settings
 from app.data import DataFile
 from app.errors import DataError, SpecError
-from app.evaluate import encode, evaluate, spec_for
+from app.evaluate import evaluate, spec_for
+from app.instances import encode
 from app.spec import loads
 from models.contract import Schema
 from models.registry import create

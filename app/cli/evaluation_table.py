@@ -1,0 +1,108 @@
+"""What `riparian evaluate` prints for people: one result, or a table of several."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from app.durations import format_duration
+
+METRICS = (
+    ("accuracy", "accuracy", "{:.4%}"),
+    ("kappa", "kappa", "{:.4f}"),
+    ("kappa_temporal", "kappa temporal", "{:.4f}"),
+    ("log_loss", "log loss", "{:.4f}"),
+    ("f1_macro", "macro F1", "{:.4f}"),
+    ("mae", "MAE", "{:.6g}"),
+    ("rmse", "RMSE", "{:.6g}"),
+    ("r2", "R²", "{:.4f}"),
+    ("n", "labels scored", "{:,}"),
+    ("rejected", "rows rejected", "{:,}"),
+    ("expired", "instances expired", "{:,}"),
+    ("evicted", "instances evicted", "{:,}"),
+    ("instances_per_second", "instances/s", "{:,}"),
+    ("seconds", "seconds of CPU", "{:.3f}"),
+    ("state_bytes", "bytes of state", "{:,}"),
+    ("peak_state_bytes", "at most", "{:,}"),
+)
+# In the table of several: heading, form of the mean, factor, form of the standard error.
+COLUMNS = {
+    "accuracy": ("accuracy %", "{:.2f}", 100.0, "{:.2f}"),
+    "kappa": ("kappa", "{:.4f}", 1.0, "{:.4f}"),
+    "log_loss": ("log loss", "{:.4f}", 1.0, "{:.4f}"),
+    "mae": ("MAE", "{:.5g}", 1.0, "{:.2g}"),
+    "rmse": ("RMSE", "{:.5g}", 1.0, "{:.2g}"),
+    "r2": ("R²", "{:.4f}", 1.0, "{:.4f}"),
+    "instances_per_second": ("instances/s", "{:,.0f}", 1.0, ""),
+    "peak_state_bytes": ("bytes", "{:,.0f}", 1.0, ""),
+}
+FILE_WIDTH = 200  # characters, where no terminal says how many
+STEPS = "▁▂▃▄▅▆▇█"
+
+
+def show_one(result: dict[str, Any], window: int, fading: float | None) -> None:
+    console = Console(highlight=False)
+    given = ", ".join(f"{key}={value}" for key, value in result["parameters"].items())
+    console.print(f"[bold]{result['model']}[/bold] on {result['data']}, labels {_delay(result)}")
+    if given:
+        console.print(given, style="dim")
+    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for key, name, form in METRICS:
+        if result.get(key) is not None:
+            table.add_row(name, form.format(result[key]))
+    console.print(table)
+    if len(result["curve"]) > 1:
+        values = [value for _, value in result["curve"]]
+        low, high = min(values), max(values)
+        marks = [STEPS[round((v - low) / (high - low) * (len(STEPS) - 1)) if high > low else 0] for v in values]
+        measure = "accuracy" if "accuracy" in result else "MAE"
+        past = f"the last {window:,} labels" if fading is None else f"a past that fades by {fading}"
+        console.print(f"{''.join(marks)}  {measure} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}")
+
+
+def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled: bool) -> None:
+    """summary : of `app.summary.summarise`. result : of any run, for what all have in common."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    repeats = summary[0]["repeats"]
+    said = [f"[bold]{result['data']}[/bold]", f"labels {_delay(result)}"]
+    if repeats > 1:
+        said.append(f"mean ± standard error of {repeats} repeats")
+    if shuffled:
+        said.append("rows shuffled")
+    console.print(", ".join(said))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("model", no_wrap=True)
+    parameters = list(dict.fromkeys(name for entry in summary for name in entry["parameters"]))
+    for name in parameters:
+        table.add_column(name, justify="right")
+    keys = [key for key in COLUMNS if any(key in entry["mean"] for entry in summary)]
+    for key in keys:
+        table.add_column(COLUMNS[key][0], justify="right", no_wrap=True)
+    for entry in summary:
+        given = [str(entry["parameters"].get(name, "")) for name in parameters]
+        cells = [entry["model"], *given, *(_cell(entry, key) for key in keys)]
+        table.add_row("*" if entry["best"] else "", *cells, style="bold" if entry["best"] else "")
+    console.print(table)
+
+
+def _cell(entry: dict[str, Any], key: str) -> str:
+    _, form, factor, error_form = COLUMNS[key]
+    if key not in entry["mean"]:
+        return ""
+    mean = form.format(factor * entry["mean"][key])
+    if error_form and key in entry["standard_error"]:
+        return f"{mean} ± {error_form.format(factor * entry['standard_error'][key])}"
+    return mean
+
+
+def _delay(result: dict[str, Any]) -> str:
+    delay = result["label_delay"]
+    if delay == 0:
+        return "at once"
+    if "clock" in result:
+        return f"{format_duration(delay)} late"
+    return f"{delay:,} instance{'s' if delay > 1 else ''} late"

@@ -1,0 +1,105 @@
+"""Work on all cores, in processes that never outlive their parent.
+
+Processes are started afresh (spawn): a copy of a process that has threads, as rich and numba do, can stop for ever.
+Ctrl-C reaches the parent only, which ends the others; where the parent is killed, they notice and end themselves.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import connection
+from typing import Any, TypeVar
+
+from app.errors import RiparianError
+
+LOOK_SECONDS = 0.2  # between two looks at the progress
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_done: Any = None  # in a process of the pool: the counter that all share
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Pool:
+    """Processes for tasks.
+
+    Parameters
+    ----------
+    jobs : int
+        Processes.
+    on_progress : callable, optional
+        Told the sum of what tasks gave to `advance`, now and then.
+    """
+
+    def __init__(self, jobs: int, on_progress: Callable[[int], None] | None = None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._counter = context.Value("q", 0)
+        self._on_progress = on_progress
+        self._others = set(multiprocessing.active_children())
+        self._executor = ProcessPoolExecutor(jobs, context, _begin, (self._counter,))
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for process in set(multiprocessing.active_children()) - self._others:
+                process.terminate()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        """`function`, a module's own, of each task; the first error of any ends it."""
+        with _uninterrupted():
+            futures = [self._executor.submit(function, task) for task in tasks]
+        left = set(futures)
+        try:
+            while left:
+                done, left = wait(left, LOOK_SECONDS, FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                if self._on_progress is not None:
+                    self._on_progress(self._counter.value)
+            return [future.result() for future in futures]
+        except BrokenProcessPool:
+            raise RiparianError(
+                "a process of the evaluation was ended from outside, perhaps for want of memory: use fewer --jobs"
+            ) from None
+
+
+def advance(n: int) -> None:
+    """In a task: so much more is done."""
+    with _done.get_lock():
+        _done.value += n
+
+
+def _begin(counter: Any) -> None:
+    global _done
+    _done = counter
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Processes that are started here never see Ctrl-C; ours does, afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,295 @@
+"""Several models, grids and repeats: every run is that of a single evaluation, whatever ran beside it and where."""
+
+import csv
+import json
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.cli.evaluate import SORTS, parse_delay, parse_grid, parse_model
+from app.data import DataFile
+from app.errors import SpecError
+from app.evaluate import evaluate, problem_for, spec_for
+from app.shuffled import ShuffledFile
+from app.summary import AS_GIVEN, MEASURES, summarise
+from app.sweep import Candidate, candidates, tasks_of
+from app.synthetic import Recipe, SyntheticFile, write_csv
+from tests.conftest import MARK, ROOT, leftovers
+
+N = 1500
+TIMED = ("seconds", "instances_per_second")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "agrawal.csv.gz"
+    write_csv(SyntheticFile(Recipe("agrawal", N, 3)), path)
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, ["evaluate", *map(str, arguments)])
+
+
+def evaluated(*arguments):
+    found = invoke(*arguments, "--json")
+    assert found.exit_code == 0, found.output
+    return json.loads(found.stdout)
+
+
+def single(file, model, parameters, seed=0, delay=0, **options):
+    spec, goal, n = spec_for(file, model, parameters, seed=seed, label_delay=delay, **options)
+    return untimed(evaluate(file, spec, goal, n, label_delay=delay, limit=options.get("limit")))
+
+
+def untimed(result):
+    return {key: value for key, value in result.items() if key not in TIMED}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_grid_is_its_single_runs(path, jobs):
+    found = evaluated(
+        path, "--model", "hoeffding-tree", "--model", "last-label", "--model", "hoeffding-tree:grace_period=77",
+        "--grid", "grace_period=20,100", "--grid", "hoeffding-tree.delta=1e-3,0.1", "--set", "tie_threshold=0.2",
+        "--label-delay", 9, "--repeats", 2, "--seed", 5, "--jobs", jobs,
+    )  # fmt: skip
+    parameters = [
+        {"tie_threshold": "0.2", "grace_period": g, "delta": d} for g in ("20", "100") for d in ("1e-3", "0.1")
+    ]
+    expected = [("hoeffding-tree", given) for given in parameters]
+    expected.append(("last-label", {}))
+    expected += [
+        ("hoeffding-tree", {"grace_period": "77", "tie_threshold": "0.2", "delta": d}) for d in ("1e-3", "0.1")
+    ]
+    file = DataFile(path)
+    runs = [single(file, model, given, seed, 9) for model, given in expected for seed in (5, 6)]
+    assert [untimed(run) for run in found["runs"]] == runs
+    assert len({json.dumps(run["curve"]) for run in runs}) > 3
+
+
+def test_what_the_json_of_several_holds(path):
+    found = evaluated(path, "--model", "naive-bayes", "--model", "hoeffding-tree", "--jobs", 1)
+    assert set(found) == {"data", "task", "repeats", "shuffled", "sort", "summary", "runs"}
+    assert (found["data"], found["task"], found["repeats"]) == ("agrawal.csv.gz", "classification", 1)
+    assert (found["shuffled"], found["sort"]) == (False, "accuracy")
+    assert [run["model"] for run in found["runs"]] == ["naive-bayes", "hoeffding-tree"]
+    for entry in found["summary"]:
+        assert set(entry) == {"model", "parameters", "label", "best", "repeats", "mean", "standard_error"}
+        (run,) = [run for run in found["runs"] if run["model"] == entry["model"]]
+        assert entry["mean"] == {key: run[key] for key in MEASURES if key in run}
+        assert entry["standard_error"] == {}
+        assert run["peak_state_bytes"] >= run["state_bytes"] > 0
+    accuracies = [entry["mean"]["accuracy"] for entry in found["summary"]]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert [entry["best"] for entry in found["summary"]] == [True, False]
+    # one model and nothing to compare with: one object
+    alone = evaluated(path, "--model", "naive-bayes", "--sort", "kappa", "--jobs", 2)
+    assert untimed(alone) == untimed(found["runs"][0])
+
+
+def result(task="classification", **values):
+    return {"task": task, **values}
+
+
+def test_means_standard_errors_and_order():
+    chosen = [Candidate("a", {"x": "1"}), Candidate("b", {}), Candidate("c", {})]
+    runs = [
+        *(result(accuracy=v, kappa=0.1, state_bytes=10, n=5) for v in (0.5, 0.7, 0.75)),
+        *(result(accuracy=v, kappa=0.3, state_bytes=30, n=5) for v in (0.8, 0.8, 0.8)),
+        *(result(accuracy=v, state_bytes=20, n=5) for v in (0.1, 0.2, 0.3)),
+    ]
+    by = summarise(chosen, runs)
+    assert [entry["label"] for entry in by] == ["b", "a x=1", "c"]
+    assert [entry["best"] for entry in by] == [True, False, False]
+    a = by[1]
+    assert a["mean"] == {"accuracy": pytest.approx(0.65), "kappa": pytest.approx(0.1), "state_bytes": 10}
+    assert a["standard_error"]["accuracy"] == pytest.approx(statistics.stdev([0.5, 0.7, 0.75]) / math.sqrt(3))
+    assert by[0]["standard_error"]["accuracy"] == 0.0
+    assert [entry["label"] for entry in summarise(chosen, runs, "state_bytes")] == ["a x=1", "c", "b"]
+    assert [entry["label"] for entry in summarise(chosen, runs, "kappa")] == ["b", "a x=1", "c"]  # c has none: last
+    given = summarise(chosen, runs, AS_GIVEN)
+    assert [(entry["label"], entry["best"]) for entry in given] == [("a x=1", False), ("b", True), ("c", False)]
+    errors = [result("regression", mae=v) for v in (2.0, 1.0, 3.0)]
+    assert [entry["model"] for entry in summarise(chosen, errors)] == ["b", "a", "c"]
+    with pytest.raises(SpecError, match="none of the runs has 'accuracy' to sort by: use mae"):
+        summarise(chosen, errors, "accuracy")
+    assert {*MEASURES, AS_GIVEN} == set(SORTS)
+
+
+def test_shuffles_are_seeded_and_are_those_of_a_shuffled_file(path, tmp_path):
+    file = DataFile(path)
+    every = range(len(file.names))
+    (whole,) = file.blocks(every)
+    (one,) = ShuffledFile(file, 1).blocks(every)
+    (again,) = ShuffledFile(file, 1).blocks(every)
+    (other,) = ShuffledFile(file, 2).blocks(every)
+    assert one == again
+    assert one.columns != other.columns != whole.columns
+    rows, shuffled = [list(zip(*b.columns, b.lines, strict=True)) for b in (whole, one)]
+    assert shuffled != rows
+    assert sorted(shuffled) == sorted(rows)
+    (cut,) = ShuffledFile(file, 1, 100).blocks((0, 2))
+    assert sorted(cut.lines) == list(range(2, 102))
+    assert ShuffledFile(file, 1, 100).count() == 100
+    blocks = list(ShuffledFile(file, 1).blocks(every, size=400))
+    assert [len(block) for block in blocks] == [400, 400, 400, 300]
+    assert [line for block in blocks for line in block.lines] == one.lines
+
+    found = evaluated(path, "--model", "hoeffding-tree:grace_period=50", "--shuffle", "--repeats", 2, "--jobs", 1)
+    assert found["shuffled"] is True
+    for seed, run in enumerate(found["runs"]):
+        copy = tmp_path / str(seed) / path.name.removesuffix(".gz")
+        copy.parent.mkdir()
+        (block,) = ShuffledFile(file, seed).blocks(every)
+        with open(copy, "w", newline="") as out:
+            csv.writer(out).writerows([file.names, *zip(*block.columns, strict=True)])
+        expected = single(DataFile(copy), "hoeffding-tree", {"grace_period": 50}, seed)
+        assert untimed(run) == {**expected, "data": path.name}
+    (entry,) = found["summary"]
+    accuracies = [run["accuracy"] for run in found["runs"]]
+    assert accuracies[0] != accuracies[1]
+    assert entry["mean"]["accuracy"] == pytest.approx(np.mean(accuracies))
+    assert entry["standard_error"]["accuracy"] == pytest.approx(abs(accuracies[0] - accuracies[1]) / 2)
+
+
+def test_generated_streams_are_data(tmp_path):
+    found = evaluated(
+        "--generate", "sea:noise=0", "-n", 900, "--drift", 400, "--to", "function=2", "--seed", 3, "--repeats", 2,
+        "--model", "naive-bayes", "--jobs", 1,
+    )  # fmt: skip
+    for seed, run in enumerate(found["runs"], 3):
+        path = tmp_path / f"{seed}.csv"
+        arguments = ["sea", "-n", 900, "--set", "noise=0", "--drift", 400, "--to", "function=2", "--seed", seed, path]
+        assert CliRunner().invoke(cli, ["generate", *map(str, arguments)]).exit_code == 0
+        assert untimed(run) == {**single(DataFile(path), "naive-bayes", {}, seed), "data": "sea"}
+    assert found["runs"][0]["accuracy"] != found["runs"][1]["accuracy"]
+
+
+def test_candidates():
+    models = [("hoeffding-tree", {"delta": "0.5"}), ("naive-bayes", {})]
+    assert candidates(models, {"delta": "0.1", "max_depth": "3"}, {"hoeffding-tree.grace_period": ["1", "2"]}) == [
+        ("hoeffding-tree", {"delta": "0.5", "max_depth": "3", "grace_period": "1"}),
+        ("hoeffding-tree", {"delta": "0.5", "max_depth": "3", "grace_period": "2"}),
+        ("naive-bayes", {}),
+    ]
+    assert candidates(models[:1], {}, {})[0].label == "hoeffding-tree delta=0.5"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "naive-bayess"], "unknown model 'naive-bayess': did you mean 'naive-bayes'?"),
+        (["--model", "naive-bayes", "--set", "delta=1"], "model 'naive-bayes' has no parameter 'delta': remove it"),
+        (
+            ["--model", "naive-bayes", "--model", "hoeffding-tree", "--grid", "grace_periods=1"],
+            "none of the models has a parameter 'grace_periods': did you mean 'grace_period'?",
+        ),
+        (
+            ["--model", "hoeffding-tree", "--grid", "naive-bayes.delta=1"],
+            "'naive-bayes.delta' is for the model 'naive-bayes': use one of hoeffding-tree",
+        ),
+        (
+            ["--model", "hoeffding-tree", "--grid", "hoeffding-tree.gamma=1"],
+            "model 'hoeffding-tree' has no parameter 'gamma': use one of",
+        ),
+        (["--model", "hoeffding-tree", "--grid", "delta"], "--grid is 'delta': write a parameter and its value, such"),
+        (["--model", "hoeffding-tree", "--grid", "delta=1,,2"], "--grid is 'delta=1,,2': write the values to try"),
+        (["--model", "hoeffding-tree", "--grid", "delta=1,1"], "--grid gives delta=1 twice"),
+        (["--model", "hoeffding-tree", "--grid", "delta=1", "--set", "delta=1"], "by --set and by --grid: keep one"),
+        (["--model", "hoeffding-tree", "--grid", "delta=0.1,2"], "'delta' of model 'hoeffding-tree' is '2': give"),
+        (["--model", "naive-bayes", "--model", "naive-bayes"], "naive-bayes is given twice: keep one, or use --rep"),
+        (["--model", "hoeffding-tree:delta"], "--model is 'delta': write a parameter and its value, such as --model"),
+        (["--model", "fimt-dd", "--model", "naive-bayes"], "model 'fimt-dd' does not do classification: use one of"),
+        (["--model", "naive-bayes", "--repeats", "2", "--sort", "mae"], "none of the runs has 'mae' to sort by: use"),
+    ],
+)
+def test_what_is_wrong_is_said(path, arguments, message):
+    found = invoke(path, "--jobs", 1, *arguments)
+    assert isinstance(found.exception, SpecError)
+    assert message in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either DATA.csv.gz or --generate NAME"),
+        (["DATA", "--generate", "sea"], "give either DATA.csv.gz or --generate NAME"),
+        (["DATA", "-n", "5"], "-n says what to generate: add --generate NAME, or leave it out"),
+        (["DATA", "--label-delay", "5m"], "name the column of times by --time for a duration"),
+        (["DATA", "--label-delay", "-1"], "'-1' is no whole number"),
+        (["DATA", "--label-delay", "5", "--time", "salary"], 'expected a duration such as 30m, found "5"'),
+        (["DATA", "--shuffle", "--time", "salary"], "--shuffle and --time exclude each other"),
+    ],
+)
+def test_usage(path, arguments, message):
+    found = invoke(*(path if argument == "DATA" else argument for argument in arguments), "--model", "naive-bayes")
+    assert found.exit_code == 2
+    assert message in " ".join(found.output.replace("│", " ").split())
+
+
+def test_options_of_the_command_line():
+    assert parse_model("naive-bayes") == ("naive-bayes", {})
+    assert parse_model("a:x=1, y = b") == ("a", {"x": "1", "y": "b"})
+    assert parse_grid(["a=1, 2", "m.b=x"]) == {"a": ["1", "2"], "m.b": ["x"]}
+    assert (parse_delay("7", None), parse_delay("0", "t"), parse_delay("1.5s", "t")) == (7, 0.0, 1.5)
+
+
+def test_tasks_cover_every_run_once_and_are_many_enough(path):
+    file = DataFile(path)
+    chosen = [Candidate("hoeffding-tree", {"grace_period": 1 + i}) for i in range(37)]
+    problem = problem_for(file)
+    for jobs, repeats in ((1, 1), (2, 1), (2, 3), (8, 1), (64, 2)):
+        tasks = tasks_of([(file, problem)] * repeats, chosen, range(repeats), jobs=jobs)
+        assert sorted(place for task in tasks for place in task.places) == list(range(37 * repeats))
+        for task in tasks:
+            for spec, place in zip(task.specs, task.places, strict=True):
+                assert spec.models()["champion"][1]["grace_period"] == 1 + place // repeats
+                assert spec.seed == place % repeats
+        assert max(len(task.specs) for task in tasks) <= 16
+        assert len(tasks) >= min(37 * repeats, 4 * jobs) or jobs == 1
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "kill"])
+def test_no_process_outlives_the_command(path, how):
+    """Ctrl-C goes to the whole group of a terminal; kill -9 to the parent only."""
+    grid = ",".join(map(str, range(1, 1000)))
+    mark = f"{MARK.partition('=')[0]}_OWN={how}{os.getpid()}"
+    command = [sys.executable, "-m", "app.cli", "evaluate", str(path), "--model", "hoeffding-tree", "--jobs", "2"]
+    parent = subprocess.Popen(
+        [*command, "--grid", f"grace_period={grid}", "--repeats", "2"],
+        cwd=ROOT,
+        env={**os.environ, mark.partition("=")[0]: mark.partition("=")[2]},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        wait_for(lambda: len(leftovers(mark, parent.pid)) >= 2 or parent.poll() is not None)
+        assert parent.poll() is None, parent.stderr.read()
+        if how == "kill":
+            parent.kill()
+        else:
+            os.killpg(parent.pid, signal.SIGINT)
+        out, errors = parent.communicate(timeout=60)
+        if how == "ctrl-c":
+            assert (out, errors.strip()) == (b"", b"")
+        assert parent.returncode == (-signal.SIGKILL if how == "kill" else 130)
+        wait_for(lambda: not leftovers(mark, os.getpid()))
+    finally:
+        parent.kill()
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
