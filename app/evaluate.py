@@ -152,6 +152,7 @@ def evaluate_all(
     label_delay: float = 0,
     clock: str | None = None,
     limit: int | None = None,
+    points: int | None = None,
     on_progress: Callable[[int], None] | None = None,
     on_outcome: Callable[[int, Outcome], None] | None = None,
 ) -> list[dict[str, Any]]:
@@ -168,6 +169,8 @@ def evaluate_all(
         The column with the time of each row.
     limit : int, optional
         Rows to read.
+    points : int, optional
+        Points of the curve, about.
     on_progress : callable, optional
         Told the number of rows done.
     on_outcome : callable, optional
@@ -187,7 +190,7 @@ def evaluate_all(
     for run in runs:
         run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes
         run.learner.warm_up()
-    size = max(1, min(LARGEST_BATCH, math.ceil(n / CURVE_POINTS)))
+    size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
     rows = 0
     for instances in InstanceReader(file, specs[0], goal, first, clock).read(limit, size):
         rows += len(instances.x)

@@ -79,6 +79,15 @@ SORTS = (
 @click.option("-n", "n", type=click.IntRange(min=1), metavar="N", help="Instances to generate. [default: 100000]")
 @click.option("--drift", "drifts", multiple=True, metavar="AT[:gradual[:WIDTH]]", help="As `riparian generate` has it.")
 @click.option("--to", "concepts", multiple=True, metavar="KEY=VALUE[,…]", help="The new concept of each --drift.")
+@click.option(
+    "--curve",
+    "curves",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.csv|.svg|.png",
+    help="Write the curves of all models, as numbers or as a picture. Repeatable.",
+)
+@click.option("--points", type=click.IntRange(min=1), metavar="N", help="Points of a curve, about. [default: 50]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object for one run, else summary and runs.")
 def command(
     data: Path | None,
@@ -103,6 +112,8 @@ def command(
     n: int | None,
     drifts: tuple[str, ...],
     concepts: tuple[str, ...],
+    curves: tuple[Path, ...],
+    points: int | None,
     as_json: bool,
 ) -> None:
     """Predict each row of a file, then learn it: prequential evaluation, in memory.
@@ -116,6 +127,7 @@ def command(
     riparian evaluate elec.csv.gz --model hoeffding-tree:grace_period=50 --repeats 10 --shuffle
     riparian evaluate --generate agrawal:function=3 -n 50000 --drift 25000 --to function=5 --model hoeffding-tree
     """
+    from app import curves as pictures
     from app.cli import evaluation_table as shown
     from app.data import DataFile
     from app.evaluate import problem_for
@@ -130,6 +142,8 @@ def command(
         raise click.UsageError("give either DATA.csv.gz or --generate NAME")
     if shuffle and clock is not None:
         raise click.UsageError("--shuffle and --time exclude each other: shuffled rows are not in the order of time")
+    for curve in curves:
+        pictures.check(curve)
     delay = parse_delay(label_delay, clock)
     chosen = candidates([parse_model(model) for model in models], parse_settings(settings), parse_grid(grid))
     spec = None if stream is None else load(stream)
@@ -166,25 +180,31 @@ def command(
     ]
     n_runs = len(chosen) * repeats
     jobs = min(n_cores() if jobs is None else jobs, n_runs)
-    tasks = tasks_of(problems, chosen, seeds, jobs=jobs, label_delay=delay, clock=clock, limit=limit)
+    tasks = tasks_of(problems, chosen, seeds, jobs=jobs, label_delay=delay, clock=clock, limit=limit, points=points)
     what = chosen[0].model if len(chosen) == 1 else f"{len(chosen)} models"
     times = f", {repeats} times" if repeats > 1 else ""
     with progress(f"{what} on {files[0].path.name}{times}", sum(t.n * len(t.specs) for t in tasks)) as told:
         results = run(tasks, jobs, told)
-    alone = len(models) == 1 and not grid and repeats == 1
-    if alone and as_json:
-        click.echo(json.dumps(results[0]))
-    elif alone:
-        metrics = tasks[0].specs[0].metrics
-        shown.show_one(results[0], metrics.window, metrics.fading)
-    else:
-        summary = summarise(chosen, results, sort)
+    summary = summarise(chosen, results, sort)
+    metrics = tasks[0].specs[0].metrics
+    past = shown.past(metrics.window, metrics.fading)
+    if curves:
+        runs = {one.label: results[i * repeats : (i + 1) * repeats] for i, one in enumerate(chosen)}
+        lines = [pictures.Line(entry["label"], runs[entry["label"]]) for entry in summary]
+        changes = [drift.at for drift in files[0].recipe.drifts] if isinstance(files[0], SyntheticFile) else []
+        for curve in curves:
+            pictures.write(curve, lines, default_sort(results), past, changes)
+    if len(models) == 1 and not grid and repeats == 1:
         if as_json:
-            about = {"data": results[0]["data"], "task": results[0]["task"], "repeats": repeats, "shuffled": shuffle}
-            about["sort"] = sort or default_sort(results)
-            click.echo(json.dumps({**about, "summary": summary, "runs": results}))
+            click.echo(json.dumps(results[0]))
         else:
-            shown.show_all(summary, results[0], shuffle)
+            shown.show_one(results[0], past)
+    elif as_json:
+        about = {"data": results[0]["data"], "task": results[0]["task"], "repeats": repeats, "shuffled": shuffle}
+        about["sort"] = sort or default_sort(results)
+        click.echo(json.dumps({**about, "summary": summary, "runs": results}))
+    else:
+        shown.show_all(summary, results[0], shuffle)
 
 
 @contextmanager

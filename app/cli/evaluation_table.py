@@ -41,7 +41,8 @@ FILE_WIDTH = 200  # characters, where no terminal says how many
 STEPS = "▁▂▃▄▅▆▇█"
 
 
-def show_one(result: dict[str, Any], window: int, fading: float | None) -> None:
+def show_one(result: dict[str, Any], past: str) -> None:
+    """past : what a point of the curve is over."""
     console = Console(highlight=False)
     given = ", ".join(f"{key}={value}" for key, value in result["parameters"].items())
     console.print(f"[bold]{result['model']}[/bold] on {result['data']}, labels {_delay(result)}")
@@ -57,8 +58,12 @@ def show_one(result: dict[str, Any], window: int, fading: float | None) -> None:
         low, high = min(values), max(values)
         marks = [STEPS[round((v - low) / (high - low) * (len(STEPS) - 1)) if high > low else 0] for v in values]
         measure = "accuracy" if "accuracy" in result else "MAE"
-        past = f"the last {window:,} labels" if fading is None else f"a past that fades by {fading}"
         console.print(f"{''.join(marks)}  {measure} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}")
+
+
+def past(window: int, fading: float | None) -> str:
+    """What a point of a curve is over."""
+    return f"the last {window:,} labels" if fading is None else f"a past that fades by {fading}"
 
 
 def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled: bool) -> None:

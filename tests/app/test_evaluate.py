@@ -286,3 +286,95 @@ def test_public_data_sets_reach_other_libraries(data_dir, data, model, least):
     """Floors of the first release (Hoeffding tree, defaults), and naive Bayes within a point of MOA's."""
     result, _ = run(data_dir / f"{data}.csv.gz", model, nominal=["day"] if data == "elec" else [])
     assert result["accuracy"] >= least
+
+
+MOMENTS = "2026-11-21T12:00:{:06.3f}Z"
+
+
+@pytest.fixture(scope="module")
+def timed(mixed, tmp_path_factory):
+    """`mixed` with a column of times: ties, steps back, and as ISO 8601 the same. Path, milliseconds."""
+    rng = np.random.default_rng(8)
+    steps = rng.choice([0, 0, 1, 5, 40, -30], N)
+    times = 10_000 + np.cumsum(steps)
+    with gzip.open(mixed, "rt") as lines:
+        header, *rows = list(csv.reader(lines))
+    folder = tmp_path_factory.mktemp("timed")
+    for name, texts in (
+        ("seconds", [str(t / 1000) for t in times]),
+        ("iso", [MOMENTS.format(t / 1000) for t in times]),
+    ):
+        with open(folder / f"{name}.csv", "w", newline="") as out:
+            csv.writer(out).writerows([["at", *header], *([text, *row] for text, row in zip(texts, rows, strict=True))])
+    return folder, np.maximum.accumulate(times)
+
+
+def naive_timed(path, times, delay_ms, **parameters):
+    """Events in the order of time, features first on a tie."""
+    with open(path) as file:
+        rows = [row[1:] for row in csv.reader(file)][1:]
+    events = sorted([(t, 0, i) for i, t in enumerate(times)] + [(t + delay_ms, 1, i) for i, t in enumerate(times)])
+    codes = [{}, {}, {}, {}]
+    learner = create("hoeffding-tree", Schema((0, 4, 0), 2, "classification"), **parameters)
+    predictions, n = {}, 0
+
+    def value(j, text):
+        if text in ("", "?"):
+            return np.nan
+        return float(codes[j].setdefault(text, len(codes[j]))) if j in (1, 3) else float(text)
+
+    x = np.array([[value(j, text) for j, text in enumerate(row[:3])] for row in rows])
+    y = [value(3, row[3]) for row in rows]
+    for _, kind, i in events:
+        if kind == 0:
+            predictions[i] = learner.predict_many(x[i : i + 1])[0]
+        elif not np.isnan(y[i]):
+            learner.learn_many(x[i : i + 1], np.array([y[i]]))
+            n += 1
+    return np.array([predictions[i] for i in range(len(rows))]), n
+
+
+@pytest.mark.parametrize("delay", [0, 0.001, 0.05, 1.2, 1000.0])
+@pytest.mark.parametrize("size", [50, 1])
+def test_delays_in_time_equal_a_naive_order_of_events(timed, delay, size, monkeypatch):
+    folder, times = timed
+    monkeypatch.setattr(module, "LARGEST_BATCH", size)
+    parameters = {"grace_period": 30, "tie_threshold": 0.3}
+    expected, n = naive_timed(folder / "seconds.csv", times, round(delay * 1000), **parameters)
+    for name in ("seconds", "iso"):
+        file = DataFile(folder / f"{name}.csv")
+        spec, goal, rows = spec_for(file, "hoeffding-tree", parameters, clock="at")
+        assert list(spec.features) == ["u", "colour", "v"]
+        outcomes = []
+        result = evaluate(file, spec, goal, rows, label_delay=delay, clock="at", on_outcome=outcomes.append)
+        found = np.concatenate([np.pad(p, ((0, 0), (0, 2 - p.shape[1]))) for p in (o.p["champion"] for o in outcomes)])
+        assert np.array_equal(found, expected)
+        assert (result["n"], result["label_delay"], result["clock"]) == (n, delay, "at")
+        assert not {"expired", "evicted"} & set(result)
+
+
+def test_a_stream_files_horizon_holds_where_there_is_time(timed):
+    folder, _ = timed
+    file = DataFile(folder / "seconds.csv")
+    text = STREAM.replace("seed: 3", "join: {horizon: 100ms}")
+    for delay, expired in ((0.05, False), (0.2, True)):
+        spec, goal, n = spec_for(
+            file, "naive-bayes", {}, stream=loads(text.replace("max_values: 2", "max_values: 9")), clock="at"
+        )
+        result = evaluate(file, spec, goal, n, label_delay=delay, clock="at")
+        assert (result["n"] == 0) == expired
+        assert (result.get("expired", 0) > 500) == expired
+
+
+def test_command_with_times(timed):
+    path = timed[0] / "iso.csv"
+    given = ["evaluate", path, "--model", "naive-bayes", "--time", "at", "--label-delay"]
+    found = json.loads(invoke(*given, "50ms", "--json").stdout)
+    assert (found["label_delay"], found["clock"]) == (0.05, "at")
+    assert "labels 50ms late" in invoke(*given, "50ms").stdout
+    for arguments, message in (
+        (["evaluate", path, "--model", "naive-bayes", "--time", "label"], "would be the target and the time"),
+        (["evaluate", path, "--model", "naive-bayes", "--time", "then"], "no column 'then' for the time of a row"),
+        (["evaluate", path, "--model", "naive-bayes", "--time", "colour"], "in column 'colour': expected a time"),
+    ):
+        assert message in str(invoke(*arguments).exception)
