@@ -40,7 +40,7 @@ from models.observers import heaviest, observe, observe_bins, refresh, score, sc
 
 
 class ExtremelyFastDecisionTreeState(NamedTuple):
-    """Everything the tree knows: models.hoeffding.subtrees.Nodes as far as it is used, and
+    """Everything the tree knows: models.hoeffding.subtrees.MutableNodes as far as it is used, and
 
     values : uint8, which values of the nominal features were learned. n_values : (d,) int64, how many of each.
     """

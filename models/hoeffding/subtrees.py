@@ -23,7 +23,7 @@ from models.hoeffding.split import branch
 from models.kernel import kernel
 from models.observers import Cache, Known, check_growth, know_nothing, lay_out, transfer
 
-# Columns of Nodes.links.
+# Columns of MutableNodes.links.
 TEST, MAP, N_MAP, DEFAULT, PARENT, DEPTH, ALTERNATE = range(7)
 # Values of TEST that are no features.
 LEAF, DEAD = -1, -2
@@ -35,7 +35,7 @@ NEXT, LEARNED, NEED_ROWS, NEED_MAPPED = range(4)
 DONE, GROW, SPLIT = 0, 1, 2
 
 
-class Nodes(NamedTuple):
+class MutableNodes(NamedTuple):
     """Everything a tree knows but the values seen, in rows for nodes, with room to grow.
 
     links : (n_rows, 7) int32. TEST is the feature tested, LEAF or DEAD. Child j of an inner node is
@@ -80,7 +80,7 @@ class MutableTree(Learner):
         self._parameters = parameters
         self._settings = settings_of(parameters)
         self._known = know_nothing(schema)
-        self._nodes = Nodes(
+        self._nodes = MutableNodes(
             np.array([[LEAF, 0, 0, 0, -1, 0, -1]], np.int32),
             np.zeros(1),
             np.zeros((1, schema.n_outputs)),
@@ -103,7 +103,7 @@ class MutableTree(Learner):
     def _grow(self, n_rows: int, n_mapped: int) -> None:
         """Room for so many rows and entries of child_of_value; capacities double."""
         old = self._nodes
-        self._nodes = Nodes(
+        self._nodes = MutableNodes(
             enlarge(old.links, n_rows),
             enlarge(old.test, n_rows),
             enlarge(old.weights, n_rows),
@@ -124,11 +124,11 @@ class MutableTree(Learner):
         self.schema = schema
         self._prepare()
 
-    def _used(self) -> Nodes:
+    def _used(self) -> MutableNodes:
         """The nodes without the room to grow."""
         nodes = self._nodes
         n_rows, n_mapped = int(nodes.counts[N_ROWS]), int(nodes.counts[N_MAPPED])
-        return Nodes(
+        return MutableNodes(
             nodes.links[:n_rows],
             nodes.test[:n_rows],
             nodes.weights[:n_rows],
@@ -142,7 +142,7 @@ class MutableTree(Learner):
         fields = {
             name: np.array(state[name], dtype=array.dtype, order="C") for name, array in self._nodes._asdict().items()
         }
-        self._nodes = Nodes(**fields)
+        self._nodes = MutableNodes(**fields)
         self._known = Known(np.array(state["values"], np.uint8), np.array(state["n_values"], np.int64))
         self._prepare()
 
