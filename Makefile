@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
 EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
 
-.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing clean
+.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
@@ -16,6 +16,7 @@ help:
 	@echo "make check   lint, format and types"
 	@echo "make bench   throughput and latency on a real Kafka"
 	@echo "             (bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
+	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
 
@@ -67,6 +68,9 @@ bench-failover: setup
 
 bench-fencing: setup
 	$(BIN)/python -m benchmarks.fencing
+
+accuracy: setup
+	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA)) $(if $(JOBS),--jobs $(JOBS))
 
 clean:
 	-@test ! -x $(BIN)/riparian || $(BIN)/riparian broker stop

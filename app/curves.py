@@ -15,6 +15,7 @@ FORMS = (".csv", ".svg", ".png")
 MOST_COLOURS = 10  # lines that the legend names; others are grey
 INCHES = (9.0, 4.5)
 DPI = 120
+DRIFT = "drift"
 NAMES = {"accuracy": "accuracy", "mae": "MAE"}
 
 
@@ -97,6 +98,17 @@ def _draw(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Se
             axes.plot(n, mean, zorder=3 if named else 2, **style)
             if named and error.any():
                 axes.fill_between(n, mean - error, mean + error, color=f"C{k}", alpha=0.2, linewidth=0)
+            found = [change["n"] for run in line.runs for change in run.get("changes", ()) if change["level"] == DRIFT]
+            if named and found and len(n):  # where a detector found the model's errors changed
+                axes.plot(
+                    found,
+                    np.interp(found, n, mean),
+                    "v",
+                    color=f"C{k}",
+                    markersize=9,
+                    markeredgecolor="white",
+                    zorder=4,
+                )
         for i, drift in enumerate(drifts):
             axes.axvline(drift, color="0.4", linestyle="--", linewidth=1, label="" if i else "drift", zorder=1)
         axes.set_xlabel("labels scored")

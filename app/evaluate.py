@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from app.data import DataFile, Floats
 from app.errors import DataError, SpecError
 from app.instances import InstanceReader, Instances
 from app.lateness import Lateness
 from app.learner import Outcome, PartitionLearner
 from app.spec import Spec, build
-from models.contract import Learner, Program
+from app.watch import Watch
+from models.contract import PREDICT, Learner, Program
 from topics.names import CHAMPION
 from topics.records import CLASSIFICATION, NOMINAL
 
@@ -153,6 +156,7 @@ def evaluate_all(
     clock: str | None = None,
     limit: int | None = None,
     points: int | None = None,
+    detectors: Sequence[str] = (),
     on_progress: Callable[[int], None] | None = None,
     on_outcome: Callable[[int, Outcome], None] | None = None,
 ) -> list[dict[str, Any]]:
@@ -171,6 +175,8 @@ def evaluate_all(
         Rows to read.
     points : int, optional
         Points of the curve, about.
+    detectors : sequence of str
+        Drift detectors over the errors of each model, at their defaults (`app.watch`).
     on_progress : callable, optional
         Told the number of rows done.
     on_outcome : callable, optional
@@ -182,10 +188,11 @@ def evaluate_all(
         JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored), the metrics
         that the task has (undefined ones are absent), seconds (CPU time of the learner alone: predicting and learning)
         and instances_per_second by it, state_bytes at the end and peak_state_bytes, curve ([labels scored, accuracy or
-        MAE over the sliding or fading window]); where they are not 0, the rows rejected, and the instances expired or
-        evicted, which were never learned.
+        MAE over the sliding or fading window]), with detectors changes (detector, level, n errors seen, the mean error
+        before and after, None where there is none); where they are not 0, the rows rejected, and the instances expired
+        or evicted, which were never learned.
     """
-    runs = [_Run(spec, label_delay, clock is not None) for spec in specs]
+    runs = [_Run(spec, label_delay, clock is not None, detectors) for spec in specs]
     first = runs[0].learner
     for run in runs:
         run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes
@@ -213,10 +220,11 @@ def evaluate_all(
 class _Run:
     """One model on its way over the rows."""
 
-    def __init__(self, spec: Spec, label_delay: float, timed: bool) -> None:
+    def __init__(self, spec: Spec, label_delay: float, timed: bool, detectors: Sequence[str]) -> None:
         self.spec = spec
         self.learner = PartitionLearner(spec)
-        self.stopwatch = _Stopwatch(self.learner.models[CHAMPION])
+        self.detectors = detectors
+        self.observed = _Observed(self.learner.models[CHAMPION], spec, detectors)
         self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
         self.metrics = self.learner.metrics[CHAMPION]
         self.measure = "accuracy" if spec.task == CLASSIFICATION else "mae"
@@ -243,7 +251,7 @@ class _Run:
 
     def result(self, about: Mapping[str, Any]) -> dict[str, Any]:
         name, parameters = self.spec.models()[CHAMPION]
-        seconds = self.stopwatch.seconds
+        seconds = self.observed.seconds
         counts = {"rejected": self.rejected} | {k: self.learner.pending.counts[k] for k in ("expired", "evicted")}
         return {
             "model": name,
@@ -256,19 +264,28 @@ class _Run:
             "peak_state_bytes": self.peak_bytes,
             "seconds": round(seconds, 6),
             "curve": self.curve,
+            **({"changes": self.observed.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},
         }
 
 
-class _Stopwatch:
-    """CPU seconds that a learner takes to predict and learn, all its threads together: they hardly depend on what else
-    the machine does, so models that run at the same time can be compared."""
+class _Observed:
+    """A learner's CPU seconds to predict and learn, all its threads together, and changes of its errors.
 
-    def __init__(self, learner: Learner) -> None:
+    CPU time hardly depends on what else the machine does, so models that run at the same time can be compared.
+    """
+
+    def __init__(self, learner: Learner, spec: Spec, detectors: Sequence[str]) -> None:
         self.seconds, self._run = 0.0, learner.run
+        self.watch = Watch(spec.task, [CHAMPION], {name: {} for name in detectors}, seed=spec.seed)
+        self.changes: list[dict[str, Any]] = []
         learner.run = self.run  # type: ignore[method-assign]
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         started = time.process_time()
         self._run(program, slab, out)
         self.seconds += time.process_time() - started
+        nowhere = np.zeros(np.count_nonzero(program.op == PREDICT), np.int64)
+        for change in self.watch.update(program, {CHAMPION: out}, nowhere, nowhere, nowhere):
+            fields = {key: getattr(change, key) for key in ("detector", "level", "n", "before", "after")}
+            self.changes.append({key: None if value != value else value for key, value in fields.items()})

@@ -152,7 +152,7 @@ def run(tasks: Sequence[Task], jobs: int, on_progress: Callable[[int], None] | N
     else:
         first = {spec.models()["champion"][0]: spec for task in reversed(tasks) for spec in task.specs}
         with Pool(jobs, on_progress) as pool:
-            pool.map(_compile, list(first.values()))  # once, and not in every process
+            pool.map(warm_up, list(first.values()))  # once, and not in every process
             for task, found in zip(tasks, pool.map(_work, tasks), strict=True):
                 results |= zip(task.places, found, strict=True)
     return [results[place] for place in sorted(results)]
@@ -174,5 +174,6 @@ def _work(task: Task) -> list[dict[str, Any]]:
     return _evaluate(task, told)
 
 
-def _compile(spec: Spec) -> None:
+def warm_up(spec: Spec) -> None:
+    """Compile what the model of `spec` needs, for whoever comes later."""
     PartitionLearner(spec).warm_up()

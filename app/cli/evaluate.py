@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from models.drift import DETECTORS
+
 if TYPE_CHECKING:
     from app.synthetic import Recipe
 
@@ -87,6 +89,14 @@ SORTS = (
     metavar="FILE.csv|.svg|.png",
     help="Write the curves of all models, as numbers or as a picture. Repeatable.",
 )
+@click.option(
+    "--detector",
+    "detectors",
+    multiple=True,
+    type=click.Choice(list(DETECTORS)),
+    metavar="NAME",
+    help=f"Watch the errors of every model: {', '.join(DETECTORS)}. Repeatable.",
+)
 @click.option("--points", type=click.IntRange(min=1), metavar="N", help="Points of a curve, about. [default: 50]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object for one run, else summary and runs.")
 def command(
@@ -113,6 +123,7 @@ def command(
     drifts: tuple[str, ...],
     concepts: tuple[str, ...],
     curves: tuple[Path, ...],
+    detectors: tuple[str, ...],
     points: int | None,
     as_json: bool,
 ) -> None:
@@ -180,7 +191,8 @@ def command(
     ]
     n_runs = len(chosen) * repeats
     jobs = min(n_cores() if jobs is None else jobs, n_runs)
-    tasks = tasks_of(problems, chosen, seeds, jobs=jobs, label_delay=delay, clock=clock, limit=limit, points=points)
+    options = {"label_delay": delay, "clock": clock, "limit": limit, "points": points, "detectors": detectors}
+    tasks = tasks_of(problems, chosen, seeds, jobs=jobs, **options)
     what = chosen[0].model if len(chosen) == 1 else f"{len(chosen)} models"
     times = f", {repeats} times" if repeats > 1 else ""
     with progress(f"{what} on {files[0].path.name}{times}", sum(t.n * len(t.specs) for t in tasks)) as told:

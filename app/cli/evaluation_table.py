@@ -1,5 +1,6 @@
 """What `riparian evaluate` prints for people: one result, or a table of several."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ COLUMNS = {
     "instances_per_second": ("instances/s", "{:,.0f}", 1.0, ""),
     "peak_state_bytes": ("bytes", "{:,.0f}", 1.0, ""),
 }
+MOST_CHANGES = 20  # lines of drifts
 FILE_WIDTH = 200  # characters, where no terminal says how many
 STEPS = "▁▂▃▄▅▆▇█"
 
@@ -59,6 +61,12 @@ def show_one(result: dict[str, Any], past: str) -> None:
         marks = [STEPS[round((v - low) / (high - low) * (len(STEPS) - 1)) if high > low else 0] for v in values]
         measure = "accuracy" if "accuracy" in result else "MAE"
         console.print(f"{''.join(marks)}  {measure} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}")
+    changes = result.get("changes", ())
+    for change in [change for change in changes if change["level"] == "drift"][:MOST_CHANGES]:
+        before = "" if change["before"] is None else f"{change['before']:.4g} before, "
+        console.print(f"{change['detector']}: drift at {change['n']:,}, mean error {before}{change['after']:.4g} after")
+    for (detector, level), n in Counter((change["detector"], change["level"]) for change in changes).items():
+        console.print(f"{detector}: {n:,} {level}{'s' if n > 1 else ''}", style="dim")
 
 
 def past(window: int, fading: float | None) -> str:

@@ -18,8 +18,11 @@ from app.errors import DataError, SpecError
 from app.evaluate import evaluate, spec_for
 from app.instances import encode
 from app.spec import loads
+from app.synthetic import Recipe, SyntheticFile
 from models.contract import Schema
+from models.drift import create as create_detector
 from models.registry import create
+from models.streams.registry import Drift
 from tests.models.naive_prequential import NaivePrequential
 from topics.vocabulary import Vocabulary
 
@@ -378,3 +381,30 @@ def test_command_with_times(timed):
         (["evaluate", path, "--model", "naive-bayes", "--time", "colour"], "in column 'colour': expected a time"),
     ):
         assert message in str(invoke(*arguments).exception)
+
+
+def test_detectors_watch_the_errors_and_change_nothing_else():
+    recipe = Recipe("stagger", 3000, 0, {}, [Drift(1500, 0, {"function": 2})])
+    arguments = ["evaluate", "--generate", "stagger", "-n", 3000, "--drift", 1500, "--to", "function=2"]
+    arguments += ["--model", "naive-bayes"]
+    outcomes = []
+    file = SyntheticFile(recipe)
+    spec, goal, n = spec_for(file, "naive-bayes", {})
+    plain = evaluate(file, spec, goal, n, on_outcome=outcomes.append)
+    p = np.concatenate([np.pad(o.p["champion"], ((0, 0), (0, 2 - o.p["champion"].shape[1]))) for o in outcomes])
+    codes, y = {}, []
+    for block in file.blocks((3,)):
+        y += [codes.setdefault(text, len(codes)) for text in block.columns[0]]
+    scored = p.max(axis=1) > 0.0
+    errors = (p.argmax(axis=1) != np.array(y))[scored].astype(float)
+    found = json.loads(invoke(*arguments, "--detector", "adwin", "--detector", "ddm", "--json").stdout)
+    for name in ("adwin", "ddm"):
+        levels = create_detector(name).update_many(errors)
+        drifts = [c["n"] for c in found["changes"] if c["detector"] == name and c["level"] == "drift"]
+        assert drifts == (np.flatnonzero(levels == 2) + 1).tolist()
+        assert any(1500 < n < 1700 for n in drifts)
+    same = set(plain) - {"seconds", "instances_per_second"}
+    assert {key: found[key] for key in same} == {key: plain[key] for key in same}
+    shown = invoke(*arguments, "--detector", "ddm").stdout
+    assert "ddm: drift at 1,5" in shown
+    assert "drift" not in invoke(*arguments).stdout

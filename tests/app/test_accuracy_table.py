@@ -1,0 +1,116 @@
+"""The table of every learner on every data set: which cells it has, what stands in them, what it says is missing."""
+
+import json
+
+import pytest
+
+from app.data import DataFile
+from app.evaluate import evaluate, problem_for, spec_for
+from benchmarks import accuracy
+from models.registry import REGISTRY
+
+GENERATED = ";".join(accuracy.GENERATED)
+
+
+def problem(task, n):
+    """Of a generated stream, under the name of a data set."""
+    recipe = accuracy.Recipe({"classification": "sea", "regression": "friedman"}[task], n)
+    file = accuracy.SyntheticFile(recipe)
+    return file, problem_for(file)
+
+
+def test_every_learner_is_in_it_at_its_defaults():
+    data = {"a": problem("classification", 20), "b": problem("regression", 10)}
+    found = accuracy.cases(data, list(REGISTRY), None, 1.0)
+    rows = {(case.row, case.data): case for case in found}
+    assert len(rows) == len(found)
+    for entry in REGISTRY.values():
+        for name, task in (("a", "classification"), ("b", "regression")):
+            assert ((entry.name, name) in rows) == (task in entry.tasks)
+            if task in entry.tasks:
+                assert rows[entry.name, name].spec.models()["champion"] == (entry.name, entry.defaults())
+    mc = rows["hoeffding-tree leaf_prediction=mc", "a"].spec.models()["champion"]
+    assert mc[1]["leaf_prediction"] == "mc"
+    assert list(dict.fromkeys(case.row for case in found))[:3] == [
+        "hoeffding-tree", "hoeffding-tree leaf_prediction=nb", "hoeffding-tree leaf_prediction=mc",
+    ]  # fmt: skip
+    assert set(accuracy.MOA) <= {case.row for case in found}
+
+
+def figures(accuracy, speed, size):
+    return {"accuracy": accuracy, "instances_per_second": speed, "peak_state_bytes": size}
+
+
+def test_what_stands_in_the_cells():
+    data = {name: problem("classification", n)[1] for name, n in (("elec", 1200), ("x", 30))}
+    results = {
+        "hoeffding-tree": {"elec": figures(0.8194, 2_000_000, 1_234_567), "x": figures(0.5, 500, 12)},
+        "naive-bayes": {"elec": figures(0.7, 5_000_000, 100), "x": {"failed": "12 of 30 in 5 s"}},
+        "fimt-dd": {},
+    }
+    lines = accuracy.tables(results, "classification", data, accuracy.MOA)
+    assert "| *rows x features* | *1,200 x 3* | *30 x 3* |" in lines
+    assert "| hoeffding-tree | **81.94** (81.94) | **50.00** |" in lines
+    assert "| naive-bayes | 70.00 (73.35) | failed |" in lines
+    assert "| hoeffding-tree | 2,000 (1) | 0.5 (1) |" in lines
+    assert "| naive-bayes | 5,000 (2.5) | failed |" in lines
+    assert "| hoeffding-tree | 1,235 | 0.012 |" in lines
+    assert lines[-3:] == ["Failed:", "", "- naive-bayes on x: 12 of 30 in 5 s"]
+    assert not [line for line in lines if "fimt-dd |" in line]
+    errors = {
+        name: {"y": {"mae": mae, "instances_per_second": 1, "peak_state_bytes": 1}}
+        for name, mae in (("fimt-dd", 2.0), ("orto", 1.5))
+    }
+    lines = accuracy.tables(errors, "regression", {"y": problem("regression", 5)[1]}, {})
+    assert {"| fimt-dd | 2 |", "| orto | **1.5** |"} <= set(lines)
+
+
+def test_a_run_that_takes_too_long_or_fails_says_so(monkeypatch):
+    file, found = problem("classification", 5000)
+    told = []
+    monkeypatch.setattr(accuracy, "advance", told.append)
+    case = accuracy.Case("r", "d", file, found.spec("naive-bayes", {}), found.goal, found.n, None, 0.0)
+    assert accuracy.measure(case) == {"failed": "250 of 5,000 in 0 s"}
+    assert sum(told) == 5000
+    assert accuracy.measure(case._replace(goal="nothing"))["failed"].startswith("DataError: sea has no column")
+    assert accuracy.measure(case._replace(seconds=60.0))["n"] == 5000
+
+
+def test_the_command_writes_the_table(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(accuracy, "OUT", tmp_path / "docs.md")
+    names = ["--models", "naive-bayes,last-label", "--sets", "agrawal", "--limit", "300", "--jobs", "1"]
+    accuracy.main([*names, "--out", str(tmp_path / "a.md"), "--json", str(tmp_path / "a.json")])
+    text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == text + "\n"
+    assert not (tmp_path / "docs.md").exists()  # that is for the whole table
+    results = json.loads((tmp_path / "a.json").read_text())
+    file = accuracy.SyntheticFile(accuracy.GENERATED["agrawal"])
+    for model in ("naive-bayes", "last-label"):
+        spec, goal, n = spec_for(file, model, {}, limit=300)
+        expected = evaluate(file, spec, goal, n, limit=300, points=accuracy.POINTS)
+        assert results[model]["agrawal"]["curve"] == expected["curve"]
+        assert f"| {model} | {100 * expected['accuracy']:.2f} |".replace("**", "") in text.replace("**", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "absent"], "the public data sets are not at absent: name their folder by --data or RIPARIAN_DATA"),
+        (["--sets", "elek"], "there is no data set 'elek': use elec; weather"),
+        (["--sets", "agrawal", "--limit", "20", "--models", "naive-bays"], "unknown model 'naive-bays': did you mean"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, message):
+    with pytest.raises(SystemExit) as found:
+        accuracy.main(arguments)
+    assert message in str(found.value)
+
+
+@pytest.mark.data
+def test_the_data_sets_are_there(data_dir):
+    found = accuracy.data_sets(data_dir, list(accuracy.FILES), 1000)
+    assert {name: problem.fields["task"] for name, (_, problem) in found.items()} == {
+        **dict.fromkeys(("elec", "weather", "pendigits", "nursery", "splice"), "classification"),
+        **dict.fromkeys(("fried", "abalone"), "regression"),
+    }
+    assert all(isinstance(file, DataFile) for file, _ in found.values())
