@@ -17,8 +17,9 @@ from click.testing import CliRunner
 from app.cli import cli
 from app.cli.evaluate import SORTS, parse_delay, parse_grid, parse_model
 from app.data import DataFile
-from app.errors import SpecError
+from app.errors import DataError, RiparianError, SpecError
 from app.evaluate import evaluate, problem_for, spec_for
+from app.pool import Pool
 from app.shuffled import ShuffledFile
 from app.summary import AS_GIVEN, MEASURES, summarise
 from app.sweep import Candidate, candidates, tasks_of
@@ -293,3 +294,22 @@ def wait_for(condition, seconds=60):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def die(_):
+    os._exit(3)
+
+
+def test_errors_of_other_processes_are_sentences(tmp_path):
+    data, stream = tmp_path / "d.csv", tmp_path / "s.yaml"
+    data.write_text("a,y\n" + "1,x\n2,z\n" * 40 + "two,x\n")
+    stream.write_text("{name: s, task: classification, features: {a: numeric}, champion: last-label}")
+    found = invoke(data, "--stream", stream, "--model", "last-label", "--repeats", 2, "--jobs", 2)
+    assert isinstance(found.exception, DataError)
+    assert "line 82" in str(found.exception)
+    assert "'two' in column 'a'" in str(found.exception)
+    with (
+        pytest.raises(RiparianError, match="ended from outside, perhaps for want of memory: use fewer --jobs"),
+        Pool(1) as pool,
+    ):
+        pool.map(die, [1, 2])
