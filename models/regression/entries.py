@@ -30,7 +30,7 @@ ENTRIES = (
         tasks=(REGRESSION,),
         parameters=(
             *_REGRESSION_TREE,
-            Parameter("drift_detection", bool, True, text="alternate trees where errors rise; without: Hoeffding tree"),
+            Parameter("drift_detection", bool, True, text="grow alternate trees where errors rise"),
             Parameter(
                 "drift_delta", float, 0.005, 0.0, None, text="rise of the error that is no drift, in 3 deviations"
             ),
@@ -41,6 +41,15 @@ ENTRIES = (
         paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
         "and Knowledge Discovery 23, 2011.",
         text="Regression tree with linear leaves; a part that errs more than before is grown anew beside itself.",
+    ),
+    Entry(
+        name="hoeffding-regression-tree",
+        cls="models.regression.hoeffding:HoeffdingRegressionTree",
+        tasks=(REGRESSION,),
+        parameters=_REGRESSION_TREE,
+        paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
+        "and Knowledge Discovery 23, 2011.",
+        text="Regression tree with linear leaves for a target that does not drift: FIMT-DD without alternate trees.",
     ),
     Entry(
         name="orto",

@@ -67,7 +67,7 @@ class Drift(NamedTuple):
 
 
 class FimtDD(RegressionTree):
-    """Model tree for regression that adapts to drift; without `drift_detection` the Hoeffding regression tree.
+    """Model tree for regression that adapts to drift (without `drift_detection`: models.regression.hoeffding).
 
     Missing values (NaN) are left out by the observers, and 0, the mean, to linear models; at a test they go to the
     child that was heavier when the node was split, as do nominal codes outside the schema. A nominal value that a test

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from models.contract import LEARN, Schema
 from models.regression.fimt import FimtDD
+from models.regression.hoeffding import HoeffdingRegressionTree
 from models.regression.leaf import ORIGIN, N
 from models.regression.nodes import (
     BLOCK,
@@ -487,3 +488,14 @@ def test_parameters_out_of_range(cls, name, value):
 def test_regression_only():
     with pytest.raises(ValueError, match="does regression"):
         FimtDD(Schema((0,), 2, "classification"))
+
+
+def test_the_hoeffding_tree_is_fimt_without_drift_detection():
+    stream = targets(1500, 3)
+    makes = (HoeffdingRegressionTree(stream.schema, **EAGER), make(FimtDD, stream, drift_detection=False))
+    plain, calm = (learner.learn_many(stream.x, stream.y) or learner for learner in makes)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(plain.state(), calm.state(), strict=True))
+    assert set(calm.parameters()) - set(plain.parameters()) == {"drift_detection", "drift_delta", "drift_threshold"}
+    nervous = make(FimtDD, stream, **NERVOUS)
+    nervous.learn_many(stream.x, stream.y)
+    assert nervous.state().links.tobytes() != plain.state().links.tobytes()
