@@ -4,11 +4,13 @@ import csv
 import json
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -276,6 +278,9 @@ def test_no_process_outlives_the_command(path, how):
     try:
         wait_for(lambda: len(leftovers(mark, parent.pid)) >= 2 or parent.poll() is not None)
         assert parent.poll() is None, parent.stderr.read()
+        for pid in leftovers(mark, parent.pid):
+            blocked = re.search(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())[1]
+            assert int(blocked, 16) & 1 << (signal.SIGINT - 1)  # no traceback of theirs between the parent's words
         if how == "kill":
             parent.kill()
         else:
