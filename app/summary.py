@@ -49,8 +49,10 @@ def summarise(
     repeats = len(results) // len(chosen)
     entries = [_entry(c, results[i * repeats : (i + 1) * repeats]) for i, c in enumerate(chosen)]
     able = [entry for entry in entries if by in entry["mean"]]
+    if not able and sort in (None, AS_GIVEN):  # no label was scored
+        return entries
     if not able:
-        raise SpecError(f"none of the runs has {by!r} to sort by: use {', '.join(k for k in entries[0]['mean'])}")
+        raise SpecError(f"none of the runs has {by!r} to sort by: use {', '.join(entries[0]['mean'])}")
     sign = -1.0 if MEASURES[by] else 1.0
     ranked = sorted(able, key=lambda entry: sign * float(entry["mean"][by]))
     ranked[0]["best"] = True

@@ -161,9 +161,11 @@ def command(
     start = seed if seed is not None else 0 if spec is None else spec.seed
     seeds = range(start, start + repeats)
     files: Sequence[DataFile]
+    changes: list[int] = []
     if generate is not None:
         made = parse_recipe(generate, n, drifts, concepts)
         files = [SyntheticFile(made._replace(seed=each)) for each in seeds]
+        changes = [drift.at for drift in made.drifts]
     else:
         stray = [option for option, value in {"-n": n, "--drift": drifts, "--to": concepts}.items() if value]
         if stray:
@@ -203,7 +205,6 @@ def command(
     if curves:
         runs = {one.label: results[i * repeats : (i + 1) * repeats] for i, one in enumerate(chosen)}
         lines = [pictures.Line(entry["label"], runs[entry["label"]]) for entry in summary]
-        changes = [drift.at for drift in files[0].recipe.drifts] if isinstance(files[0], SyntheticFile) else []
         for curve in curves:
             pictures.write(curve, lines, default_sort(results), past, changes)
     if len(models) == 1 and not grid and repeats == 1:

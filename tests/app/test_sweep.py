@@ -126,6 +126,22 @@ def test_means_standard_errors_and_order():
     with pytest.raises(SpecError, match="none of the runs has 'accuracy' to sort by: use mae"):
         summarise(chosen, errors, "accuracy")
     assert {*MEASURES, AS_GIVEN} == set(SORTS)
+    unscored = [result(state_bytes=k) for k in range(3)]
+    assert [(entry["model"], entry["best"]) for entry in summarise(chosen, unscored)] == [
+        ("a", False), ("b", False), ("c", False),
+    ]  # fmt: skip
+
+
+def test_rows_without_labels_are_evaluated_too(tmp_path):
+    data, stream = tmp_path / "d.csv", tmp_path / "s.yaml"
+    data.write_text("a,y\n1,?\n2,\n")
+    stream.write_text("{name: s, task: classification, features: {a: numeric}, champion: last-label}")
+    assert evaluated(data, "--stream", stream, "--model", "last-label")["n"] == 0
+    curve = tmp_path / "c.svg"
+    several = invoke(data, "--stream", stream, "--model", "last-label", "--repeats", 2, "--jobs", 1, "--curve", curve)
+    assert several.exit_code == 0, several.exception
+    assert "last-label" in several.stdout
+    assert curve.is_file()
 
 
 def test_shuffles_are_seeded_and_are_those_of_a_shuffled_file(path, tmp_path):
