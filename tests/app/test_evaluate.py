@@ -337,8 +337,7 @@ def naive_timed(path, times, delay_ms, **parameters):
     return np.array([predictions[i] for i in range(len(rows))]), n
 
 
-@pytest.mark.parametrize("delay", [0, 0.001, 0.05, 1.2, 1000.0])
-@pytest.mark.parametrize("size", [50, 1])
+@pytest.mark.parametrize(("delay", "size"), [(0, 50), (0.001, 50), (0.05, 50), (1.2, 50), (1000.0, 50), (0.05, 1)])
 def test_delays_in_time_equal_a_naive_order_of_events(timed, delay, size, monkeypatch):
     folder, times = timed
     monkeypatch.setattr(module, "LARGEST_BATCH", size)
