@@ -54,6 +54,7 @@ GENERATED = {
 ROWS = (
     Candidate("hoeffding-tree", {"leaf_prediction": "nb"}),
     Candidate("hoeffding-tree", {"leaf_prediction": "mc"}),
+    Candidate("hoeffding-adaptive-tree", {"bootstrap": True}),
 )
 POINTS = 20  # of curves: steps of 2,000 rows, whose calls cost the learners little
 REFERENCE = {"classification": "hoeffding-tree", "regression": "fimt-dd"}  # at its defaults; of speeds
@@ -70,6 +71,13 @@ MOA = {
         "pendigits": 17.57,
         "nursery": 84.40,
         "splice": 51.82,
+    },
+    "hoeffding-adaptive-tree": {
+        "elec": 85.48,
+        "weather": 74.34,
+        "pendigits": 89.21,
+        "nursery": 90.95,
+        "splice": 91.32,
     },
     "extremely-fast-decision-tree": {
         "elec": 82.32,

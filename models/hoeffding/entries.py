@@ -38,6 +38,23 @@ ENTRIES = (
         text="One pass, one tree; leaves split when the Hoeffding bound separates the two best attributes.",
     ),
     Entry(
+        name="hoeffding-adaptive-tree",
+        cls="models.hoeffding.adaptive:HoeffdingAdaptiveTree",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            _GRACE_PERIOD,
+            Parameter("alternate_trees", bool, True, text="alternate trees where errors rise; without: Hoeffding tree"),
+            Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
+            Parameter("switch_delta", float, 0.05, 1e-300, 1.0, text="probability that a comparison of trees is wrong"),
+            Parameter("least_window", int, 300, 1, 100_000_000, text="errors of both trees before they are compared"),
+            Parameter("early_prediction", bool, True, text="an alternate tree predicts once it errs less"),
+            Parameter("bootstrap", bool, False, text="weights drawn from Poisson(1), at least 1"),
+            *_HOEFFDING,
+        ),
+        paper="A. Bifet and R. Gavaldà: Adaptive learning from evolving data streams. IDA 2009.",
+        text="Hoeffding tree whose parts are grown anew beside themselves where ADWIN finds that errors rise.",
+    ),
+    Entry(
         name="extremely-fast-decision-tree",
         cls="models.hoeffding.efdt:ExtremelyFastDecisionTree",
         tasks=(CLASSIFICATION,),

@@ -153,8 +153,11 @@ class MutableTree(Learner):
         "weight" is what passed through since the node is there. "value" is the weight of each class: of a leaf with
         what it inherited, of an inner node the sum over the leaves below.
         """
+        return self._described(0)
+
+    def _described(self, root: int) -> list[dict[str, Any]]:
         nodes = self._used()
-        order = self._reached(0)
+        order = self._reached(root)
         seen = nodes.leaf[:, SEEN].copy()
         weights = np.where(nodes.links[:, [TEST]] < 0, nodes.weights, 0.0)
         for i in reversed(order[1:]):

@@ -53,6 +53,8 @@ def renumbered(nodes):
     result = []
     for node in nodes:
         other = node | {"id": ids[node["id"]], "parent": ids[node["parent"]]}
+        if "alternate" in node:
+            other["alternate"] = ids[node["alternate"]]
         if "feature" in node:
             children = node["children"]
             other["default"] = ids[node["default"]]

@@ -49,6 +49,17 @@ CASES = {
             ({"split_criterion": "hellinger", "max_leaves": 12}, {}),
         )
     ],
+    "hoeffding-adaptive-tree": [
+        Case(
+            {"grace_period": 50, "tie_threshold": 0.2, "drift_delta": 0.3, "least_window": 50, **more},
+            {"max_nodes": 5, "drift_delta": 0.9, "least_window": 20, "tie_threshold": 1.0},
+        )
+        for more in (
+            {},
+            {"leaf_prediction": "nb", "binary_splits": True, "early_prediction": False},
+            {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4, "bootstrap": True},
+        )
+    ],
     "extremely-fast-decision-tree": [
         Case({"grace_period": 50, "reevaluation_period": 100, "tie_threshold": 0.2, **more}, {"max_nodes": 15})
         for more in (
