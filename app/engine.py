@@ -32,6 +32,7 @@ from app.state.changelog import changelog_topic
 from app.state.follower import Follower
 from app.state.log import StateLog
 from app.transport import ConsumerThread, Fetched
+from topics.names import OUTPUTS
 
 log = logging.getLogger(__name__)
 
@@ -262,7 +263,7 @@ class Engine:
             "start the worker again to make the state anew from the records that the topics still hold": [
                 self.changelog
             ],
-            "start the worker again, which creates it": [outputs.predictions, outputs.metrics, outputs.deadletters],
+            "start the worker again, which creates it": [getattr(outputs, role) for role in OUTPUTS],
         }
         for cure, topics in cures.items():
             for topic in topics:
@@ -278,7 +279,7 @@ class Engine:
 
     async def _fence(self, partition: int) -> AIOKafkaProducer:
         outputs = self.spec.topics
-        topics = (self.changelog, outputs.predictions, outputs.metrics, outputs.deadletters)
+        topics = (self.changelog, *(getattr(outputs, role) for role in OUTPUTS))
         tps = [TopicPartition(topic, partition) for topic in topics]
         return await fenced_producer(self.broker, self.spec.name, tps)
 

@@ -14,18 +14,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from app.drift import Drift, under
 from app.errors import StateError
 from app.inputs import Mark, mark
 from app.merge import Ints, Piece, Release
 from app.pending import PendingStore
 from app.spec import Spec
-from app.state.changes import next_origin, reconcile, settings
-from models.contract import Floats, Learner, Program, Schema
+from app.state.changes import DETECTORS, next_origin, reconcile, settings
+from models.contract import LEARN, Floats, Learner, Program, Schema
 from models.prequential import Prequential
 from models.registry import create
 from topics.codecs import CODECS
 from topics.names import FEATURES, LABELS
-from topics.records import Features, Labels, Rejected
+from topics.records import DriftRecord, Features, Labels, Rejected
 
 
 class Refused(NamedTuple):
@@ -43,7 +44,8 @@ class Outcome(NamedTuple):
 
     ids : of the n predicted instances. keys : their Kafka keys. offsets, label_offsets : (n,) int64, the source offset
     and the next label offset at that moment. p : model -> (n, k) predictions. waited : (m,) float64 seconds between
-    features and label. feature_times : (n,) int64 effective ms. refused_*: dead letters of each topic.
+    features and label. feature_times : (n,) int64 effective ms. refused_*: dead letters of each topic. drifts : in the
+    order in which they were found; the first `n_settled` of them before, or at, the last prediction.
     """
 
     ids: list[str]
@@ -58,6 +60,8 @@ class Outcome(NamedTuple):
     refused_labels: list[Refused]
     decode_seconds: float
     kernel_seconds: float
+    drifts: Sequence[DriftRecord] = ()
+    n_settled: int = 0
 
 
 class Figures(NamedTuple):
@@ -131,6 +135,8 @@ class PartitionLearner:
         for role, (name, parameters) in spec.models().items():
             self.models[role] = create(name, self.schema, seed=spec.seed + partition, **parameters)
             self.model_names[role] = name
+        self._first = self.schema
+        self.drift = Drift(spec, partition, self._fresh)
         window, fading = spec.metrics.window, spec.metrics.fading
         self.metrics = {
             role: Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading) for role in self.models
@@ -149,11 +155,20 @@ class PartitionLearner:
         for model in self.models.values():
             model.warm_up()
         self.pending.warm_up()
+        self.drift.warm_up()
         nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
         for role, metrics in self.metrics.items():
             metrics.score(nothing, self.pending.out[role])
             metrics.metrics()
             metrics.windowed()
+
+    def _fresh(self, role: str) -> Learner:
+        """A new model for a role, grown as those did that were there from the beginning: its arrays are as theirs."""
+        name, parameters = self.spec.models()[role]
+        model = create(name, self._first, seed=self.spec.seed + self.partition, **parameters)
+        if self.schema != self._first:
+            model.resize(self.schema)
+        return model
 
     def _schema(self) -> Schema:
         n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)
@@ -172,6 +187,7 @@ class PartitionLearner:
         for role, model in self.models.items():
             model.resize(schema)
             self.metrics[role].resize(schema.n_outputs)
+        self.drift.resize(lambda model: model.resize(schema))
         self.pending.resize(dict.fromkeys(self.models, schema.n_outputs))
 
     def step(self, release: Release) -> Outcome:
@@ -226,11 +242,14 @@ class PartitionLearner:
         )
         started = time.perf_counter()
         p = {}
+        program, slab = joined.program, self.pending.slab
+        n_learned = self.pending.counts["joined"] - int(np.count_nonzero(program.op == LEARN))
         for role, model in self.models.items():
             out = self.pending.out[role]
-            model.run(joined.program, self.pending.slab, out)
-            self.metrics[role].score(joined.program, out)
+            self.models[role] = self.drift.run(role, model, program, slab, out, n_learned)
+            self.metrics[role].score(program, out)
             p[role] = out[joined.predicted]
+        drifts, n_settled = self.drift.finish(program, features.x, offsets, versions, times)
         kernel_seconds = time.perf_counter() - started
         if len(f_piece.offsets):
             self.feature_offset = int(f_piece.offsets[-1]) + 1
@@ -255,13 +274,15 @@ class PartitionLearner:
             refused_labels=_refused(labels.rejected, l_piece.offsets, l_piece.raw),
             decode_seconds=decode_seconds,
             kernel_seconds=kernel_seconds,
+            drifts=drifts,
+            n_settled=n_settled,
         )
 
     @property
     def n_bytes(self) -> dict[str, int]:
-        """Bytes of state by part: each model, and the pending store."""
+        """Bytes of state by part: each model, the pending store, and what watches for drift, with models on trial."""
         parts = {role: model.n_bytes for role, model in self.models.items()}
-        return {**parts, "pending": self.pending.n_bytes}
+        return {**parts, "pending": self.pending.n_bytes, "drift": self.drift.n_bytes}
 
     def figures(self) -> Figures:
         """Metrics and sizes as they stand. Call it between steps."""
@@ -302,6 +323,8 @@ class PartitionLearner:
                 arrays[f"models/{role}/{field}"] = array
             for field, array in self.metrics[role].state()._asdict().items():
                 arrays[f"metrics/{role}/{field}"] = array
+        for field, array in self.drift.state().items():
+            arrays[f"drift/{field}"] = array
         values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.vocabularies])
         arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8)
         return arrays
@@ -360,19 +383,27 @@ class PartitionLearner:
         self._fit_schema()
         for role, source in changes.takes.items():
             if source is not None:
-                name, model = self.model_names[role], self.models[role]
-                model = create(name, was, seed=self.spec.seed + self.partition, **model.parameters())
-                model.restore(_under(arrays, f"models/{source}/"))
-                model.resize(self.schema)
-                self.models[role] = model
-                self.metrics[role].restore(_under(arrays, f"metrics/{source}/"))
+                self.models[role] = self._restored(role, was, under(arrays, f"models/{source}/"))
+                self.metrics[role].restore(under(arrays, f"metrics/{source}/"))
                 self.metrics[role].resize(self.schema.n_outputs)
-        self.pending.restore(_under(arrays, "pending/"), changes.takes)
+        self.pending.restore(under(arrays, "pending/"), changes.takes)
+        same = (meta.get("settings") or {}).get(DETECTORS) == self._settings[DETECTORS]
+        self.drift.restore(
+            under(arrays, "drift/"), changes.takes, same, lambda role, state: self._restored(role, was, state)
+        )
         for field in ("feature_offset", "label_offset", "feature_time", "label_time", "n_instances", "n_labels"):
             setattr(self, field, int(meta[field]))
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
         self._last = {role: Mark(*found) for role, found in meta.get("marks", {}).items()}  # formats before had none
         return [change.sentence for change in changes.found]
+
+    def _restored(self, role: str, schema: Schema, state: Mapping[str, NDArray[Any]]) -> Learner:
+        """A model of a role from its arrays, which have room for `schema`."""
+        name, parameters = self.spec.models()[role]
+        model = create(name, schema, seed=self.spec.seed + self.partition, **parameters)
+        model.restore(state)
+        model.resize(self.schema)
+        return model
 
     def digest(self) -> str:
         """A hash of all that was learned: equal for equal folds, however they were cut into batches."""
@@ -408,6 +439,7 @@ def _runs(release: Release) -> list[Release]:
 def _together(outcomes: list[Outcome]) -> Outcome:
     """Consecutive outcomes as one."""
     width = {role: max(outcome.p[role].shape[1] for outcome in outcomes) for role in outcomes[0].p}
+    last = max((i for i, o in enumerate(outcomes) if o.ids), default=0)  # that predicts anything
     wide = [{role: np.pad(p, ((0, 0), (0, width[role] - p.shape[1]))) for role, p in o.p.items()} for o in outcomes]
     return Outcome(
         ids=[id_ for o in outcomes for id_ in o.ids],
@@ -422,11 +454,9 @@ def _together(outcomes: list[Outcome]) -> Outcome:
         refused_labels=[r for o in outcomes for r in o.refused_labels],
         decode_seconds=sum(o.decode_seconds for o in outcomes),
         kernel_seconds=sum(o.kernel_seconds for o in outcomes),
+        drifts=[drift for o in outcomes for drift in o.drifts],
+        n_settled=sum(len(o.drifts) for o in outcomes[:last]) + outcomes[last].n_settled,
     )
-
-
-def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _refused(rejected: list[Rejected], offsets: Ints, raw: Any) -> list[Refused]:

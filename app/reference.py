@@ -14,6 +14,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from app.spec import Spec
+from models.drift import DETECTORS
 from models.entry import Parameter
 from models.registry import REGISTRY
 
@@ -36,18 +37,44 @@ def json_schema() -> dict[str, Any]:
         "anyOf": [{"enum": definitions["FeatureSpec"]["properties"]["type"]["enum"]}, definitions["FeatureSpec"]],
         "description": definitions["FeatureSpec"].pop("description"),
     }
+    definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])
     return schema
+
+
+def _drift_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """ "none", or what watches and how."""
+    detectors = schema["properties"]["detectors"]
+    given = {
+        entry.name: {
+            "type": ["object", "null"],
+            "properties": {p.name: _parameter_schema(p) for p in entry.parameters},
+            "additionalProperties": False,
+        }
+        for entry in DETECTORS.values()
+    }
+    names = {"enum": list(DETECTORS)}
+    schema["properties"]["detectors"] = {
+        "description": detectors["description"],
+        "default": detectors["default"],
+        "anyOf": [
+            names,
+            {"type": "array", "items": names},
+            {"type": "object", "properties": given, "additionalProperties": False},
+        ],
+    }
+    return {"description": schema.pop("description"), "anyOf": [{"const": "none"}, schema]}
 
 
 def _model_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """A learner's name, or its name and parameters: which these are depends on the name."""
     names = list(REGISTRY)
-    name = {**schema["properties"]["model"], "enum": names}
+    properties = {**schema["properties"], "model": {**schema["properties"]["model"], "enum": names}}
+    common = dict.fromkeys(properties, True)
     choices = [
         {
             "if": {"properties": {"model": {"const": entry.name}}},
             "then": {
-                "properties": {"model": True, **{p.name: _parameter_schema(p) for p in entry.parameters}},
+                "properties": {**common, **{p.name: _parameter_schema(p) for p in entry.parameters}},
                 "additionalProperties": False,
             },
         }
@@ -57,7 +84,7 @@ def _model_schema(schema: dict[str, Any]) -> dict[str, Any]:
         "description": schema["description"],
         "anyOf": [
             {"enum": names},
-            {"type": "object", "properties": {"model": name}, "required": ["model"], "allOf": choices},
+            {"type": "object", "properties": properties, "required": ["model"], "allOf": choices},
         ],
     }
 

@@ -12,7 +12,7 @@ and learned again, in the order that the predictions recorded, and not sent agai
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -30,8 +30,8 @@ from app.sent import Sent
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.transport import Fetched
-from topics.names import CHAMPION, DEADLETTERS, FEATURES, LABELS, METRICS, PREDICTIONS, dead_letter_headers
-from topics.records import MetricsRecord
+from topics.names import CHAMPION, FEATURES, LABELS, OUTPUTS, dead_letter_headers
+from topics.records import DriftRecord, MetricsRecord
 
 if TYPE_CHECKING:
     from app.engine import Engine
@@ -109,6 +109,10 @@ class Runner:
         self.live_bytes = state.live_bytes
         self._sent = sent
         self._metrics_sent = dict(sent.metrics)
+        # Drift events that nobody has been told of: see `_tell`. Those of a manifest are durable, and numbered below.
+        events = [] if state.manifest is None else state.manifest.events
+        self._held = [record for record in events if record.number >= sent.drift]
+        self._told = learner.drift.n_events
         self._encoder = encoder
         self._sequence = state.manifest.sequence if state.manifest is not None else 0
         self._wake = asyncio.Event()
@@ -260,7 +264,7 @@ class Runner:
             or self.learner.label_offset < refused.get(self.engine.labels_topic or "", 0)
         )  # fmt: skip
         positions = {**self.outputs.position, **self._sent.starts} if replaying else self.outputs.position
-        return {role: positions[getattr(topics, role)] for role in (PREDICTIONS, METRICS, DEADLETTERS)}
+        return {role: positions[getattr(topics, role)] for role in OUTPUTS}
 
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
@@ -273,6 +277,12 @@ class Runner:
         ):
             for record in refused:
                 await self._dead_letter(topic or "", record)
+        # What the last worker sent already is in the topic, as are its predictions. Events behind these were not sent,
+        # even where a changed stream file has fewer of them and their numbers come again.
+        self._held += [d for d in outcome.drifts if d.number >= self._sent.drift or d.offset >= self.sent_offset]
+        if outcome.ids and self._held:
+            self._told = self.learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
+            await self._tell()
         self.engine.observer.stepped(self, outcome, time.monotonic() - started)
 
     def _work(self, release: Release) -> tuple[Outcome, list[Any]]:
@@ -294,6 +304,21 @@ class Runner:
         )
         return outcome, self.outputs.build(outcome.keys[first:], values)
 
+    async def _tell(self) -> None:
+        """Send the drift events that will not be otherwise, whatever happens.
+
+        After a crash the records beyond the last prediction may come in another order, and their errors with them. So
+        an event is sent when a prediction behind it is with the broker, or a manifest that is cut behind it (and that
+        holds it, in case we die before this): then all that it came from will be as it was.
+        """
+        due = [record for record in self._held if record.number < self._told]
+        if not due:
+            return
+        self._held = self._held[len(due) :]
+        await self.outputs.flush()
+        for record in due:
+            await self.outputs.send_one(self.engine.spec.topics.drift, None, msgspec.json.encode(record))
+
     async def _dead_letter(self, topic: str, refused: Refused) -> None:
         if refused.offset < self._sent.refused.get(topic, 0):
             return
@@ -308,6 +333,7 @@ class Runner:
         if now >= self._metrics_due:
             self._metrics_due = now + self.engine.spec.metrics.every
             await self._send_metrics()
+        await self._tell()
         running = self._checkpoint is not None and not self._checkpoint.done()
         if self._checkpoint is not None and not running:
             self._checkpoint.result()  # a failed write ends the runner here
@@ -318,8 +344,9 @@ class Runner:
         self._dirty = False
         outputs = self._cut_outputs()
         lost = self.gaps.behind({FEATURES: self.learner.feature_offset, LABELS: self.learner.label_offset})
+        events = list(self._held)
         seconds = await self.engine.in_thread(self._take)
-        self._checkpoint = asyncio.create_task(self._write(outputs, lost, now, seconds))
+        self._checkpoint = asyncio.create_task(self._write(outputs, lost, events, now, seconds))
 
     async def _send_metrics(self) -> None:
         figures = self.figures = await self.engine.in_thread(self.learner.figures)
@@ -357,7 +384,9 @@ class Runner:
         self._encoder.take(self.learner.checkpoint())
         return time.thread_time() - began
 
-    def _encode(self, outputs: Mapping[str, int], lost: Mapping[str, Lost]) -> tuple[checkpoint.Encoded, float]:
+    def _encode(
+        self, outputs: Mapping[str, int], lost: Mapping[str, Lost], events: Sequence[DriftRecord]
+    ) -> tuple[checkpoint.Encoded, float]:
         """Beside the steps: hash, compress, choose the older checkpoints to keep. And CPU seconds."""
         began = time.thread_time()
         settings = self.engine.spec.checkpoint
@@ -366,21 +395,29 @@ class Runner:
             created_ms=int(time.time() * 1000),
             outputs=outputs,
             lost=lost,
+            events=events,
             keep=lambda chunks: self.state.keep(chunks, settings.keep, int(1000 * settings.keep_every)),
             written=self.state.needed(),
         )
         return encoded, time.thread_time() - began
 
     async def _write(
-        self, outputs: Mapping[str, int], lost: Mapping[str, Lost], started: float, seconds: float
+        self,
+        outputs: Mapping[str, int],
+        lost: Mapping[str, Lost],
+        events: Sequence[DriftRecord],
+        started: float,
+        seconds: float,
     ) -> None:
         """Chunks first, then the manifest. Then cut off what nothing needs any more at the front of the log."""
         engine, partition, state = self.engine, self.partition, self.state
         await self.outputs.flush()
-        encoded, more = await engine.in_thread(self._encode, outputs, lost)
+        encoded, more = await engine.in_thread(self._encode, outputs, lost, events)
         await self._append({checkpoint.chunk_key(partition, d): chunk for d, chunk in encoded.new.items()})
         await self._append({checkpoint.manifest_key(partition): encoded.data})
         self._sequence += 1
+        if events:
+            self._told = max(self._told, events[-1].number + 1)
         state.settle()
         meta = encoded.manifest.meta
         offsets = {engine.tp_features(partition): meta["feature_offset"]}
@@ -428,6 +465,7 @@ class Runner:
                     await self._begin_checkpoint(time.monotonic())
                     await self._checkpoint  # type: ignore[misc]
                 await self._send_metrics()
+                await self._tell()
                 await self.outputs.flush()
         except Exception as error:
             log.warning("partition %d: no last checkpoint (%r); the one before stands", self.partition, error)

@@ -10,13 +10,11 @@ from aiokafka.structs import TopicPartition
 from app.errors import StateError
 from app.merge import Script
 from app.reading import read_to_end
-from topics.names import DEADLETTERS, HEADER_OFFSET, HEADER_TOPIC, METRICS, PREDICTIONS
+from topics.names import DRIFT, HEADER_OFFSET, HEADER_TOPIC, METRICS, OUTPUTS, PREDICTIONS
 
 if TYPE_CHECKING:
     from app.engine import Loaded
     from app.spec import Spec
-
-ROLES = (PREDICTIONS, METRICS, DEADLETTERS)
 
 
 class _Prediction(msgspec.Struct):
@@ -30,12 +28,16 @@ class _Metrics(msgspec.Struct):
     label_offset: int
 
 
+class _Drift(msgspec.Struct):
+    number: int
+
+
 class Sent(NamedTuple):
     """The outputs of a partition beyond its last checkpoint, and where they end.
 
     script : the interleaving that the predictions record. refused : input topic -> next offset after its last dead
     letter. metrics : role of a model -> offset and label offset of its last record. starts, ends : output topic -> from
-    where it was read, and its end.
+    where it was read, and its end. drift : number of the next drift event.
     """
 
     script: Script
@@ -43,16 +45,18 @@ class Sent(NamedTuple):
     metrics: dict[str, tuple[int, int]]
     starts: dict[str, int]
     ends: dict[str, int]
+    drift: int = 0
 
 
 async def read_sent(spec: "Spec", broker: str, loaded: Sequence["Loaded"]) -> list[Sent]:
     """For each loaded partition, what was sent since its manifest. KafkaError where the broker does not answer."""
-    topics = {role: getattr(spec.topics, role) for role in ROLES}
+    topics = {role: getattr(spec.topics, role) for role in OUTPUTS}
     starts: dict[TopicPartition, int] = {}
     offsets: dict[int, list[int]] = {}
     label_offsets: dict[int, list[int]] = {}
     refused: dict[int, dict[str, int]] = {}
     metrics: dict[int, dict[str, tuple[int, int]]] = {}
+    drift = {one.learner.partition: 0 for one in loaded}
     first = {one.learner.partition: one.learner.feature_offset for one in loaded}
     for learner, _, manifest, _ in loaded:
         partition = learner.partition
@@ -64,6 +68,7 @@ async def read_sent(spec: "Spec", broker: str, loaded: Sequence["Loaded"]) -> li
             start = 0 if manifest is None else manifest.outputs.get(role, 0)
             starts[TopicPartition(topic, partition)] = start
     prediction, metric = msgspec.json.Decoder(_Prediction), msgspec.json.Decoder(_Metrics)
+    event = msgspec.json.Decoder(_Drift)
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
         partition = tp.partition
@@ -83,6 +88,8 @@ async def read_sent(spec: "Spec", broker: str, loaded: Sequence["Loaded"]) -> li
                 elif tp.topic == topics[METRICS]:
                     entry = metric.decode(record.value)
                     metrics[partition][entry.model] = entry.offset, entry.label_offset
+                elif tp.topic == topics[DRIFT]:
+                    drift[partition] = max(drift[partition], event.decode(record.value).number + 1)
                 else:
                     headers = dict(record.headers)
                     source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
@@ -106,6 +113,7 @@ async def read_sent(spec: "Spec", broker: str, loaded: Sequence["Loaded"]) -> li
             metrics[p],
             {topic: starts[TopicPartition(topic, p)] for topic in topics.values()},
             {topic: bounds[TopicPartition(topic, p)].end for topic in topics.values()},
+            drift[p],
         )
         for p in first
     ]

@@ -17,6 +17,7 @@ from app.spec_parts import (
     NAME,
     ROLE,
     CheckpointSpec,
+    DriftSpec,
     FeatureSpec,
     JoinSpec,
     LabelSpec,
@@ -29,6 +30,7 @@ from app.spec_parts import (
     Values,
     check_name,
     check_task,
+    drift_form,
     feature_form,
     model_form,
     name_keys,
@@ -94,6 +96,9 @@ class Spec(Part):
     )
     join: JoinSpec = Field(default_factory=JoinSpec, description="How features wait for their labels.")
     checkpoint: CheckpointSpec = Field(default_factory=CheckpointSpec, description="How often state is made safe.")
+    drift: Annotated[DriftSpec, BeforeValidator(drift_form)] = Field(
+        default_factory=DriftSpec, description="What watches for concept drift; `none` for nothing."
+    )
     metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
     predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
     codec: Literal["json"] = Field(default="json", description="Format of the records.")
@@ -125,6 +130,7 @@ class Spec(Part):
         self._check_classes()
         self._mapping = self._map()
         self._models = self._check_models()
+        self._check_drift()
         return self
 
     def _check_topics(self) -> None:
@@ -198,6 +204,37 @@ class Spec(Part):
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
         return checked
+
+    def _check_drift(self) -> None:
+        from models.drift import find
+
+        numeric = [name for name, feature in self.features.items() if feature.type == records.NUMERIC]
+        for name in self.drift.features if isinstance(self.drift.features, list) else ():
+            if name not in numeric:
+                raise ValueError(
+                    f'drift.features: expected numeric features, found "{name}"; use some of {", ".join(numeric)}'
+                    if numeric
+                    else f'drift.features: expected none, as no feature is numeric, found "{name}"; remove it'
+                )
+        if self.watched() and self.drift.detectors and all(find(name).errors_only for name in self.drift.detectors):
+            raise ValueError(
+                f"drift.features: expected a detector that can watch values, found {', '.join(self.drift.detectors)}, "
+                "which are about errors only; add another to drift.detectors, such as adwin"
+            )
+
+    def watched(self) -> dict[str, int]:
+        """Features that are watched for drift, and their columns."""
+        asked = self.drift.features
+        return {
+            name: j
+            for j, (name, feature) in enumerate(self.features.items())
+            if feature.type == records.NUMERIC and (asked == "all" or (asked != "none" and name in asked))
+        }
+
+    def on_drift(self) -> dict[str, str]:
+        """Role of a model -> what is done when its errors rise."""
+        models = {CHAMPION: self.champion, **self.challengers}
+        return {role: model.on_drift or self.drift.on_drift for role, model in models.items()}
 
     def models(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Role -> (name of the learner, all its parameters), the champion first."""

@@ -205,12 +205,19 @@ class FeatureSpec(Part):
         return self
 
 
+NOTHING, ALERT, RESET, REPLACE = "nothing", "alert", "reset", "replace"
+_OnDrift = Literal["nothing", "alert", "reset", "replace"]
+
+
 class ModelSpec(Part):
     """A learner of `riparian models`, and its parameters beside it."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     model: str = Field(description="Name of a learner. Its parameters stand beside it: see `riparian models`.")
+    on_drift: _OnDrift | None = Field(
+        default=None, description="What is done when its errors rise. Default: what `drift.on_drift` says."
+    )
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -240,6 +247,74 @@ class JoinSpec(Part):
         default="2s",
         description="How long one topic may keep the other waiting, in real time, before records are taken out of the "
         "order of their timestamps.",
+    )
+
+
+def drift_form(value: Any) -> Any:
+    return {"detectors": []} if value == "none" else value
+
+
+def _detectors_form(value: Any) -> Any:
+    """One name or a list of names as a mapping to parameters."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list):
+        return {k: {} if v is None else v for k, v in value.items()} if isinstance(value, dict) else value
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"expected the name of a detector, found {found(name)}; write it as adwin or [adwin, ddm]")
+        if names.count(name) > 1:
+            raise ValueError(f'expected every detector once, found "{name}" twice; remove one')
+    return {name: {} for name in names}
+
+
+def _check_detectors(value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    from models.drift import validate
+
+    return {name: validate(name, parameters) for name, parameters in value.items()}
+
+
+def _check_watched(value: Any) -> Any:
+    if value in ("none", "all"):
+        return value
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f"expected none, all or a list of features, found {found(value)}; write it as [age, income]")
+    for name in value:
+        if value.count(name) > 1:
+            raise ValueError(f'expected every feature once, found "{name}" twice; remove one')
+    return value
+
+
+_WATCHED_SCHEMA = {"anyOf": [{"enum": ["none", "all"]}, {"type": "array", "items": {"type": "string"}}]}
+
+
+class DriftSpec(Part):
+    """What watches for concept drift, and what is done about it. `drift: none` for nothing."""
+
+    detectors: Annotated[
+        dict[str, dict[str, Any]], BeforeValidator(_detectors_form), AfterValidator(_check_detectors)
+    ] = Field(
+        default={"adwin": {}},
+        description="Detectors of each model's errors: `{adwin: {delta: 0.01}, ddm: {}}`, or just names, "
+        "`[adwin, ddm]`.",
+    )
+    features: Annotated[Any, BeforeValidator(_check_watched), WithJsonSchema(_WATCHED_SCHEMA)] = Field(
+        default="none",
+        description="Numeric features that are watched as well: `none`, `all`, or a list of names.",
+    )
+    on_drift: _OnDrift = Field(
+        default="alert",
+        description="What is done when the errors of a model rise: `nothing` (it is written and counted only), "
+        "`alert`, `reset` (the model begins anew) or `replace` (a fresh one learns beside it, and takes its place when "
+        "it is better). A model may say otherwise.",
+    )
+    window: int = Field(
+        default=1000, ge=50, le=1_000_000, description="Labels over which a fresh model has to be better (`replace`)."
+    )
+    patience: int = Field(
+        default=10_000,
+        ge=50,
+        le=1_000_000_000,
+        description="Labels after which a fresh model that is not better is dropped (`replace`).",
     )
 
 

@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -168,14 +168,28 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
 
 
 class DriftRecord(msgspec.Struct, omit_defaults=True):
-    """A detector saw a change. level : "warning" or "drift". value : what it watched, at that moment."""
+    """A detector saw a change in what it watches, or a fresh model on trial was decided upon.
+
+    number : of the partition's events, from 0, without a hole. model : its role, None for a feature. signal : "error",
+    or the feature's name. level : "warning", "drift", or "improvement" (errors have fallen); None at the end of a
+    trial. action : "alert", "reset", "replace-started", "replaced", "dropped", or None. offset, label_offset, time : of
+    the last prediction made before: its source offset, the next label then, its effective time in ms. n : values of the
+    signal so far. after : mean of the last 100 values; before : of those since the drift before that came before these,
+    or `after` of that drift. At the end of a trial the mean errors of the old and of the fresh model. None where there
+    were no values.
+    """
 
     stream: str
     partition: int
-    time: int
-    model: str
+    number: int
+    signal: str
     detector: str
-    level: str
+    offset: int
     label_offset: int
-    value: float | None = None
-    detail: dict[str, Any] | None = None
+    time: int
+    n: int
+    model: str | None = None
+    level: str | None = None
+    action: str | None = None
+    before: float | None = None
+    after: float | None = None

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from app.durations import format_duration
 from app.spec import Spec
+from models.drift import DETECTORS as KNOWN
+from models.drift import find
 from models.registry import validate
 from topics.names import CHAMPION
 from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
@@ -20,6 +22,8 @@ CARRIED = "carried over"
 RESTARTED = "restarted"
 DROPPED = "dropped"
 REFUSED = "refused"
+
+DETECTORS = "drift.detectors"  # the place of what watches for drift; events know it by this
 
 CURE = "restore it in the stream file, or give the stream a new name to start afresh"
 
@@ -69,6 +73,12 @@ def settings(spec: Spec) -> dict[str, Any]:
     bounds = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
     found |= {f"join.{field}": getattr(spec.join, field) for field in bounds}
     found |= {f"metrics.{field}": getattr(spec.metrics, field) for field in ("window", "fading")}
+    found[DETECTORS] = spec.drift.detectors
+    if spec.drift.detectors:
+        found["drift.features"] = list(spec.watched())
+        found |= {f"drift.{field}": getattr(spec.drift, field) for field in ("on_drift", "window", "patience")}
+        overridden = {CHAMPION: spec.champion, **spec.challengers}
+        found |= {f"{_where(role)}.on_drift": m.on_drift for role, m in overridden.items() if m.on_drift is not None}
     for name, feature in spec.features.items():
         if feature.from_ is not None:
             found[f"features.{name}.from"] = list(feature.from_)
@@ -252,11 +262,15 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
     """Settings that only say how to go on."""
     was, now = meta.get("settings") or {}, settings(spec)
     found = []
+    if now[DETECTORS] and DETECTORS not in was:
+        found.append(Change("drift", RESTARTED, "drift was not watched for: it is from here on"))
     if was:
         for place in [*now, *(place for place in was if place not in now)]:
             old, new = was.get(place), now.get(place)
             # A setting that this version has and the one before had not was what it is by default.
-            if old != new and (place in was or place.startswith("features.")):
+            if old != new and (place in was or place.startswith("features.") or place.endswith(".on_drift")):
+                if place.startswith("drift.") and DETECTORS not in was:
+                    continue
                 fate, said = _going_on(place, old, new)
                 said = f"{place} was {_value(place, old)}, is {_value(place, new)}{said}"
                 found.append(Change(place, fate, said))
@@ -269,9 +283,20 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
         return RESTARTED, ": recent metrics start afresh"
     if place == "metrics.window":
         return CARRIED, ": it keeps the last labels that fit"
+    if place == DETECTORS:
+        return RESTARTED, ": all detectors start afresh"
+    if place == "drift.features":
+        return CARRIED, ": those that are new are watched from here on"
     if place == "seed":
         return CARRIED, ": only what starts afresh has it"
     return CARRIED, ""
+
+
+def _detector(name: str, parameters: Mapping[str, Any]) -> str:
+    """A detector in words: the parameters that are not the defaults."""
+    usual = {parameter.name: parameter.default for parameter in find(name).parameters} if name in KNOWN else {}
+    other = [f"{key} {value}" for key, value in parameters.items() if usual.get(key, ...) != value]
+    return f"{name} ({', '.join(other)})" if other else name
 
 
 def _value(place: str, value: Any) -> str:
@@ -279,6 +304,10 @@ def _value(place: str, value: Any) -> str:
         return "closed" if place.endswith(("max_values", "max_classes")) else "none"
     if place == "join.horizon":
         return format_duration(value)
+    if place == DETECTORS:
+        return ", ".join(_detector(name, parameters) for name, parameters in value.items()) or "none"
+    if place == "drift.features":
+        return ", ".join(value) or "none"
     if isinstance(value, list | tuple):
         return ".".join(value) or '""'
     return f"{value}"

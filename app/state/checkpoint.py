@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from app.errors import StateError
 from app.learner import Cut
+from topics.records import DriftRecord
 
 VERSION = 2
 READABLE = (1, VERSION)
@@ -49,6 +50,7 @@ class Manifest(msgspec.Struct):
     arrays : name -> [dtype, shape, chunk hashes]. features : name and type of each column of x; models know only their
     number. topics : of features and labels ("" for none). past : older checkpoints, the newest first. lost : role of an
     input topic -> records that were deleted before they were taken, since the stream began, and the offset after them.
+    events : of the drift topic that belong to this state and may not have been sent (app/runner.py).
     """
 
     version: int
@@ -63,6 +65,7 @@ class Manifest(msgspec.Struct):
     topics: list[str] = []
     past: list[Past] = []
     lost: dict[str, tuple[int, int]] = {}
+    events: list[DriftRecord] = []
 
     def chunks(self) -> set[bytes]:
         """Hashes of the chunks that this state needs; those of `past` are not among them."""
@@ -235,6 +238,7 @@ class Encoder:
         created_ms: int,
         outputs: Mapping[str, int],
         lost: Mapping[str, tuple[int, int]] | None = None,
+        events: Iterable[DriftRecord] = (),
         keep: Callable[[set[bytes]], tuple[list[Past], dict[bytes, bytes]]] | None = None,
         written: Iterable[bytes] = (),
     ) -> Encoded:
@@ -279,6 +283,7 @@ class Encoder:
             features=self.features,
             topics=self.topics,
             lost=dict(lost or {}),
+            events=list(events),
         )
         if keep is not None:
             manifest.past, more = keep(manifest.chunks())

@@ -189,7 +189,9 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
                 "out --models-only"
             )
         older = {name: entry for name, entry in manifest.arrays.items() if name.startswith("models/")}
-        rest = {name: entry for name, entry in last.arrays.items() if not name.startswith("models/")}
+        # A model on trial is one of now: it does not go back, so its trial ends.
+        now = ("models/", "drift/trials/")
+        rest = {name: entry for name, entry in last.arrays.items() if not name.startswith(now)}
         meta = {**last.meta, "origin": next_origin(last.meta)}
         if "room" in manifest.meta:  # of the models' arrays
             meta["room"] = manifest.meta["room"]

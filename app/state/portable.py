@@ -97,6 +97,7 @@ def addressed(exported: Exported, spec: Spec, sequence: int, outputs: Mapping[st
         manifest,
         version=checkpoint.VERSION,
         stream=spec.name,
+        events=manifest.events if manifest.stream == spec.name else [],
         sequence=sequence,
         outputs=dict(outputs),
         meta=meta,

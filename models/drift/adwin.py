@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.entry import Parameter
+from models.drift.entries import ADWIN
 from models.kernel import kernel
 
 ROWS = 48  # 5 x 2^48 values: no stream fills it
@@ -47,12 +47,7 @@ class Adwin(Detector):
 
     name = "adwin"
     paper = "Bifet, Gavaldà: Learning from time-changing data with adaptive windowing. SDM 2007"
-    PARAMETERS = (
-        Parameter("delta", float, 0.002, 1e-300, 1.0, text="confidence of a cut"),
-        Parameter("clock", int, 32, 1, 1 << 31, text="values between two searches for a cut"),
-        Parameter("max_buckets", int, 5, 2, 1000, text="buckets of one size"),
-        Parameter("min_side", int, 5, 1, 1 << 31, text="values near either end without a cut"),
-    )
+    PARAMETERS = ADWIN.parameters
 
     def _fresh(self) -> AdwinState:
         shape = (ROWS, self._parameters["max_buckets"] + 1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
-from models.entry import Parameter
+from models.drift.entries import DDM, EDDM
 from models.kernel import kernel
 
 ERRORS, BEST_RATE, BEST_DEVIATION = 0, 1, 2
@@ -34,11 +34,7 @@ class Ddm(Detector):
 
     name = "ddm"
     paper = "Gama, Medas, Castillo, Rodrigues: Learning with drift detection. SBIA 2004"
-    PARAMETERS = (
-        Parameter("min_values", int, 30, 1, 1 << 31, text="values before the first test"),
-        Parameter("warning", float, 2.0, 0.0, 1e6, text="deviations to a warning"),
-        Parameter("drift", float, 3.0, 0.0, 1e6, text="deviations to a drift"),
-    )
+    PARAMETERS = DDM.parameters
 
     def _fresh(self) -> DdmState:
         return DdmState(np.zeros(1, np.int64), np.array([0.0, np.inf, np.inf]))
@@ -87,12 +83,7 @@ class Eddm(Detector):
 
     name = "eddm"
     paper = "Baena-García et al.: Early drift detection method. IWKDDS 2006"
-    PARAMETERS = (
-        Parameter("min_values", int, 30, 1, 1 << 31, text="values before the greatest distance is kept"),
-        Parameter("min_errors", int, 30, 1, 1 << 31, text="mistakes before the first test"),
-        Parameter("warning", float, 0.95, 0.0, 1.0, text="share of the greatest distance: warning"),
-        Parameter("drift", float, 0.9, 0.0, 1.0, text="share of the greatest distance: drift"),
-    )
+    PARAMETERS = EDDM.parameters
 
     def _fresh(self) -> EddmState:
         return EddmState(np.zeros(4, np.int64), np.zeros(3))

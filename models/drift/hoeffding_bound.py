@@ -13,16 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
-from models.entry import Parameter
+from models.drift.entries import HDDM_A, HDDM_W
 from models.kernel import kernel
 
 ALL, LOW, HIGH = 0, 1, 2
 AFTER_LOW, AFTER_HIGH = 3, 4
-
-CONFIDENCES = (
-    Parameter("drift_confidence", float, 0.001, 1e-300, 1.0, text="error probability of a drift"),
-    Parameter("warning_confidence", float, 0.005, 1e-300, 1.0, text="error probability of a warning"),
-)
 
 
 class HddmAState(NamedTuple):
@@ -38,7 +33,7 @@ class HddmA(Detector):
 
     name = "hddm-a"
     paper = "Frías-Blanco et al.: Online and non-parametric drift detection methods. IEEE TKDE 27, 2015"
-    PARAMETERS = (*CONFIDENCES, Parameter("two_sided", bool, True, text="start anew when the mean falls"))
+    PARAMETERS = HDDM_A.parameters
 
     def _fresh(self) -> HddmAState:
         return HddmAState(np.zeros(3, np.int64), np.zeros(3))
@@ -99,11 +94,7 @@ class HddmW(Detector):
 
     name = "hddm-w"
     paper = HddmA.paper
-    PARAMETERS = (
-        *CONFIDENCES,
-        Parameter("fading", float, 0.05, 1e-9, 1.0, text="weight of the newest value (lambda)"),
-        Parameter("two_sided", bool, False, text="start anew when the mean falls"),
-    )
+    PARAMETERS = HDDM_W.parameters
 
     def _fresh(self) -> HddmWState:
         return HddmWState(np.zeros(1, np.int64), np.zeros(5), np.zeros(5))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.entry import Parameter
+from models.drift.entries import KSWIN
 from models.kernel import kernel
 from models.streams.randomness import below, seeded
 
@@ -37,11 +37,7 @@ class Kswin(Detector):
 
     name = "kswin"
     paper = "Raab, Heusinger, Schleif: Reactive soft prototype computing for concept drift streams. Neurocomputing 2020"
-    PARAMETERS = (
-        Parameter("alpha", float, 0.005, 1e-300, 1.0, text="significance of a test; there is one at each value"),
-        Parameter("window_size", int, 100, 2, 1 << 24, text="values in the window"),
-        Parameter("stat_size", int, 30, 1, 1 << 23, text="newest values, compared with as many older ones"),
-    )
+    PARAMETERS = KSWIN.parameters
 
     def _fresh(self) -> KswinState:
         size, newest = self._parameters["window_size"], self._parameters["stat_size"]

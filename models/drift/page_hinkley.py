@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.entry import Parameter
+from models.drift.entries import PAGE_HINKLEY
 from models.kernel import kernel
 
 MEAN, UP, LEAST, DOWN, GREATEST = 0, 1, 2, 3, 4
@@ -30,13 +30,7 @@ class PageHinkley(Detector):
 
     name = "page-hinkley"
     paper = "Page: Continuous inspection schemes. Biometrika 41, 1954"
-    PARAMETERS = (
-        Parameter("min_values", int, 30, 1, 1 << 31, text="values before the first test"),
-        Parameter("delta", float, 0.005, 0.0, 1e300, text="change of the mean that does not count"),
-        Parameter("threshold", float, 50.0, 0.0, 1e300, text="cumulated deviation that is a drift (lambda)"),
-        Parameter("alpha", float, 0.9999, 0.0, 1.0, text="factor by which the cumulated deviation fades"),
-        Parameter("two_sided", bool, False, text="decreases are drifts too"),
-    )
+    PARAMETERS = PAGE_HINKLEY.parameters
 
     def _fresh(self) -> PageHinkleyState:
         return PageHinkleyState(np.zeros(1, np.int64), np.array([0.0, 0.0, np.inf, 0.0, -np.inf]))

@@ -93,6 +93,34 @@ def test_the_state_is_worth_its_changes() -> None:
     assert len(VALUES) == 7
 
 
+def test_detectors_go_on_where_they_are_the_same_and_with_the_model_that_they_watch() -> None:
+    seen = {role: int(signal.totals[0]) for role, signal in STORED.learner.drift.models.items()}
+    assert min(seen.values()) > 50
+    swapped = changed(champion=BAYES, challengers={"most": "majority-class", "tree": TREE})
+    learner, _ = STORED.restored(swapped)
+    assert {role: int(signal.totals[0]) for role, signal in learner.drift.models.items()} == {
+        "champion": seen["nb"], "most": seen["most"], "tree": seen["champion"]
+    }  # fmt: skip
+    other, _ = STORED.restored(changed(drift={"detectors": "ddm"}))
+    assert {int(signal.totals[0]) for signal in other.drift.models.values()} == {0}
+    assert other.drift.n_events == STORED.learner.drift.n_events
+    off, said = STORED.restored(changed(drift="none"))
+    assert off.drift.state() == {}
+    assert any("drift.detectors was adwin, is none" in sentence for sentence in said)
+
+
+def test_a_state_from_before_drift_was_watched_for_is_watched_from_here_on() -> None:
+    spec = changed(drift="none")
+    off = Stored(drift="none")
+    del off.manifest.meta["settings"]["drift.detectors"]  # as a version wrote it that had none
+    learner, said = off.restored(changed())
+    assert said == ["drift was not watched for: it is from here on"]
+    assert learner.origin is not None
+    assert off.restored(spec)[1] == []
+    fold(learner, RELEASES[HALF:])
+    assert learner.drift.models["champion"].totals[0] > 0
+
+
 def test_an_unchanged_stream_file_changes_nothing() -> None:
     learner, said = STORED.restored(changed())
     assert said == []
@@ -190,6 +218,14 @@ GOES_ON = [
         {"features": {**FEATURES, "a": {"type": "numeric", "from": "x.age"}}},
         [("features.a.from", CARRIED, "was none, is x.age")],
     ),
+    ({"drift": {"detectors": ["adwin", "ddm"]}}, [("drift.detectors", RESTARTED, "was adwin, is adwin, ddm: all")]),
+    (
+        {"drift": {"detectors": {"adwin": {"delta": 0.1}}}},
+        [("drift.detectors", RESTARTED, "is adwin (delta 0.1): all")],
+    ),
+    ({"drift": {"features": "all"}}, [("drift.features", CARRIED, "was none, is a: those that are new")]),
+    ({"drift": {"on_drift": "reset"}}, [("drift.on_drift", CARRIED, "was alert, is reset")]),
+    ({"champion": {**TREE, "on_drift": "reset"}}, [("champion.on_drift", CARRIED, "was none, is reset")]),
     ({"seed": 7}, [("seed", CARRIED, "only what starts afresh has it")]),
 ]
 
@@ -281,7 +317,7 @@ def test_other_topics_are_refused_where_they_are_asked_for() -> None:
 
 def test_a_state_without_names_of_features_is_known_by_their_kinds() -> None:
     meta = {name: value for name, value in STORED.meta.items() if name not in ("features", "topics", "settings")}
-    assert reconcile(changed(), meta, STORED.known).found == []
+    assert [change.what for change in reconcile(changed(), meta, STORED.known).found] == ["drift"]
     for features, said in (
         ({**FEATURES, "d": "numeric"}, "there were 3 features, there are 4"),
         ({**FEATURES, "a": "boolean"}, "a was numeric, is boolean"),

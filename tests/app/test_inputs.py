@@ -16,7 +16,7 @@ from app.merge import EVERYTHING, Buffer, Merge, Script
 from app.reading import Bounds
 from app.sent import Sent
 from app.spec import build
-from topics.names import HEADER_OFFSET, HEADER_TOPIC
+from topics.names import HEADER_OFFSET, HEADER_TOPIC, OUTPUTS
 from topics.records import RawBatch
 
 FIELDS = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
@@ -232,7 +232,7 @@ def read_back(monkeypatch, records, end=10_000, start=50):
         return {tp: Bounds(0, end) for tp in starts}
 
     monkeypatch.setattr(sent, "read_to_end", read_to_end)
-    manifest = types.SimpleNamespace(outputs={"predictions": start, "metrics": start, "deadletters": start})
+    manifest = types.SimpleNamespace(outputs=dict.fromkeys(OUTPUTS, start))
     loaded = Loaded(learner_of(spec, range(20)), None, manifest, [])
     return asyncio.run(sent.read_sent(spec, "", [loaded]))[0], asked
 
@@ -246,6 +246,13 @@ def test_what_was_sent_is_read_from_the_checkpoint_on(monkeypatch):
     assert found.script.offsets.tolist() == [20, 21, 22]
     assert found.script.label_offsets.tolist() == [2, 3, 4]
     assert len(asked) == 1
+    assert found.drift == 0
+
+
+def test_the_number_of_the_last_drift_event_is_read_back(monkeypatch):
+    rows = [("drift", 49, b'{"number": 90}', []), ("drift", 50, b'{"number": 7}', [])]
+    found, _ = read_back(monkeypatch, rows)
+    assert found.drift == 8
 
 
 def test_outputs_that_were_deleted_are_read_from_their_beginning(monkeypatch):
@@ -265,6 +272,7 @@ def test_outputs_that_were_deleted_are_read_from_their_beginning(monkeypatch):
         ("predictions", PREDICTION % (20, 5), []),  # once more
         ("predictions", PREDICTION % (30, 4), []),  # a label taken back
         ("metrics", b"[]", []),
+        ("drift", b'{"stream": "s"}', []),
         ("deadletters", b"anything", []),
         ("deadletters", b"anything", [(HEADER_TOPIC, b"s.features"), (HEADER_OFFSET, b"x")]),
         ("deadletters", b"anything", [(HEADER_TOPIC, None), (HEADER_OFFSET, b"1")]),

@@ -18,9 +18,10 @@ from app.spec import build
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.transport import Fetched
+from topics.names import OUTPUTS
 from topics.records import RawBatch
 
-TOPICS = ("s.predictions", "s.metrics", "s.deadletters")
+TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
 NOTHING_SENT = Sent(Script(np.zeros(0, np.int64), np.zeros(0, np.int64)), {}, {}, {}, {})
 FEATURES, LABELS = TP("s.features", 0), TP("s.labels", 0)
 
@@ -82,7 +83,7 @@ def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     tail = Script(np.array([5, 6], dtype=np.int64), np.array([0, 1], dtype=np.int64))
     sent = Sent(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
     runner = runner_of(spec, sent, **dict.fromkeys(TOPICS, 12))
-    began = {"predictions": 10, "metrics": 10, "deadletters": 10}
+    began = dict.fromkeys(OUTPUTS, 10)
     runner.learner.feature_offset, runner.learner.label_offset = 6, 3
     assert runner._cut_outputs() == began
     runner.learner.feature_offset = 7  # a dead letter was sent beyond the last prediction
@@ -90,7 +91,7 @@ def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     runner.learner.feature_offset, runner.learner.label_offset = 8, 2
     assert runner._cut_outputs() == began
     runner.learner.label_offset = 3
-    assert runner._cut_outputs() == {"predictions": 12, "metrics": 12, "deadletters": 12}
+    assert runner._cut_outputs() == dict.fromkeys(OUTPUTS, 12)
 
 
 def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):

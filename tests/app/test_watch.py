@@ -1,24 +1,25 @@
-"""Detectors over errors: every event against a naive twin, one error at a time, however the stream is cut."""
+"""Detectors over a series: every event against a naive twin, one value at a time, however the series is cut."""
 
 import math
+import statistics
 
 import numpy as np
 import pytest
 
-from app.watch import RECENT, Watch
+from app.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, errors
 from models.contract import LEARN, PREDICT, Program
 from models.drift import create
 
 DETECTORS = {"adwin": {}, "ddm": {}, "page-hinkley": {"threshold": 20.0}}
 
 
-def stream(task: str, n: int = 3000, *, delay: int = 7, seed: int = 0):
+def stream(kind: str, n: int = 3000, *, delay: int = 7, seed: int = 0):
     """Instances predicted and learned `delay` later, and what was predicted: the errors change twice. Some instances
     have no prediction, some are never learned, and two predictions may stand between two labels."""
     rng = np.random.default_rng(seed)
     rate = np.where(np.arange(n) % 2000 < 1000, 0.1, 0.5)
-    y = rng.integers(0, 2, n).astype(float) if task == "classification" else rng.normal(0, 1, n)
-    if task == "classification":
+    y = rng.integers(0, 2, n).astype(float) if kind == MISTAKES else rng.normal(0, 1, n)
+    if kind == MISTAKES:
         wrong = rng.random(n) < rate
         out = np.zeros((n, 2))
         out[np.arange(n), np.where(wrong, 1 - y, y).astype(int)] = 1.0
@@ -33,112 +34,124 @@ def stream(task: str, n: int = 3000, *, delay: int = 7, seed: int = 0):
     return ops, y, out
 
 
-def naive(task: str, ops, y, out, offsets, label_offsets, times):
-    """The events, straight from the definition."""
-    detectors = {name: create(name, **given) for name, given in DETECTORS.items()}
-    errors, since, absolute, last, events = [], 0, [], (0, 0, 0), []
-    levels = dict.fromkeys(DETECTORS, 0)
-    for op, i in ops:
-        if op == PREDICT:
-            last = offsets[i], label_offsets[i], times[i]
-            continue
-        if task == "classification":
-            if not out[i].any():
-                continue
-            errors.append(float(out[i].argmax() != y[i]))
-        else:
-            absolute.append(abs(out[i, 0] - y[i]))
-            errors.append(1.0 - math.exp(-absolute[-1] / (sum(absolute) / len(absolute))))
+def scaled(kind: str, values: list[float]) -> float:
+    """The last of `values` as the detectors see it."""
+    x = values[-1]
+    if kind == ABSOLUTE:
+        return 1.0 - math.exp(-x / (sum(values) / len(values)))
+    if kind == VALUES:
+        deviation = statistics.pstdev(values)
+        return 1.0 / (1.0 + math.exp(-(x - statistics.fmean(values)) / deviation)) if deviation else 0.5
+    return x
+
+
+def naive(kind: str, values: list[float], detectors=DETECTORS):
+    """The events of a series, straight from the definition."""
+    watching = {name: create(name, **given) for name, given in detectors.items()}
+    since, events, levels, reference = 0, [], dict.fromkeys(detectors, 0), math.nan
+    for i in range(len(values)):
         drifted = False
-        for name, detector in detectors.items():
-            level = detector.update(errors[-1])
+        for name, detector in watching.items():
+            level = detector.update(scaled(kind, values[: i + 1]))
             if level == 2 or (level == 1 and levels[name] == 0):
-                period = errors[since:] or errors[-1:]
+                period = values[since : i + 1]
                 after, before = period[-RECENT:], period[:-RECENT]
-                mean = sum(before) / len(before) if before else math.nan
+                old, new = sum(before) / len(before) if before else reference, sum(after) / len(after)
+                said = "improvement" if level == 2 and kind != VALUES and new < old else ("warning", "drift")[level - 1]
                 if not drifted:
-                    events.append(
-                        (name, ("warning", "drift")[level - 1], len(errors), *last, mean, sum(after) / len(after))
-                    )
+                    events.append((i, name, said, i + 1, old, new))
                 drifted = drifted or level == 2
             levels[name] = level
-        if drifted:
-            since = len(errors)
+        since, reference = (i + 1, new) if drifted else (since, reference)
     return events
 
 
-def run(task, ops, y, out, cuts, offsets, label_offsets, times, detectors=DETECTORS):
-    watch, found = Watch(task, ["m"], detectors), []
-    for start, stop in zip([0, *cuts], [*cuts, len(ops)], strict=True):
-        part = ops[start:stop]
-        op = np.array([o for o, _ in part], np.int8)
-        row = np.array([i for _, i in part], np.int32)
-        values = np.where(op == LEARN, y[row] if len(row) else 0.0, np.nan)
-        rows = row[op == PREDICT]
-        program = Program(op, row, values, np.ones(len(op)))
-        found += watch.update(program, {"m": out}, offsets[rows], label_offsets[rows], times[rows])
-        fresh = Watch(task, ["m"], detectors)  # saved and restored at every cut
-        fresh.restore({name: array.copy() for name, array in watch.state().items()})
-        watch = fresh
-    return found, watch
+def scored(kind: str, ops, y, out) -> list[float]:
+    """Errors of the labels whose instance was predicted."""
+    found = []
+    for op, i in ops:
+        if op == LEARN and (kind == ABSOLUTE or out[i].any()):
+            found.append(float(out[i].argmax() != y[i]) if kind == MISTAKES else float(abs(out[i, 0] - y[i])))
+    return found
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_events_are_those_of_the_naive_twin_and_the_same_bits_for_every_cut(task):
-    ops, y, out = stream(task)
-    n = len(y)
-    offsets, label_offsets, times = np.arange(n) * 2, np.arange(n) // 2, 1000 + np.arange(n)
-    whole, watch = run(task, ops, y, out, [], offsets, label_offsets, times)
-    drifts = [event for event in whole if event.level == "drift"]
-    assert {event.detector for event in drifts} == set(DETECTORS)
+def run(kind: str, parts: list[np.ndarray], detectors=DETECTORS):
+    """The events of a series that comes in parts, saved and restored at every cut."""
+    signal, found, seen = Signal(detectors, kind), [], 0
+    for part in parts:
+        found += [(seen + one.i, *one[1:]) for one in signal.update(part)]
+        seen += len(part)
+        fresh = Signal(detectors, kind)
+        fresh.restore(signal.copy())
+        signal = fresh
+    return found, signal
+
+
+def series(kind: str, seed: int = 0) -> np.ndarray:
+    if kind == VALUES:
+        rng = np.random.default_rng(seed)
+        return rng.normal(40, 7, 3000) + np.where(np.arange(3000) % 2000 < 1000, 0.0, 10.0)
+    ops, y, out = stream(kind, seed=seed)
+    return np.array(scored(kind, ops, y, out))
+
+
+@pytest.mark.parametrize("kind", [MISTAKES, ABSOLUTE])
+def test_errors_are_those_of_labels_whose_instance_was_predicted(kind):
+    ops, y, out = stream(kind)
+    op, row = np.array([o for o, _ in ops], np.int8), np.array([i for _, i in ops], np.int32)
+    program = Program(op, row, np.where(op == LEARN, y[row], np.nan), np.ones(len(op)))
+    if kind == ABSOLUTE:
+        out[::97] = np.nan
+    places, found = errors(kind, program, out)
+    there = [place for place, (o, i) in enumerate(ops) if o == LEARN and i % 97]
+    assert places.tolist() == there
+    wanted = [float(out[i].argmax() != y[i]) if kind == MISTAKES else abs(out[i, 0] - y[i]) for i in row[there]]
+    assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("kind", [MISTAKES, ABSOLUTE, VALUES])
+def test_events_are_those_of_the_naive_twin_and_the_same_bits_for_every_cut(kind):
+    values = series(kind)
+    detectors = {name: given for name, given in DETECTORS.items() if kind != VALUES or name != "ddm"}
+    whole, signal = run(kind, [values], DETECTORS)
+    assert {name for _, name, *_ in whole} == set(detectors)
     rng = np.random.default_rng(1)
     for pieces in (5, 300):
-        cuts = sorted(rng.choice(len(ops), pieces, replace=False).tolist())
-        again, other = run(task, ops, y, out, cuts, offsets, label_offsets, times)
+        again, other = run(kind, np.split(values, np.sort(rng.choice(len(values), pieces, replace=False))))
         assert repr(again) == repr(whole)
-        mine, theirs = watch.state(), other.state()
-        assert {name: array.tobytes() for name, array in mine.items()} == {k: a.tobytes() for k, a in theirs.items()}
-    assert sum(watch.counts().values()) == len(whole)
-    for detector in DETECTORS:  # one at a time: several at one error share its period
-        alone, _ = run(task, ops, y, out, [], offsets, label_offsets, times, {detector: DETECTORS[detector]})
-        events = [event for event in whole if event.detector == detector]
-        assert [(e.level, e.n, e.offset, e.label_offset, e.time) for e in alone] == [
-            (e.level, e.n, e.offset, e.label_offset, e.time) for e in events
-        ]
+        one, two = signal.state(), other.state()
+        assert {name: array.tobytes() for name, array in one.items()} == {k: a.tobytes() for k, a in two.items()}
+    assert signal.counts.sum() == len(whole)
+    for name, given in detectors.items():  # one at a time: several at one value share its period
+        found, alone = run(kind, [values[:100], values[100:2000], values[2000:]], {name: given})
+        expected = naive(kind, values.tolist(), {name: given})
+        assert [event[:4] for event in found] == [event[:4] for event in expected]
+        for event, wanted in zip(found, expected, strict=True):
+            assert event[4:] == pytest.approx(wanted[4:], nan_ok=True, abs=1e-9)
+        assert found
+        last = max((n for _, _, level, n, *_ in found if level == "drift"), default=0)
+        assert alone.alarmed(len(values) - last + 1) == (last > 0)
+        assert not alone.alarmed(len(values) - last)
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("detector", list(DETECTORS))
-def test_the_figures_of_an_event(task, detector, monkeypatch):
-    ops, y, out = stream(task, seed=3)
-    n = len(y)
-    offsets, label_offsets, times = np.arange(n) * 2, np.arange(n) // 2, 1000 + np.arange(n)
-    monkeypatch.setattr("tests.app.test_watch.DETECTORS", {detector: DETECTORS[detector]})
-    found, _ = run(task, ops, y, out, [100, 2000], offsets, label_offsets, times, {detector: DETECTORS[detector]})
-    expected = naive(task, ops, y, out, offsets, label_offsets, times)
-    assert expected
-    assert [event[1:6] for event in found] == [event[:5] for event in expected]
-    for event, twin in zip(found, expected, strict=True):
-        assert event.time == twin[5]
-        assert event.before == pytest.approx(twin[6], nan_ok=True)
-        assert event.after == pytest.approx(twin[7])
+def test_falling_errors_are_an_improvement_and_no_drift():
+    rng = np.random.default_rng(2)
+    falling = (rng.random(3000) < np.where(np.arange(3000) < 1500, 0.6, 0.1)).astype(float)
+    found, signal = run(MISTAKES, [falling], {"adwin": {}})
+    assert {level for _, _, level, *_ in found} == {"improvement"}
+    assert len(found) > 1  # one change, found in steps
+    assert not signal.alarmed(len(falling))
+    found, _ = run(VALUES, [falling], {"adwin": {}})  # a feature has no better and worse
+    assert {level for _, _, level, *_ in found} == {"drift"}
 
 
-def test_nothing_watched_is_nothing_kept():
-    watch = Watch("classification", ["m"], {})
-    program = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
-    assert watch.update(program, {}, *(np.zeros(0, np.int64),) * 3) == []
-    assert watch.state() == {}
-    watch.restore({})
-
-
-def test_a_model_or_detector_that_was_not_watched_begins_anew():
-    ops, y, out = stream("classification")
-    n = np.arange(len(y))
-    _, watch = run("classification", ops, y, out, [], n, n, n)
-    other = Watch("classification", ["m", "new"], {"adwin": {}})
-    other.restore(watch.state())
-    assert sum(other.counts().values()) == 0
-    same = Watch("classification", ["m", "new"], DETECTORS)
-    same.restore(watch.state())
-    assert same.counts()["m", "adwin", "drift"] == watch.counts()["m", "adwin", "drift"] > 0
+def test_a_signal_that_forgets_is_new_but_for_its_counts():
+    values = series(MISTAKES)
+    _, signal = run(MISTAKES, [values])
+    counts, seen = signal.counts.copy(), len(values)
+    signal.forget()
+    fresh = Signal(DETECTORS, MISTAKES)
+    assert [(e.i, e.n - seen, *e[4:]) for e in signal.update(values)] == [
+        (e.i, e.n, *e[4:]) for e in fresh.update(values)
+    ]
+    assert (signal.counts - counts).tolist() == fresh.counts.tolist()

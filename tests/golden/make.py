@@ -48,6 +48,7 @@ def stream(model: str, task: str) -> Spec:
         "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
         "champion": {"model": model, **grow},
         "metrics": {"window": 50},
+        "drift": "none",
     }
     return build(content, "golden")
 

@@ -176,7 +176,7 @@ def test_a_large_change_is_found(name):
 
 
 def test_what_is_not_valid_is_said():
-    with pytest.raises(ValueError, match="no drift detector 'adwim': choose one of adwin"):
+    with pytest.raises(ValueError, match="no drift detector 'adwim': did you mean 'adwin'"):
         create("adwim")
     with pytest.raises(ValueError, match="no parameter 'gamma'"):
         create("ddm", gamma=1)

@@ -1,0 +1,340 @@
+"""What a partition does about drift: which series are watched, what is said of a change, and how a model answers it.
+Pure.
+
+Detectors see the errors of a whole program at once, after the model has run it; what a model does about a change must
+nevertheless happen at one place of the record order, however that was cut into programs.
+
+- `reset`: the model begins anew right after the label that raised the drift. The rest of the program is then run again
+  by the new model, over the predictions that the old one wrote. Nothing is saved for this but the detectors (5 KB):
+  what the old model became is not needed any more, and the new one knows nothing.
+- `replace`: a fresh model is put on trial beside the old one (app/trial.py), from the next label on whose number among
+  all labels learned is a multiple of `PACE`. Programs of such a model are run in pieces that end at these labels, and
+  trials begin and end only there: a count of labels is the same wherever batches are cut.
+
+A model is only reset or put on trial where its errors are known to have risen.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.spec import Spec
+from app.spec_parts import NOTHING, REPLACE, RESET
+from app.trial import DROPPED, REPLACED, Trial
+from app.watch import ABSOLUTE, LEVELS, MISTAKES, VALUES, Found, Signal, errors
+from models.contract import LEARN, PREDICT, Floats, Learner, Program
+from topics.records import CLASSIFICATION, DriftRecord
+
+PACE = 250  # labels between the places where a trial may begin or end
+ALARM = 1000  # values for which a drift counts as recent
+
+ERROR = "error"  # the signal of a model's errors
+STARTED = "replace-started"
+REACTIONS = (RESET, REPLACED, DROPPED)
+
+
+class Drift:
+    """Everything that watches the models and features of a partition.
+
+    Parameters
+    ----------
+    spec : Spec
+    partition : int
+    fresh : callable
+        Role -> a new model, as it was when the stream began, with room for what is known now.
+    """
+
+    def __init__(self, spec: Spec, partition: int, fresh: Callable[[str], Learner]) -> None:
+        self.spec = spec
+        self.partition = partition
+        self.n_events = 0
+        self._fresh = fresh
+        self.kind = MISTAKES if spec.task == CLASSIFICATION else ABSOLUTE
+        detectors, seed = spec.drift.detectors, spec.seed + partition
+        self.actions = spec.on_drift()
+        roles = self.actions if detectors else ()
+        self.models = {role: Signal(detectors, self.kind, seed=seed) for role in roles}
+        columns = spec.watched() if detectors else {}
+        self.features = {j: (name, Signal(detectors, VALUES, seed=seed)) for name, j in columns.items()}
+        self.trials: dict[str, Trial] = {}
+        self.reactions = {role: np.zeros(len(REACTIONS), np.int64) for role in self.models}
+        self._asked: dict[str, int] = {}  # role -> the detector that asked for a trial
+        self._last = np.zeros(3, np.int64)  # offset, label offset and time of the last prediction
+        # Of the program in hand: place, order at that place, record (its place in the topics is still to be told).
+        self._found: list[tuple[int, int, DriftRecord, Signal, Found | None]] = []
+
+    def warm_up(self) -> None:
+        for signal in [*self.models.values(), *(signal for _, signal in self.features.values())][:1]:
+            signal.warm_up()
+        for _, signal in list(self.features.values())[:1]:
+            signal.warm_up()
+
+    # -- models ------------------------------------------------------------------------------------------------
+
+    def run(self, role: str, model: Learner, program: Program, slab: Floats, out: Floats, n_learned: int) -> Learner:
+        """Run `program` and watch the errors; the model to go on with.
+
+        n_learned : labels that were learned before. `out` is as `Learner.run` leaves it.
+        """
+        signal, action, at = self.models.get(role), self.actions[role], 0
+        if signal is None:
+            model.run(program, slab, out)
+            return model
+        stops = _paced(program, n_learned) if action == REPLACE else iter([(len(program.op), False)])
+        for stop, paced in stops:
+            while at < stop:
+                part = _between(program, at, stop)
+                trial = self.trials.get(role)
+                if trial is None:
+                    model.run(part, slab, out)
+                else:
+                    trial.run(model, part, slab, out)
+                saved = signal.copy() if action == RESET else None
+                found = self._update(signal, part, out)
+                acting = next((place for place, one in found if one.rose and one.level == LEVELS[1]), None)
+                if saved is None or acting is None:
+                    self._tell(role, found, at)
+                    at = stop
+                    continue
+                if acting + 1 < len(part.op):
+                    signal.restore(saved)
+                    found = self._update(signal, _between(part, 0, acting + 1), out)
+                self._tell(role, found, at)
+                self._count(role, RESET)
+                signal.forget()
+                model = self._fresh(role)
+                at += acting + 1
+            if paced:
+                model = self._judge(role, model, stop - 1)
+        return model
+
+    def _update(self, signal: Signal, program: Program, out: Floats) -> list[tuple[int, Found]]:
+        """What the detectors find in the labels of `program`, each with its place there."""
+        places, values = errors(self.kind, program, out)
+        return [(int(places[one.i]), one) for one in signal.update(values)]
+
+    def _tell(self, role: str, found: list[tuple[int, Found]], at: int) -> None:
+        """Note what was found in a part of the program that begins at `at`, and what is done about it."""
+        acted = False
+        for place, one in found:
+            action, signal = None, self.models[role]
+            if one.rose and not acted:
+                if self.actions[role] == RESET and one.level == LEVELS[1]:
+                    action, acted = RESET, True
+                elif self.actions[role] == REPLACE and role not in self.trials and role not in self._asked:
+                    action, self._asked[role] = STARTED, list(signal.detectors).index(one.detector)
+            if action is None and one.level == LEVELS[1] and self.actions[role] != NOTHING:
+                action = "alert"
+            self._note(at + place, role, ERROR, signal, one, action)
+
+    def _judge(self, role: str, model: Learner, place: int) -> Learner:
+        """At a label where trials may begin and end; the model to go on with."""
+        trial, signal = self.trials.get(role), self.models[role]
+        if trial is None:
+            by = self._asked.pop(role, None)
+            if by is not None:
+                self.trials[role] = self._trial(self._fresh(role), by)
+            return model
+        verdict = trial.verdict()
+        if verdict is None:
+            return model
+        self._count(role, verdict)
+        del self.trials[role]
+        detector = list(signal.detectors)[trial.by]
+        older, fresh = trial.means()
+        ended = Found(0, detector, "", int(signal.totals[0]), older, fresh)
+        self._note(place, role, ERROR, signal, ended, verdict)
+        if verdict == DROPPED:
+            return model
+        signal.forget()
+        return trial.model
+
+    def _trial(self, model: Learner, by: int) -> Trial:
+        return Trial(model, self.kind, self.spec.drift.window, self.spec.drift.patience, by)
+
+    def _count(self, role: str, reaction: str) -> None:
+        self.reactions[role][REACTIONS.index(reaction)] += 1
+
+    def _note(self, place: int, role: str | None, name: str, signal: Signal, found: Found, action: str | None) -> None:
+        record = DriftRecord(
+            stream=self.spec.name,
+            partition=self.partition,
+            number=0,
+            model=role,
+            signal=name,
+            detector=found.detector,
+            level=found.level or None,
+            action=action,
+            offset=0,
+            label_offset=0,
+            time=0,
+            n=found.n,
+            before=None if np.isnan(found.before) else found.before,
+            after=None if np.isnan(found.after) else found.after,
+        )
+        self._found.append((place, len(self._found), record, signal, found if found.level else None))
+
+    # -- features, and the end of a program --------------------------------------------------------------------
+
+    def finish(
+        self,
+        program: Program,
+        x: Floats,
+        offsets: NDArray[np.int64],
+        label_offsets: NDArray[np.int64],
+        times: NDArray[np.int64],
+    ) -> tuple[list[DriftRecord], int]:
+        """All that was found since the last call, in the order in which it happened, after the features were watched.
+
+        Parameters
+        ----------
+        program : as all models have run it.
+        x, offsets, label_offsets, times : of its n PREDICTs in order: (n, d) float64 and (n,) int64.
+
+        Returns
+        -------
+        list of DriftRecord, and how many of them stand before a later prediction, or at one: a reader of the
+        predictions knows which labels came before these.
+        """
+        predicted = np.flatnonzero(program.op == PREDICT) if self.features or self._found else np.zeros(0, np.int64)
+        for j, (name, signal) in self.features.items():
+            there = np.flatnonzero(np.isfinite(x[:, j]))
+            for one in signal.update(np.ascontiguousarray(x[there, j])):
+                action = "alert" if one.level == LEVELS[1] and self.spec.drift.on_drift != NOTHING else None
+                self._note(int(predicted[there[one.i]]), None, name, signal, one, action)
+        last = self._last
+        if len(offsets):
+            self._last = np.array([offsets[-1], label_offsets[-1], times[-1]], np.int64)
+        if not self._found:
+            return [], 0
+        noted, self._found = sorted(self._found, key=lambda one: one[:2]), []
+        records, settled = [], 0
+        for place, _, record, signal, found in noted:
+            k = int(np.searchsorted(predicted, place, side="right")) - 1
+            at = last if k < 0 else (offsets[k], label_offsets[k], times[k])
+            record.offset, record.label_offset, record.time = map(int, at)
+            record.number = self.n_events
+            self.n_events += 1
+            settled += bool(len(predicted)) and place <= int(predicted[-1])
+            if found is not None:
+                signal.stamp(found, record.time)
+            records.append(record)
+        return records, settled
+
+    # -- what is reported --------------------------------------------------------------------------------------
+
+    def signals(self) -> Iterator[tuple[str, str, Signal]]:
+        """(role, or "" for a feature; "error" or the feature's name; its detectors)."""
+        for role, signal in self.models.items():
+            yield role, ERROR, signal
+        for name, signal in self.features.values():
+            yield "", name, signal
+
+    def events(self) -> Iterator[tuple[str, str, str, str, int, int]]:
+        """(role, signal, detector, level, events since the stream began, ms of the last one)."""
+        for role, name, signal in self.signals():
+            for k, detector in enumerate(signal.detectors):
+                for i, level in enumerate(LEVELS):
+                    yield role, name, detector, level, int(signal.counts[k, i]), int(signal.times[k, i])
+
+    def alarms(self) -> dict[str, bool]:
+        """Role ("" for all features) -> whether there was a drift lately that is not to be left alone."""
+        found = {role: self.actions[role] != NOTHING and signal.alarmed(ALARM) for role, signal in self.models.items()}
+        if self.features:
+            heard = self.spec.drift.on_drift != NOTHING
+            found[""] = heard and any(signal.alarmed(ALARM) for _, signal in self.features.values())
+        return found
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.state().values())
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def resize(self, resized: Callable[[Learner], None]) -> None:
+        """Have models on trial get room for values and classes seen since."""
+        for trial in self.trials.values():
+            resized(trial.model)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Live arrays; none where nothing is watched."""
+        if not self.models:
+            return {}
+        arrays: dict[str, NDArray[Any]] = {"last": self._last, "events": np.array([self.n_events], np.int64)}
+        for role, signal in self.models.items():
+            arrays |= _over(f"models/{role}/", signal.state())
+            asked = np.array([self._asked.get(role, -1)], np.int64)
+            arrays |= _over(f"models/{role}/", {"reactions": self.reactions[role], "asked": asked})
+            if role in self.trials:
+                arrays |= _over(f"trials/{role}/", self.trials[role].state())
+        for j, (_, signal) in self.features.items():
+            arrays |= _over(f"features/{j}/", signal.state())
+        return arrays
+
+    def restore(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        sources: Mapping[str, str | None],
+        same: bool,
+        model: Callable[[str, Mapping[str, NDArray[Any]]], Learner],
+    ) -> None:
+        """Take over what `state` gave.
+
+        Parameters
+        ----------
+        sources : role of a model -> the role that it had there; None for one that starts afresh.
+        same : whether the detectors and their parameters are those of then; others begin anew.
+        model : role and arrays -> the model restored.
+        """
+        if "events" not in arrays:
+            return
+        self.n_events, self._last = int(arrays["events"][0]), arrays["last"].copy()
+        if not same:
+            return
+        for role, signal in self.models.items():
+            source = sources.get(role, role)
+            mine = under(arrays, f"models/{source}/")
+            if source is None or not mine:
+                continue
+            signal.restore(mine)
+            self.reactions[role] = mine["reactions"].copy()
+            if self.actions[role] != REPLACE:
+                continue
+            if mine["asked"][0] >= 0:
+                self._asked[role] = int(mine["asked"][0])
+            trial = under(arrays, f"trials/{source}/")
+            if trial:
+                self.trials[role] = self._trial(model(role, under(trial, "model/")), int(trial["numbers"][1]))
+                self.trials[role].restore(trial)
+        for j, (_, signal) in self.features.items():
+            mine = under(arrays, f"features/{j}/")
+            if mine:
+                signal.restore(mine)
+
+
+def under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with `prefix`, by what follows it."""
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _over(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _between(program: Program, start: int, stop: int) -> Program:
+    """Operations start to stop."""
+    if start == 0 and stop == len(program.op):
+        return program
+    op, row, y, w = program
+    return Program(op[start:stop], row[start:stop], y[start:stop], w[start:stop])
+
+
+def _paced(program: Program, n_learned: int) -> Iterator[tuple[int, bool]]:
+    """The ends of the pieces that `program` is run in, and whether trials may begin and end there."""
+    learn = np.flatnonzero(program.op == LEARN)
+    ends = learn[-(n_learned + 1) % PACE :: PACE] + 1
+    yield from ((int(end), True) for end in ends)
+    if not len(ends) or ends[-1] < len(program.op):
+        yield len(program.op), False

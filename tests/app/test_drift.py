@@ -1,0 +1,230 @@
+"""What models do about drift, in the fold: the same bits for every cut, and what a slow twin does label by label."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.drift import PACE
+from app.learner import Cut, PartitionLearner
+from app.merge import EVERYTHING, Buffer, Merge
+from app.spec import Spec, build
+from models.registry import create
+from topics.records import RawBatch
+
+N, CHANGE, DELAY = 5000, 2500, 3
+TREE = {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.01}
+
+
+FILE = {
+    "name": "s",
+    "task": "classification",
+    "features": {"c": {"type": "nominal", "max_values": 20}, "a": "numeric", "b": "numeric"},
+    "champion": TREE,
+    "join": {"max_pending": 500},
+    "metrics": {"window": 100},
+}
+
+
+def stream(task: str = "classification", **drift: Any) -> Spec:
+    given = {"detectors": {"adwin": {"delta": 0.01}}, "window": 200, "patience": 1000, **drift}
+    champion = TREE if task == "classification" else "last-label"
+    return build({**FILE, "task": task, "champion": champion, "drift": given}, "s")
+
+
+def records(task: str, n: int = N, seed: int = 0) -> tuple[RawBatch, RawBatch]:
+    """The concept turns round at CHANGE, a's mean moves at 3500; labels come DELAY later, some never, some twice."""
+    rng = np.random.default_rng(seed)
+    columns: tuple[list[bytes], list[bytes]] = ([], [])
+    for i in range(n):
+        a, b = rng.random(2).round(6).tolist()
+        high = (a > 0.5) != (i >= CHANGE)
+        y: Any = "up" if high != (rng.random() < 0.05) else "down"
+        if task == "regression":
+            y = float(rng.normal(0, 1 if i < CHANGE else 8))
+        x = {"a": None if i % 41 == 0 else a + 3.0 * (i >= 3500), "b": b, "c": "klmnopqr"[min(7, i // 700)]}
+        columns[0].append(json.dumps({"id": str(i), "x": x}).encode())
+        columns[1].append(json.dumps({"id": str(i) if i % 97 else f"other {i}", "y": y}).encode())
+    offsets, times = list(range(n)), [1000 + 2 * i for i in range(n)]
+    late = [time + 2 * DELAY + 1 for time in times]
+    return RawBatch(offsets, times, [None] * n, columns[0]), RawBatch(offsets, late, [None] * n, columns[1])
+
+
+def fold(spec: Spec, data: tuple[RawBatch, RawBatch], limit: int, restart: int = 0, learner: Any = None):
+    """Fold in steps of at most `limit`; every so many, into a new learner restored from a cut. Also all predictions."""
+    learner = learner or PartitionLearner(spec)
+    merge = Merge(Buffer(learner.feature_offset), Buffer(learner.label_offset), limit=limit)
+    for buffer, raw in zip((merge.features, merge.labels), data, strict=True):
+        buffer.add(raw)
+    found, predicted, steps = [], [], 0
+    while True:
+        release = merge.release(EVERYTHING)
+        if not len(release.features.offsets) + len(release.labels.offsets):
+            return learner, found, np.concatenate(predicted)
+        outcome = learner.step(release)
+        assert [d.number for d in outcome.drifts] == list(range(len(found), len(found) + len(outcome.drifts)))
+        assert 0 <= outcome.n_settled <= len(outcome.drifts)
+        found += outcome.drifts
+        predicted += [outcome.p["champion"][:, :2]] if outcome.ids else []
+        steps += 1
+        if restart and steps % restart == 0:
+            meta, arrays, *_ = learner.cut()
+            fresh = PartitionLearner(spec)
+            assert fresh.restore(Cut(meta, {name: array.copy() for name, array in arrays.items()})) == []
+            learner = fresh
+
+
+@pytest.mark.parametrize(
+    ("task", "action", "more"),
+    [
+        ("classification", "reset", {"features": "all"}),
+        ("classification", "replace", {}),
+        ("classification", "alert", {"detectors": ["hddm-w", "kswin"], "features": ["a"]}),
+        ("regression", "replace", {}),
+    ],
+)
+def test_events_states_and_actions_are_the_same_for_every_cut(task: str, action: str, more: dict[str, Any]) -> None:
+    spec, data = stream(task, on_drift=action, **more), records(task)
+    whole, events, predicted = fold(spec, data, N)
+    for limit, restart in ((700, 1), (64, 0), (64, 7)):
+        learner, found, same = fold(spec, data, limit, restart)
+        assert found == events
+        assert same.tobytes() == predicted.tobytes()
+        assert learner.digest() == whole.digest()
+    assert events
+    assert {event.level for event in events} <= {"warning", "drift", "improvement", None}
+    assert sum(n for *_, n, _ in whole.drift.events()) == sum(event.level is not None for event in events)
+    assert action in " ".join(event.action or "" for event in events)
+    if "features" in more:
+        moved = [event for event in events if event.signal == "a" and event.level == "drift" and event.offset >= 3500]
+        assert moved
+        assert moved[0].offset < 3700
+        if "detectors" not in more:  # KSWIN fires too often for a mean before
+            assert moved[0].before < 1.0 < moved[0].after
+
+
+def labelled(data: tuple[RawBatch, RawBatch]):
+    """The merged order as (0, i) for features i and (1, i) for the label of instance i, where there is one."""
+    order = [(time, 0, i) for time, i in zip(data[0].timestamps, range(N), strict=True)]
+    order += [(time, 1, i) for time, i in zip(data[1].timestamps, range(N), strict=True) if i % 97]
+    return [(kind, i) for _, kind, i in sorted(order)]
+
+
+def instances(spec: Spec, data: tuple[RawBatch, RawBatch]):
+    learner = PartitionLearner(spec)
+    features = learner.codec.decode_features(data[0], learner.vocabularies, learner.classes)
+    labels = learner.codec.decode_labels(data[1], learner.classes)
+    learner._fit_schema()
+    return learner.schema, features.x, np.array(labels.y)
+
+
+@pytest.mark.parametrize("action", ["reset", "replace"])
+def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str) -> None:
+    """One instance, one label at a time, with models that never see more: predictions and actions are the same."""
+    from models.drift import create as detector_of
+
+    spec, data = stream(on_drift=action), records("classification")
+    learner, events, predicted = fold(spec, data, 512)
+    schema, x, y = instances(spec, data)
+    # The twin works with the whole vocabulary from the start: predictions do not depend on room.
+    fresh = lambda: create("hoeffding-tree", schema, **{k: v for k, v in TREE.items() if k != "model"})  # noqa: E731
+    model, trial, asked, detector = fresh(), None, False, detector_of("adwin", delta=0.01)
+    errors: list[float] = []  # since the drift before
+    reference = np.nan
+    pairs: list[tuple[bool, bool]] = []
+    acts, out, learned, seen, last = [], {}, 0, 0, -1
+
+    def wrong(m, i) -> bool:
+        p = m.predict_many(x[i : i + 1])[0]
+        return bool(p.max() <= 0.0 or p.argmax() != y[i])
+
+    for kind, i in labelled(data):
+        if kind == 0:
+            out[i], last = model.predict_many(x[i : i + 1])[0], i
+            continue
+        if trial is not None:
+            pairs.append((wrong(model, i), wrong(trial, i)))
+            trial.learn_many(x[i : i + 1], y[i : i + 1])
+        model.learn_many(x[i : i + 1], y[i : i + 1])
+        learned += 1
+        if out[i].max() > 0.0:
+            seen += 1
+            errors.append(float(out[i].argmax() != y[i]))
+            if detector.update(errors[-1]) == 2:
+                before, after = errors[:-100], errors[-100:]
+                old = sum(before) / len(before) if before else reference
+                rose = sum(after) / len(after) > old
+                errors, reference = [], sum(after) / len(after)
+                if rose and action == "reset":
+                    acts.append(("reset", last, seen))
+                    model, detector, reference = fresh(), detector_of("adwin", delta=0.01), np.nan
+                elif rose and trial is None and not asked:
+                    acts.append(("replace-started", last, seen))
+                    asked = True
+        if learned % PACE or action == "reset":
+            continue
+        if trial is not None:
+            gains = [one - other for one, other in pairs[-200:]]
+            mean = sum(gains) / len(gains)
+            deviation = (sum((gain - mean) ** 2 for gain in gains) / len(gains)) ** 0.5
+            if len(gains) == 200 and mean > 3.0 * deviation / 200**0.5:
+                acts.append(("replaced", last, seen))
+                model, trial, errors, reference = trial, None, [], np.nan
+                detector = detector_of("adwin", delta=0.01)
+            elif len(pairs) >= 1000:
+                acts.append(("dropped", last, seen))
+                trial = None
+        elif asked:
+            trial, asked, pairs = fresh(), False, []
+    assert [(e.action, e.offset, e.n) for e in events if e.action not in (None, "alert")] == acts
+    assert acts
+    assert (action != "replace") or ("replaced" in {act for act, *_ in acts})
+    assert np.array_equal(predicted, np.array([out[i] for i in range(N)])[:, :2])
+    counted = learner.drift.reactions["champion"].tolist()
+    assert counted == [sum(act == name for act, *_ in acts) for name in ("reset", "replaced", "dropped")]
+
+
+def test_a_reset_and_a_replacement_err_less_after_an_abrupt_drift_than_a_model_that_goes_on() -> None:
+    data = records("classification")
+    _, _, y = instances(stream(), data)
+    shares = {}
+    for action in ("nothing", "reset", "replace"):
+        _, events, predicted = fold(stream(on_drift=action), data, 1024)
+        right = predicted.argmax(axis=1) == y
+        shares[action] = right[CHANGE + 300 : CHANGE + 900].mean()
+        if action == "nothing":
+            assert {event.level for event in events} >= {"drift"}
+            assert {event.action for event in events} == {None}
+    assert shares["reset"] > shares["nothing"] + 0.2
+    assert shares["replace"] > shares["nothing"] + 0.2
+
+
+def test_a_fresh_model_that_is_not_better_is_dropped() -> None:
+    """A regression without anything to learn: errors grow, and no model could help."""
+    learner, events, _ = fold(stream("regression", on_drift="replace"), records("regression"), 512)
+    acts = [event.action for event in events if event.action not in (None, "alert")]
+    assert acts[:2] == ["replace-started", "dropped"]
+    ended = next(event for event in events if event.action == "dropped")
+    assert ended.level is None
+    assert ended.detector == "adwin"
+    assert not learner.drift.trials or len(events) > 2
+
+
+def test_a_model_may_do_otherwise_than_the_others_and_nothing_is_watched_where_it_is_said() -> None:
+    content = {**FILE, "drift": {"detectors": {"adwin": {"delta": 0.01}}, "on_drift": "reset"}}
+    quiet = build({**content, "champion": {**TREE, "on_drift": "nothing"}, "challengers": {"b": TREE}}, "s")
+    assert quiet.on_drift() == {"champion": "nothing", "b": "reset"}
+    learner, events, _ = fold(quiet, records("classification"), 900)
+    assert {event.action for event in events if event.model == "champion"} == {None}
+    assert "reset" in {event.action for event in events if event.model == "b"}
+    assert learner.drift.alarms() == {"champion": False, "b": False}
+    off = PartitionLearner(build({**content, "drift": "none"}, "s"))
+    assert off.drift.state() == {}
+    assert list(off.drift.events()) == []
+
+
+def test_drift_raises_an_alarm_for_a_thousand_labels() -> None:
+    spec, data = stream(), records("classification", 3300)
+    learner, *_ = fold(spec, tuple(RawBatch(*(c[:3000] for c in raw)) for raw in data), 500)
+    assert learner.drift.alarms() == {"champion": True}
