@@ -57,7 +57,9 @@ async def check_inputs(
             if n:
                 log.warning("Kafka has %s", inputs.gone(position.topic, position.partition, start, first))
             before = one.manifest.lost.get(role, (0, 0))[0] if one.manifest is not None else 0
-            lost[role] = Lost(before + n, max(start, first))
+            # Without a manifest all that is kept was taken since the beginning: what the predictions tell of first may
+            # have come with records before it, labels say that stood before one and the same instance.
+            lost[role] = Lost(before + n, first if one.manifest is None else max(start, first))
         checked.append(lost)
     return checked
 

@@ -200,7 +200,7 @@ def test_without_a_state_the_outputs_tell_what_is_needed(monkeypatch):
     spec = build(FIELDS, "s")
     script = [(70, 0), (71, 0), (75, 33)]
     found = examined(monkeypatch, spec, manifest=False, script=script, features=(70, 90), labels=(30, 40))
-    assert found == {"features": Lost(0, 70), "labels": Lost(0, 32)}
+    assert found == {"features": Lost(0, 70), "labels": Lost(0, 30)}  # 30 and 31 may have been taken before 32
     with pytest.raises(StateError, match="offsets 70 to 71"):
         examined(monkeypatch, spec, manifest=False, script=script, features=(72, 90), labels=(30, 40))
     with pytest.raises(StateError, match=r"s.labels\[0\] \(offset 32\)"):
