@@ -8,10 +8,13 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
+from app.drift import REACTIONS
 from app.errors import SpecError, StateError
 from app.learner import PartitionLearner
 from app.spec import Spec
@@ -109,6 +112,12 @@ def summary(state: State, role: str) -> dict[str, Any]:
         **model.size(),
         "state_bytes": model.n_bytes,
         "metrics": learner.metrics[role].metrics(),
+        "drift": [
+            {"signal": signal, "detector": detector, "level": level, "events": n, "last": last}
+            for owner, signal, detector, level, n, last in learner.drift.events()
+            if owner in (role, "") and n
+        ],
+        "reactions": dict(zip(REACTIONS, learner.drift.reactions.get(role, np.zeros(3, int)).tolist(), strict=True)),
     }
 
 
@@ -246,6 +255,18 @@ def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
         stack.extend(reversed(rows))
 
 
+def _drift(found: Mapping[str, Any]) -> list[str]:
+    """What detectors saw, a line a signal, and what was done."""
+    lines = []
+    for signal in dict.fromkeys(entry["signal"] for entry in found["drift"]):
+        entries = [entry for entry in found["drift"] if entry["signal"] == signal]
+        counts = ", ".join(f"{entry['events']:,} × {entry['level']} ({entry['detector']})" for entry in entries)
+        last = datetime.fromtimestamp(max(entry["last"] for entry in entries) / 1000.0, UTC)
+        lines.append(f"drift of the {signal}: {counts}, last at {last:%Y-%m-%d %H:%M:%S} UTC")
+    done = ", ".join(f"{n:,} × {action}" for action, n in found["reactions"].items() if n)
+    return [*lines, *([f"fresh models: {done}"] if done else [])]
+
+
 def text(state: State, spec: Spec, role: str) -> str:
     """A summary and the model as a tree."""
     found = summary(state, role)
@@ -269,6 +290,7 @@ def text(state: State, spec: Spec, role: str) -> str:
         f"{found['instances']:,} instances, {found['counters']['joined']:,} learned, {found['waiting']:,} waiting",
         f"{size}{found['state_bytes']:,} bytes of state",
         *([f"on {found['metrics']['n']:,} labels: {metric}"] if metric else []),
+        *_drift(found),
         "",
         *tree_lines(nodes),
     ]

@@ -24,6 +24,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from app import __version__
+from app.drift import ALARM, REACTIONS
 from app.histogram import Histogram
 from app.learner import Outcome
 from app.spec import Spec
@@ -105,6 +106,10 @@ LIVE = "riparian_changelog_live_bytes"
 FENCED = "riparian_fenced_partitions_total"
 STANDBYS = "riparian_standby_partitions"
 ASSIGNED = "riparian_assigned_timestamp_seconds"
+DRIFTS = "riparian_drift_events_total"
+DRIFT_TIME = "riparian_drift_last_event_timestamp_seconds"
+ALERTING = "riparian_drift_alerting"
+REPLACEMENTS = "riparian_model_replacements_total"
 MODEL = "riparian_model_info"
 BUILD = "riparian_build_info"
 
@@ -148,6 +153,18 @@ METRICS: dict[str, Measure] = {
     PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
+    DRIFTS: Measure(
+        COUNTER,
+        "Changes that drift detectors saw in a model's errors or (model empty) in a feature, since the stream began.",
+        ("model", "detector", "signal", "level"),
+    ),
+    DRIFT_TIME: Measure(
+        GAUGE, "Kafka timestamp at the last of these (Unix time).", ("model", "detector", "signal", "level")
+    ),
+    ALERTING: Measure(GAUGE, f"1 for {ALARM:,} labels (values) after a drift, unless on_drift is nothing.", ("model",)),
+    REPLACEMENTS: Measure(
+        COUNTER, "Models that were reset or replaced after a drift, and fresh ones dropped.", ("model", "action")
+    ),
     NODES: Measure(GAUGE, "Nodes of a model.", ("model",)),
     LEAVES: Measure(GAUGE, "Leaves of a model.", ("model",)),
     DEPTH: Measure(GAUGE, "Depth of a model.", ("model",)),
@@ -300,6 +317,15 @@ class Metrics(Collector):
             size = figures.sizes[role]
             for field, name in (("n_nodes", NODES), ("n_leaves", LEAVES), ("depth", DEPTH)):
                 yield name, (role,), size.get(field, 0)
+        for role, signal, detector, level, n, last in learner.drift.events():
+            yield DRIFTS, (role, detector, signal, level), n
+            if n:
+                yield DRIFT_TIME, (role, detector, signal, level), last / 1000.0
+        for role, alerting in learner.drift.alarms().items():
+            yield ALERTING, (role,), alerting
+        for role, counts in learner.drift.reactions.items():
+            for action, n in zip(REACTIONS, counts.tolist(), strict=True):
+                yield REPLACEMENTS, (role, action), n
         for part, n_bytes in figures.n_bytes.items():
             yield STATE, (part,), n_bytes
 

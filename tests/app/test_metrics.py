@@ -174,6 +174,39 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
     assert scrape.value(names.DECODE) > 0
 
 
+def test_drift_events_their_time_the_alert_and_what_models_did_are_told() -> None:
+    spec = stream(drift="{detectors: {hddm-w: {}}, features: [a], on_drift: reset}")
+    metrics, runner = Metrics(spec), Runner(spec)
+
+    def rows(start: int, n: int, labels: str, size: float) -> list[tuple[str, float, str | None]]:
+        return [(f"{start + i}", size, labels[i % len(labels)]) for i in range(n)]
+
+    metrics.stepped(runner, runner.work(rows(0, 400, "X", 1.0)), 0.0)
+    quiet = Scrape(metrics)
+    here = {"stream": "taps", "partition": "0"}
+    watched = [("champion", "error"), ("second", "error"), ("", "a")]
+    for model, signal in watched:
+        for level in ("warning", "drift", "improvement"):
+            labels = {**here, "model": model, "signal": signal, "detector": "hddm-w", "level": level}
+            assert quiet.value(names.DRIFTS, **labels) == 0
+            assert not quiet.values(names.DRIFT_TIME, **labels)
+        assert quiet.value(names.ALERTING, **here, model=model) == 0
+    found = runner.work(rows(400, 200, "XYZ", 9.0))
+    metrics.stepped(runner, found, 0.0)
+    scrape = Scrape(metrics)
+    for model, signal in watched:
+        raised = [d for d in found.drifts if d.signal == signal and (d.model or "") == model and d.level == "drift"]
+        assert raised
+        labels = {**here, "model": model, "signal": signal, "detector": "hddm-w", "level": "drift"}
+        assert scrape.value(names.DRIFTS, **labels) == len(raised)
+        assert scrape.value(names.DRIFT_TIME, **labels) == raised[-1].time / 1000.0
+        assert scrape.value(names.ALERTING, **here, model=model) == 1
+    resets = sum(d.action == "reset" for d in found.drifts if d.model == "champion")
+    assert resets
+    assert scrape.value(names.REPLACEMENTS, **here, model="champion", action="reset") == resets
+    assert scrape.value(names.REPLACEMENTS, **here, model="champion", action="replaced") == 0
+
+
 def test_every_counter_of_the_pending_store_has_a_metric() -> None:
     assert set(names.PENDING) == set(COUNTERS)
     spec = stream()
@@ -355,7 +388,9 @@ def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None
     for name, measure in METRICS.items():
         assert re.fullmatch(r"riparian_[a-z0-9]+(_[a-z0-9]+)+", name)
         assert name.endswith("_total") == (measure.kind == names.COUNTER), name
-        assert set(measure.labels) <= {"model", "learner", "scope", "reason", "topic", "part"}, name
+        assert set(measure.labels) <= {
+            "model", "learner", "scope", "reason", "topic", "part", "detector", "signal", "level", "action"
+        }, name  # fmt: skip
         assert measure.text.endswith("."), name
         assert bool(measure.bounds) == (measure.kind == names.HISTOGRAM), name
         assert list(measure.bounds) == sorted(set(measure.bounds)), name

@@ -112,6 +112,8 @@ POINTS = {
     "between predictions": Point(Outputs, "send", between_batches, settings=SMALL),
     "after the predictions": Point(Outputs, "send", after_acknowledged),
     "after a dead letter": Point(Outputs, "send_one", after_acknowledged, to("deadletters")),
+    "before a drift event": Point(Outputs, "send_one", before, to("drift")),
+    "after a drift event": Point(Outputs, "send_one", after_acknowledged, to("drift")),
     "between metrics": Point(Outputs, "send_one", after_acknowledged, to("metrics")),
     "before the chunks": Point(Runner, "_append", before, chunks),
     "between the chunks": Point(Runner, "_append", between_records, chunks),

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -26,7 +27,7 @@ from app.spec import Spec, load
 from app.state import checkpoint
 from app.state.changelog import changelog_topic
 from app.state.log import StateLog
-from topics.records import RawBatch
+from topics.records import DriftRecord, RawBatch
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 90.0  # seconds until a test gives up waiting; nothing is asserted about times
@@ -172,11 +173,21 @@ def predictions(broker: str, spec: Spec, partition: int = 0) -> list[dict[str, A
     return [json.loads(record.value) for record in read(broker, spec.topics.predictions, partition)]
 
 
-def stored(broker: str, spec: Spec, partition: int = 0) -> PartitionLearner | None:
-    """The learner that the changelog holds."""
+def drifts(broker: str, spec: Spec, partition: int = 0) -> list[DriftRecord]:
+    return [msgspec.json.decode(r.value, type=DriftRecord) for r in read(broker, spec.topics.drift, partition)]
+
+
+def state_log(broker: str, spec: Spec, partition: int = 0) -> StateLog:
+    """The changelog of a partition."""
     log = StateLog(partition)
     for record in read(broker, changelog_topic(spec.name), partition):
         log.append(record.offset, record.key, record.value)
+    return log
+
+
+def stored(broker: str, spec: Spec, partition: int = 0) -> PartitionLearner | None:
+    """The learner that the changelog holds."""
+    log = state_log(broker, spec, partition)
     if log.manifest is None:
         return None
     learner = PartitionLearner(spec, partition)
@@ -227,12 +238,14 @@ def check_against_oracle(
     features: Sequence[ConsumerRecord] | None = None,
     labels: Sequence[ConsumerRecord] | None = None,
 ) -> PartitionLearner:
-    """Fold the retained topics in the recorded order: every prediction once, in order, equal to the bit, and the state
-    that the workers left equal to that of the fold. Returns the fold's learner.
+    """Fold the retained topics in the recorded order: every prediction and every drift event once, in order, equal to
+    the bit, and the state that the workers left equal to that of the fold. Returns the fold's learner.
 
     features, labels : what the workers saw, where the topics do not hold it any more.
     """
     partition = learner.partition
+    held = state_log(broker, spec, partition).manifest
+    told = drifts(broker, spec, partition)
     sent = predictions(broker, spec, partition)
     offsets = [p["offset"] for p in sent]
     oracle = PartitionLearner(spec, partition)
@@ -246,6 +259,7 @@ def check_against_oracle(
     if spec.topics.labels is not None:
         merge.labels.add(_raw(labels if labels is not None else read(broker, spec.topics.labels, partition)))
     made: list[dict[str, Any]] = []
+    found: list[DriftRecord] = []
     while len(merge.features) or len(merge.labels):
         outcome = oracle.step(merge.release(EVERYTHING))
         values = oracle.codec.encode_predictions(
@@ -256,8 +270,12 @@ def check_against_oracle(
             outcome.offsets.tolist(),
             outcome.label_offsets.tolist(),
         )
+        found += outcome.drifts
         made += [json.loads(value) for value in values]
     assert offsets == [p["offset"] for p in made], "a prediction is missing, repeated or out of order"
     assert list(map(_known, sent)) == list(map(_known, made))
+    # The last ones may stand in the manifest still: they are sent after it.
+    told += [record for record in held.events if record.number >= len(told)] if held is not None else []
+    assert told == found, "a drift event is missing, repeated or another"
     assert oracle.digest() == learner.digest()
     return oracle

@@ -26,7 +26,9 @@ class Story:
     """One stream, one partition, and workers that die one after the other."""
 
     def __init__(self, folder: Path, name: str, broker: str) -> None:
-        self.path, self.spec = stream_file(folder, name, checkpoint={"every": "100ms"})
+        nervous = {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}  # for events all the time
+        drift = {"detectors": nervous, "features": "all", "on_drift": "reset"}
+        self.path, self.spec = stream_file(folder, name, checkpoint={"every": "100ms"}, drift=drift)
         self.folder, self.broker = folder, broker
         self.now = 1000 * time.time()
         self.made = Generator(1, 0, self.now, poison=0.02)

@@ -1,0 +1,77 @@
+"""A concept that changes while a worker runs, and a worker that is killed while it does."""
+
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from app import metrics as names
+from app.ports import free_port
+from tests.broker.harness import (
+    PATIENCE,
+    Worker,
+    check_against_oracle,
+    create_topics,
+    drifts,
+    stream_file,
+    wait_for_state,
+)
+from tests.broker.test_metrics_page import Page, inspect
+
+pytestmark = pytest.mark.broker
+
+N, CHANGE = 4000, 1500
+TREE = {"model": "hoeffding-tree", "grace_period": 50}
+
+
+def test_a_change_of_concept_is_told_once_and_answered_though_the_worker_is_killed(broker, tmp_path, topic_name):
+    path, spec = stream_file(
+        tmp_path,
+        topic_name,
+        features=dict.fromkeys(("x1", "x2"), "numeric"),
+        champion=TREE,
+        challengers={"again": {**TREE, "on_drift": "reset"}, "fresh": {**TREE, "on_drift": "replace"}},
+        drift={"detectors": ["adwin", "ddm"], "window": 100},
+        checkpoint={"every": "30s"},  # what the first worker has done is only in its outputs
+    )
+    create_topics(spec, broker)
+    replay = [sys.executable, "-m", "app.cli", "replay", str(path), "--broker", broker, "--generate", "sine"]
+    replay += ["-n", str(N), "--seed", "1", "--drift", str(CHANGE), "--to", "function=1"]
+    replay += ["--label-delay", "5ms", "--rate", "700"]
+    with Worker(path, broker, tmp_path) as worker, subprocess.Popen(replay) as sending:
+        deadline = time.monotonic() + PATIENCE
+        while not any(event.level == "drift" for event in drifts(broker, spec)):
+            assert time.monotonic() < deadline, worker.output[-3000:]
+        worker.kill()
+        assert sending.wait(PATIENCE) == 0
+    before = drifts(broker, spec)
+    page = Page(free_port())
+    with Worker(path, broker, tmp_path, web_port=page.port) as worker:
+        page.wait_for_partitions(1)
+        page.wait_for("riparian_joined_instances_total", [float(N)])
+        counted = {role: sum(page.values(names.DRIFTS, model=role)) for role in spec.models()}
+        assert page.values(names.REPLACEMENTS, model="again", action="reset")[0] >= 1
+        assert page.values(names.REPLACEMENTS, model="fresh", action="replaced")[0] >= 1
+        assert worker.stop() == 0
+    learner = wait_for_state(broker, spec, N, N)
+    check_against_oracle(broker, spec, learner)
+    events = drifts(broker, spec)
+    assert events[: len(before)] == before
+    of_detectors = Counter(event.model for event in events if event.level is not None)
+    assert counted == of_detectors
+    alert = next(event for event in events if event.model == "champion" and event.level == "drift")
+    assert alert.action == "alert"
+    assert CHANGE <= alert.offset < CHANGE + 300
+    assert alert.label_offset <= alert.offset
+    assert alert.before < 0.2 < alert.after
+    reset = next(event for event in events if event.action == "reset")
+    assert (reset.model, reset.offset) == ("again", alert.offset)
+    accuracy = {role: metrics.metrics()["accuracy"] for role, metrics in learner.metrics.items()}
+    assert accuracy["again"] > accuracy["champion"] + 0.1
+    assert accuracy["fresh"] > accuracy["champion"] + 0.1
+    shown = inspect(path, broker, "--model", "again").stdout
+    assert "drift of the error: " in shown
+    assert "× drift (ddm)" in shown
+    assert "× reset" in shown
