@@ -40,7 +40,14 @@ class Repeated(logging.Filter):
 
 
 def create_app(
-    spec: Spec, broker: str, *, web_port: int, data_dir: Path, observer: Observer, session_timeout: float = 10.0
+    spec: Spec,
+    broker: str,
+    *,
+    web_port: int,
+    data_dir: Path,
+    observer: Observer,
+    session_timeout: float = 10.0,
+    web_host: str = "127.0.0.1",
 ) -> tuple[Any, Engine]:
     """The Faust app of one worker process and its engine. The stream's topics must exist.
 
@@ -57,6 +64,8 @@ def create_app(
         Told about steps, dead letters and checkpoints.
     session_timeout : float
         Seconds that a killed worker blocks its partitions.
+    web_host : str
+        Address that the web server listens on.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     app = faust.App(
@@ -78,7 +87,7 @@ def create_app(
         broker_check_crcs=True,
         web_enabled=web_port > 0,
         web_port=web_port or 6066,
-        web_bind="127.0.0.1",
+        web_bind=web_host,
         web_host="127.0.0.1",
         autodiscover=False,
         TableManager=recovery.Tables,

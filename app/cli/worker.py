@@ -14,7 +14,14 @@ from app.errors import BrokerError
 @click.command("worker")
 @click.argument("stream", type=click.Path(path_type=Path, dir_okay=False))
 @broker_option
-@click.option("--web-port", default=6066, show_default=True, help="Port of /metrics on 127.0.0.1; 0 for no web server.")
+@click.option("--web-port", default=6066, show_default=True, help="Port of /metrics; 0 for no web server.")
+@click.option(
+    "--web-host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address that /metrics listens on; 0.0.0.0 for all, as a container needs.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -38,7 +45,14 @@ from app.errors import BrokerError
     help="What is logged to standard error.",
 )
 def command(
-    stream: Path, broker: str, web_port: int, data_dir: Path, wait: float, session_timeout: float, log_level: str
+    stream: Path,
+    broker: str,
+    web_port: int,
+    web_host: str,
+    data_dir: Path,
+    wait: float,
+    session_timeout: float,
+    log_level: str,
 ) -> None:
     """Predict, join labels, learn and report for the stream of STREAM.yaml.
 
@@ -79,6 +93,7 @@ def command(
         spec,
         broker,
         web_port=web_port,
+        web_host=web_host,
         data_dir=data_dir,
         observer=metrics,
         session_timeout=session_timeout,
@@ -86,5 +101,5 @@ def command(
     metrics.expose(app, engine)
     click.echo(f"riparian: worker of stream {spec.name} on {broker}", err=True)
     if web_port:
-        click.echo(f"riparian: metrics at http://127.0.0.1:{web_port}/metrics", err=True)
+        click.echo(f"riparian: metrics at http://{web_host}:{web_port}/metrics", err=True)
     run(app, engine, loglevel=log_level)

@@ -1,8 +1,10 @@
-"""The worker's log: what it leaves out."""
+"""The worker: what its log leaves out, and where it listens."""
 
 import logging
 
 from app import worker
+from app.metrics import Metrics
+from tests.broker.harness import stream_file
 
 
 def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
@@ -19,3 +21,15 @@ def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
     assert shown("no broker at %s", "a", name="aiokafka.conn")
     now = worker.REPEAT_SECONDS
     assert shown("no broker at %s", "a")
+
+
+def test_the_web_server_listens_where_it_is_told(tmp_path):
+    _, spec = stream_file(tmp_path, "listens")
+
+    def listens(**where):
+        return worker.create_app(
+            spec, "localhost:9092", web_port=6066, data_dir=tmp_path, observer=Metrics(spec), **where
+        )[0].conf.web_bind
+
+    assert listens() == "127.0.0.1"
+    assert listens(web_host="0.0.0.0") == "0.0.0.0"
