@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("app", "models", "topics")
+DATA = ("deploy/broker", "deploy/grafana", "deploy/prometheus")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_the_wheel_holds_every_module(installed: Path) -> None:
 def test_the_wheel_holds_every_file_that_is_not_python(installed: Path) -> None:
     wanted = {
         path.relative_to(ROOT)
-        for name in (*PACKAGES, "deploy/broker")
+        for name in (*PACKAGES, *DATA)
         for path in (ROOT / name).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc", ".nbi", ".nbc"} and "jars" not in path.parts
     }

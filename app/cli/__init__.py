@@ -18,6 +18,7 @@ COMMANDS = {
     "audit": "audit",
     "broker": "broker",
     "check": "check",
+    "dashboard": "dashboard",
     "demo": "demo",
     "evaluate": "evaluate",
     "export": "export",
