@@ -1,0 +1,135 @@
+"""Real workers under a real Prometheus: every query of the dashboard brings data, and alerts fire when they should."""
+
+import json
+import math
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import metrics as names
+from app.learner import PartitionLearner
+from app.ports import free_port
+from app.spec import Spec
+from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, send, stream_file
+from tests.broker.prometheus import AVAILABLE, Prometheus
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(not AVAILABLE, reason="prometheus is not here: apt-get install prometheus"),
+]
+
+BOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana" / "drift.json").read_text(encoding="utf-8"))
+# What Grafana puts in place of variables, with "All" chosen.
+VARIABLES = {v["name"]: v.get("allValue", "") for v in BOARD["templating"]["list"]}
+VARIABLES |= {"__rate_interval": "10s", "__range": "10m"}
+
+BEFORE, AFTER = 6000, 1500  # instances of a concept, and of its reverse
+
+
+def filled(expression: str) -> str:
+    for name, value in VARIABLES.items():
+        expression = expression.replace(f"${name}", value)
+    assert "$" not in expression
+    return expression
+
+
+def publish(path: Path, broker: str, generator: str, n: int, *more: str) -> None:
+    command = [sys.executable, "-m", "app.cli", "replay", str(path), "--broker", broker, "--generate", generator]
+    command += ["-n", str(n), "--seed", "1", *more]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+
+
+def streams(folder: Path, broker: str, name: str) -> tuple[tuple[Path, Spec], tuple[Path, Spec]]:
+    """A classification of `sine`, in which naive Bayes may drift unheard, and a regression of `friedman`."""
+    common: dict[str, Any] = {"metrics": {"every": "200ms"}}
+    fields: dict[str, Any] = {"features": {f"x{i}": "numeric" for i in range(1, 5)}}
+    fields |= {"challengers": {"nb": {"model": "naive-bayes", "on_drift": "nothing"}, "last": "last-label"}}
+    sine = stream_file(folder, f"{name}-c", **fields, **common)
+    fields = {"features": {f"x{i}": "numeric" for i in range(1, 11)}, "task": "regression"}
+    fields |= {"champion": "last-label", "challengers": {}}
+    friedman = stream_file(folder, f"{name}-r", **fields, **common)
+    for _, spec in (sine, friedman):
+        create_topics(spec, broker)
+        PartitionLearner(spec).warm_up()  # here, and not while somebody waits for the worker
+    return sine, friedman
+
+
+def scored(prometheus: Prometheus, spec: Spec, n: int) -> None:
+    """Wait until Prometheus has heard of n scored labels."""
+    query = f'{names.SCORED}{{stream="{spec.name}", model="champion"}} == {n}'
+    prometheus.wait_for(f"{n} labels of {spec.name}", lambda: prometheus.query(query) or None)
+
+
+def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path: Path, topic_name: str) -> None:
+    (sine, of_sine), (friedman, of_friedman) = streams(tmp_path, broker, topic_name)
+    ports = [free_port(), free_port()]
+    with (
+        Prometheus(tmp_path / "prometheus", [f"127.0.0.1:{port}" for port in ports]) as prometheus,
+        Worker(sine, broker, tmp_path, web_port=ports[0], name="sine") as worker,
+        Worker(friedman, broker, tmp_path, web_port=ports[1], name="friedman") as other,
+    ):
+        publish(friedman, broker, "friedman", BEFORE)
+        publish(sine, broker, "sine", BEFORE)
+        scored(prometheus, of_sine, BEFORE)
+        scored(prometheus, of_friedman, BEFORE)
+        # What is usual has to be known for longer than the drop will have lasted.
+        usual = f'count_over_time(model:riparian_accuracy_ratio:recent{{stream="{of_sine.name}"}}[5m]) > 15'
+        prometheus.wait_for("a usual accuracy", lambda: prometheus.query(usual) or None)
+        assert prometheus.alerts("firing") == []
+
+        send(broker, of_sine.topics.features, [Sent(b"not json", int(time.time() * 1000))])
+        publish(sine, broker, "sine", AFTER, "--set", "function=1", "--id-prefix", "after-")
+        scored(prometheus, of_sine, BEFORE + AFTER)
+        drift = prometheus.wait_for_alert("RiparianDrift", stream=of_sine.name, model="champion")
+        assert (drift["detector"], drift["signal"], drift["level"]) == ("adwin", "error", "drift")
+        prometheus.wait_for_alert("RiparianQualityDrop", stream=of_sine.name, measure="accuracy")
+        unheard = f'{names.DRIFTS}{{stream="{of_sine.name}", model="nb", level="drift"}} > 0'
+        prometheus.wait_for("a drift of naive Bayes", lambda: prometheus.query(unheard) or None)
+        firing = prometheus.alerts("firing")
+        assert {a.get("stream") for a in firing} == {of_sine.name}
+        assert {a["model"] for a in firing if a["alertname"] == "RiparianDrift"} == {"champion"}
+
+        assert empty(prometheus) == []
+        page = metrics_page(ports[0])
+        worker.kill()
+        prometheus.wait_for_alert("RiparianWorkerDown", instance=f"127.0.0.1:{ports[0]}")
+        prometheus.wait_for_alert("RiparianPartitionMissing", stream=of_sine.name, partition="0")
+        assert other.stop() == 0
+    check = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
+    ours = [line for line in check.stderr.splitlines() if line.startswith("riparian_")]
+    assert ours == []
+    assert "error while linting" not in check.stderr
+
+
+def metrics_page(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def empty(prometheus: Prometheus) -> list[str]:
+    """What in the dashboard brings no finite value: panels, marks, and variables without a choice."""
+    found = []
+    for panel in BOARD["panels"]:
+        for target in panel.get("targets", ()):
+            expression = filled(target["expr"])
+            series = prometheus.query(expression) if target["instant"] else prometheus.range(expression)
+            if not any(math.isfinite(float(v)) for s in series for _, v in s.get("values", [s.get("value")])):
+                found.append(f"{panel['title']}: {expression}")
+    for mark in BOARD["annotations"]["list"]:
+        if mark.get("enable") and not mark.get("builtIn") and mark["name"] == "Drifts":
+            times = [float(v) for s in prometheus.range(filled(mark["expr"])) for _, v in s["values"]]
+            if not any(prometheus.started - 3600 < t / 1000 < time.time() + 60 for t in times):
+                found.append(f"{mark['name']}: {times[:5]}")
+    for variable in BOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            metric, _, label = variable["definition"].removeprefix("label_values(").removesuffix(")").rpartition(", ")
+            if not any(label in series["metric"] for series in prometheus.query(filled(metric))):
+                found.append(f"${variable['name']}")
+    return found
