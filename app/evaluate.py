@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from app.data import DataFile, Floats
 from app.errors import DataError, SpecError
 from app.instances import InstanceReader, Instances
 from app.lateness import Lateness
 from app.learner import Outcome, PartitionLearner
 from app.spec import Spec, build
-from app.watch import Watch
-from models.contract import PREDICT, Learner, Program
+from app.watch import ABSOLUTE, MISTAKES, Signal, errors
+from models.contract import Learner, Program
 from topics.names import CHAMPION
 from topics.records import CLASSIFICATION, NOMINAL
 
@@ -277,7 +275,8 @@ class _Observed:
 
     def __init__(self, learner: Learner, spec: Spec, detectors: Sequence[str]) -> None:
         self.seconds, self._run = 0.0, learner.run
-        self.watch = Watch(spec.task, [CHAMPION], {name: {} for name in detectors}, seed=spec.seed)
+        kind = MISTAKES if spec.task == "classification" else ABSOLUTE
+        self.signal = Signal({name: {} for name in detectors}, kind, seed=spec.seed)
         self.changes: list[dict[str, Any]] = []
         learner.run = self.run  # type: ignore[method-assign]
 
@@ -285,7 +284,8 @@ class _Observed:
         started = time.process_time()
         self._run(program, slab, out)
         self.seconds += time.process_time() - started
-        nowhere = np.zeros(np.count_nonzero(program.op == PREDICT), np.int64)
-        for change in self.watch.update(program, {CHAMPION: out}, nowhere, nowhere, nowhere):
-            fields = {key: getattr(change, key) for key in ("detector", "level", "n", "before", "after")}
+        if not self.signal.detectors:
+            return
+        for found in self.signal.update(errors(self.signal.kind, program, out)[1]):
+            fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
             self.changes.append({key: None if value != value else value for key, value in fields.items()})

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Program, Schema
 from models.hoeffding.alternates import REPLACED, Watch, decide, draw_weight, errs_less, plant, try_split
 from models.hoeffding.error_window import ERRORS, ROW, WIDTH, add_error, cut, error_rate
+from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN, enlarge
+from models.hoeffding.parameters import MC, NB, NBA
 from models.hoeffding.subtrees import (
     ALTERNATE,
     DEFAULT,
@@ -37,9 +39,8 @@ from models.hoeffding.subtrees import (
     route_known,
     try_branch,
 )
-from models.hoeffding.tree import EVALUATED, MC, MC_CORRECT, NB, NB_CORRECT, NBA, SEEN, enlarge
 from models.kernel import kernel
-from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
+from models.observers import heaviest, observe, observe_bins, refresh, score, score_two, write_joint, write_weights
 from models.streams.randomness import seeded
 
 # Further places in `progress`: trees of the next operation that have not learned it yet, 0 where it has not begun, and
@@ -48,7 +49,7 @@ PENDING, WAITING = 4, 5
 
 
 class HoeffdingAdaptiveTreeState(NamedTuple):
-    """Everything the tree knows: models.hoeffding.subtrees.Nodes as far as it is used, and
+    """Everything the tree knows: models.hoeffding.subtrees.MutableNodes as far as it is used, and
 
     windows : (n_rows, 193) int32, errors of inner nodes and of the roots of alternate trees.
     random : (4,) uint64. values : uint8, which values of the nominal features were learned. n_values : (d,) int64.
@@ -106,8 +107,8 @@ class HoeffdingAdaptiveTree(MutableTree):
         not say yet that it is.
     bootstrap : bool
         Leaves learn each instance with its weight times a number drawn from Poisson(1), 1 where that is 0 (as MOA).
-    delta, tie_threshold, split_criterion, leaf_prediction, n_split_points, binary_splits, min_branch_fraction :
-        As in HoeffdingTree.
+    delta, tie_threshold, split_criterion, leaf_prediction, observer, n_split_points, n_bins, binary_splits,
+        min_branch_fraction : As in HoeffdingTree.
     max_nodes : int
         Bound on the number of nodes, >= 1.
     max_depth : int or None
@@ -154,7 +155,9 @@ class HoeffdingAdaptiveTree(MutableTree):
         tie_threshold: float = 0.05,
         split_criterion: str = "info-gain",
         leaf_prediction: str = "nba",
+        observer: str = "gaussian",
         n_split_points: int = 10,
+        n_bins: int = 64,
         binary_splits: bool = False,
         min_branch_fraction: float = 0.01,
         max_nodes: int = 10_000,
@@ -181,7 +184,9 @@ class HoeffdingAdaptiveTree(MutableTree):
                 "tie_threshold": float(tie_threshold),
                 "split_criterion": split_criterion,
                 "leaf_prediction": leaf_prediction,
+                "observer": observer,
                 "n_split_points": int(n_split_points),
+                "n_bins": int(n_bins),
                 "binary_splits": bool(binary_splits),
                 "min_branch_fraction": float(min_branch_fraction),
                 "max_nodes": int(max_nodes),
@@ -360,6 +365,8 @@ def _learn(r, c, w, at, best, slab, nodes, windows, random, known, cache, layout
             stats[end], cached[end], fresh[end] == 1, known, layout, n_classes, slab, r, c, weight, weights[end, c]
         ):
             fresh[:] = 0
+        if layout.bins[0] > 0:
+            observe_bins(stats[end], layout, n_classes, slab, r, c, weight)
         seen = leaf[end, SEEN]
         if seen - leaf[end, EVALUATED] >= settings.grace_period:
             leaf[end, EVALUATED] = seen

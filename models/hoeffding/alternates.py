@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from models.hoeffding.error_window import SMALLEST_WINDOW, WIDTH, error_rate
-from models.hoeffding.split import FEATURE, MERIT, SECOND, VALUE, best_split
+from models.hoeffding.nodes import SEEN
+from models.hoeffding.split import FEATURE, MERIT, SECOND, VALUE, best_split, hoeffding_bound
 from models.hoeffding.subtrees import (
     ALTERNATE,
     DEPTH,
@@ -24,12 +25,10 @@ from models.hoeffding.subtrees import (
     free_below,
     free_chain,
     free_row,
-    hoeffding_bound,
     pack_maps,
     split_node,
     take_row,
 )
-from models.hoeffding.tree import SEEN
 from models.kernel import kernel
 from models.streams.randomness import uniform
 
