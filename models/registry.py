@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from models.baseline import entries as baseline
 from models.entry import TASKS, Entry, checked, suggest
 from models.forest import entries as forest
+from models.gradient import entries as gradient
 from models.hoeffding import entries as hoeffding
 from models.regression import entries as regression
 
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, forest, baseline)
+FAMILIES = (hoeffding, regression, forest, gradient, baseline)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 

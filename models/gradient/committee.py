@@ -1,0 +1,330 @@
+"""A committee of stages of stochastic gradient trees, as one kernel over a program.
+
+A stage has a tree for each output (K - 1 classes, section 4.1, or one target, section 4.2), or one tree for all of
+them. One stage is the paper's learner. With several (beyond the paper) stage s minimises the loss of F_{s-1} + T_s,
+where F_s = F_{s-1} + shrinkage T_s is what the committee has said up to stage s: online gradient boosting. All stages
+take their gradients before any of them changes.
+
+Class 0 is the class without a tree. Trees of other classes come when a label of theirs does, and only classes that were
+seen have a probability.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats
+from models.gradient.bins import find_cells, widen_ranges
+from models.gradient.losses import POISSON, derivatives, softmax
+from models.gradient.tree import DONE, GROW, learn, plant, route, score, try_change
+from models.kernel import kernel
+from models.streams.randomness import uniform
+
+# Statuses besides DONE and GROW: the warm-up is complete; bins are due.
+WARM, BIN = 2, 3
+
+# Places in Clock.counts: labels learned (with those of the warm-up), labels in the buffer, whether the warm-up is over,
+# and the number of labels at which bins are due.
+LEARNED, BUFFERED, READY, NEXT_BINS = range(4)
+
+# Places in `progress`: the next operation, how many leaves wait for their test, which of them is next, and the nodes
+# and blocks that it, or a new tree, needs.
+NEXT, N_DUE, NEXT_DUE, NEED_NODES, NEED_BLOCKS = range(5)
+
+# Of Clock.target: weight, mean and squared deviations of the targets learned, and the mean and deviation that scores
+# are relative to.
+WEIGHT, MEAN, SQUARES, CENTRE, SPREAD = range(5)
+
+LARGEST_TARGET = 1e100
+CROSS_ENTROPY = -1
+
+
+class Clock(NamedTuple):
+    """What the learner knows besides trees and bins.
+
+    counts : (4,) int64. known : (n_classes,) float64, weight of each class, or (1,), of all labels. target : (5,)
+    float64. scales : (d, 3) float64, weight, mean and squared deviations of numeric features, for linear leaves.
+    buffer : (warm_up or sample, d + 2) float64: rows, labels and weights. rng : (4,) uint64.
+    """
+
+    counts: NDArray[np.int64]
+    known: Floats
+    target: Floats
+    scales: Floats
+    buffer: Floats
+    rng: NDArray[np.uint64]
+
+
+class Task(NamedTuple):
+    """loss : CROSS_ENTROPY, or a regression's. parameter : of the loss. one_tree : of all outputs. poisson : sample
+    instances. sample : rows of the buffer that are kept for quantiles after the warm-up, in turn. linear : leaves."""
+
+    loss: int
+    parameter: float
+    one_tree: bool
+    shrinkage: float
+    poisson: bool
+    sample: int
+    linear: bool
+
+
+class Scratch(NamedTuple):
+    """cells : (d,) int64. z : (d,) float64. leaves : (stages, trees) int32, -1 for none. scores : (stages, n) and sums,
+    points : (n,) float64, n being the number of classes, or 1. gradient, hessian : (n,). due : leaves with their
+    stages, (stages trees, 2) int32."""
+
+    cells: NDArray[np.int64]
+    z: Floats
+    leaves: NDArray[np.int32]
+    scores: Floats
+    sums: Floats
+    point: Floats
+    p: Floats
+    gradient: Floats
+    hessian: Floats
+    due: NDArray[np.int32]
+
+
+@kernel(inline=True)
+def _standardise(scales, n_values, x, r, z):
+    """Numeric features of row r in deviations from their means, within +-3, into z; 0 for others and missing ones."""
+    for f in range(len(z)):
+        z[f] = 0.0
+        if n_values[f] == 0 and scales[f, 2] > 0.0:
+            deviation = np.sqrt(scales[f, 2] / scales[f, 0])
+            value = (x[r, f] - scales[f, 1]) / deviation
+            if value == value:
+                z[f] = min(max(value, -3.0), 3.0)
+
+
+@kernel(inline=True)
+def _rescale(scales, n_values, x, r, w):
+    """Take row r into means and deviations. Mutates scales."""
+    for f in range(len(n_values)):
+        value = x[r, f]
+        if n_values[f] == 0 and value - value == 0.0:
+            n = scales[f, 0] + w
+            off = value - scales[f, 1]
+            mean = scales[f, 1] + off * (w / n)
+            scales[f, 0] = n
+            scales[f, 1] = mean
+            scales[f, 2] += w * off * (value - mean)
+
+
+@kernel(inline=True)
+def _scores(nodes, roots, layout, x, r, scratch, task):
+    """Route row r through all trees: leaves and scores of each stage, and their shrunken sums. Mutates scratch."""
+    n = len(scratch.sums)
+    first = 0 if task.loss != CROSS_ENTROPY else 1
+    scratch.sums[:] = 0.0
+    for s in range(roots.shape[0]):
+        for t in range(roots.shape[1]):
+            root = roots[s, t]
+            leaf = -1
+            if root >= 0:
+                leaf = route(nodes.links, nodes.test, layout.n_values, x, r, root)
+            scratch.leaves[s, t] = leaf
+            if task.one_tree:
+                for c in range(first, n):
+                    scratch.scores[s, c] = score(nodes, leaf, c - first, scratch.z)
+            else:
+                scratch.scores[s, first + t] = score(nodes, leaf, 0, scratch.z) if leaf >= 0 else 0.0
+        for c in range(first, n):
+            scratch.sums[c] += task.shrinkage * scratch.scores[s, c]
+
+
+@kernel(inline=True)
+def _write(scratch, clock, task, out, r):
+    """The prediction for scratch.sums into out[r]."""
+    if task.loss == CROSS_ENTROPY:
+        softmax(scratch.sums, clock.known, scratch.p)
+        for c in range(len(scratch.p)):
+            out[r, c] = scratch.p[c]
+    elif task.loss == POISSON:
+        out[r, 0] = np.exp(min(clock.target[CENTRE] + scratch.sums[0], 300.0))
+    else:
+        out[r, 0] = clock.target[CENTRE] + clock.target[SPREAD] * scratch.sums[0]
+
+
+@kernel(inline=True)
+def _write_early(clock, task, out, r):
+    """The prediction before there are trees: class frequencies, or the mean."""
+    if task.loss != CROSS_ENTROPY:
+        out[r, 0] = clock.target[MEAN]
+        return
+    total = 0.0
+    for c in range(len(clock.known)):
+        total += clock.known[c]
+    for c in range(len(clock.known)):
+        out[r, c] = clock.known[c] / total if total > 0.0 else 0.0
+
+
+@kernel(inline=True)
+def _derive(scratch, clock, task, s, y):
+    """Gradient and Hessian of stage s at F_{s-1} + T_s into scratch; then F_s into scratch.sums."""
+    n = len(scratch.sums)
+    if task.loss != CROSS_ENTROPY:
+        at = scratch.sums[0] + scratch.scores[s, 0]
+        if task.loss == POISSON:
+            g, h = derivatives(task.loss, task.parameter, y, clock.target[CENTRE] + at)
+        else:
+            g, h = derivatives(task.loss, task.parameter, (y - clock.target[CENTRE]) / clock.target[SPREAD], at)
+        scratch.gradient[0] = g
+        scratch.hessian[0] = h
+        scratch.sums[0] += task.shrinkage * scratch.scores[s, 0]
+        return
+    label = int(y)
+    for c in range(n):
+        scratch.point[c] = scratch.sums[c] + scratch.scores[s, c]
+    softmax(scratch.point, clock.known, scratch.p)
+    for c in range(1, n):
+        scratch.gradient[c] = scratch.p[c] - (1.0 if c == label else 0.0)
+        scratch.hessian[c] = scratch.p[c] * (1.0 - scratch.p[c])
+        scratch.sums[c] += task.shrinkage * scratch.scores[s, c]
+
+
+@kernel(inline=True)
+def _poisson_one(rng):
+    """A Poisson variable of mean 1 (Knuth: count uniforms until their product is below exp(-1)). Mutates rng."""
+    k = 0
+    product = uniform(rng)
+    while product > 0.36787944117144233:
+        k += 1
+        product *= uniform(rng)
+    return k
+
+
+@kernel(inline=True)
+def _meet(clock, task, y, w):
+    """Count a label: its class, or the target's mean and deviation. Mutates clock."""
+    if task.loss == CROSS_ENTROPY:
+        clock.known[int(y)] += w
+        return
+    clock.known[0] += w
+    target = clock.target
+    off = y - target[MEAN]
+    target[WEIGHT] += w
+    target[MEAN] += off * (w / target[WEIGHT])
+    target[SQUARES] += w * off * (y - target[MEAN])
+
+
+@kernel
+def _learn_row(nodes, roots, bins, layout, growth, clock, task, chosen, scratch, x, r, y, w, progress):
+    """All stages learn row r; leaves that are due for a test into scratch.due. Mutates all but bins.edges."""
+    if task.linear:
+        _rescale(clock.scales, layout.n_values, x, r, w)
+        _standardise(clock.scales, layout.n_values, x, r, scratch.z)
+    widen_ranges(bins.ranges, layout.n_values, x, r)
+    find_cells(bins, layout, x, r, scratch.cells)
+    _scores(nodes, roots, layout, x, r, scratch, task)
+    scratch.sums[:] = 0.0
+    n_due = 0
+    first = 0 if task.loss != CROSS_ENTROPY else 1
+    for s in range(roots.shape[0]):
+        _derive(scratch, clock, task, s, y)
+        weight = w
+        if task.poisson:
+            weight = w * _poisson_one(clock.rng)
+            if weight == 0.0:
+                continue
+        for t in range(roots.shape[1]):
+            leaf = scratch.leaves[s, t]
+            if leaf >= 0 and learn(
+                nodes, growth, leaf, scratch.cells, chosen[s], scratch.z, scratch.gradient, scratch.hessian, first + t,
+                weight,
+            ):  # fmt: skip
+                scratch.due[n_due, 0] = leaf
+                scratch.due[n_due, 1] = s
+                n_due += 1
+    progress[N_DUE] = n_due
+    progress[NEXT_DUE] = 0
+
+
+@kernel
+def _plant_missing(nodes, roots, task, label, progress):
+    """Trees for class `label`, and the first ones. GROW, with nothing changed, where there is no room."""
+    t = 0 if task.one_tree or task.loss != CROSS_ENTROPY else label - 1
+    if t < 0 or roots[0, t] >= 0:
+        return DONE
+    n_stages = roots.shape[0]
+    progress[NEED_NODES] = nodes.counts[0] + n_stages
+    progress[NEED_BLOCKS] = nodes.counts[1] + n_stages
+    if progress[NEED_NODES] > len(nodes.links) or progress[NEED_BLOCKS] > len(nodes.stats):
+        return GROW
+    for s in range(n_stages):
+        roots[s, t] = plant(nodes, s * roots.shape[1] + t)
+    return DONE
+
+
+@kernel
+def run(
+    op, row, y, w, slab, out, progress, nodes, roots, bins, layout, growth, clock, task, chosen, scratch, search, replay
+):
+    """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, roots, ranges of bins, clock and scratch.
+
+    replay : the program is the warm-up's own, learned before: labels are not counted again.
+
+    DONE: all of it. GROW: leaves wait for their test, or a class for its tree, and lack capacity; nothing of it has
+    happened. WARM: the buffer is full; find bins, learn it, go on. BIN: find new bins, go on.
+    O(stages trees (depth + d)) an operation, a test of a leaf once in a grace period.
+    """
+    counts = clock.counts
+    for i in range(progress[NEXT], len(op)):
+        r = row[i]
+        if op[i] == PREDICT:
+            if counts[READY] == 0:
+                _write_early(clock, task, out, r)
+            else:
+                if task.linear:
+                    _standardise(clock.scales, layout.n_values, slab, r, scratch.z)
+                _scores(nodes, roots, layout, slab, r, scratch, task)
+                _write(scratch, clock, task, out, r)
+            continue
+        if progress[N_DUE] == 0:
+            if not (w[i] > 0.0 and w[i] < np.inf):
+                continue
+            if task.loss == CROSS_ENTROPY:
+                if not (y[i] >= 0.0 and y[i] < len(clock.known)):
+                    continue
+            elif not abs(y[i]) < LARGEST_TARGET or (task.loss == POISSON and y[i] < 0.0):
+                continue
+            if counts[READY] == 0:
+                _meet(clock, task, y[i], w[i])
+                counts[LEARNED] += 1
+                n = counts[BUFFERED]
+                d = slab.shape[1]
+                for f in range(d):
+                    clock.buffer[n, f] = slab[r, f]
+                clock.buffer[n, d] = y[i]
+                clock.buffer[n, d + 1] = w[i]
+                counts[BUFFERED] = n + 1
+                if n + 1 == len(clock.buffer):
+                    progress[NEXT] = i + 1
+                    return WARM
+                continue
+            if _plant_missing(nodes, roots, task, int(y[i]) if task.loss == CROSS_ENTROPY else 0, progress) == GROW:
+                progress[NEXT] = i
+                return GROW
+            if not replay:
+                _meet(clock, task, y[i], w[i])
+                counts[LEARNED] += 1
+                if task.sample > 0:
+                    at = counts[LEARNED] % task.sample
+                    for f in range(slab.shape[1]):
+                        clock.buffer[at, f] = slab[r, f]
+            _learn_row(nodes, roots, bins, layout, growth, clock, task, chosen, scratch, slab, r, y[i], w[i], progress)
+        while progress[NEXT_DUE] < progress[N_DUE]:
+            at = progress[NEXT_DUE]
+            if try_change(
+                scratch.due[at, 0], nodes, bins, layout, growth, chosen[scratch.due[at, 1]], search,
+                progress[NEED_NODES:],
+            ) == GROW:  # fmt: skip
+                progress[NEXT] = i
+                return GROW
+            progress[NEXT_DUE] = at + 1
+        progress[N_DUE] = 0
+        if counts[LEARNED] >= counts[NEXT_BINS] and not replay:
+            progress[NEXT] = i + 1
+            return BIN
+    return DONE

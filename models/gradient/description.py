@@ -1,0 +1,65 @@
+"""Stochastic gradient trees as nodes for people."""
+
+from typing import Any
+
+import numpy as np
+
+from models.contract import Schema
+from models.gradient.bins import Bins
+from models.gradient.tree import CODE, DEFAULT, DEPTH, LEAF, LEFT, MANY, NEXT, PARENT, RIGHT, SEEN, TEST, TREE, Nodes
+
+
+def describe_trees(
+    nodes: Nodes, schema: Schema, n_trees: int, centre: float | None, spread: float
+) -> list[dict[str, Any]]:
+    """Nodes of all trees, ids from 1, below a node 0 that is not among them: parents before children.
+
+    n_trees : of a stage. centre : where the score of a single tree is a prediction, what to add to it after `spread`.
+    """
+    seen = nodes.meta[:, SEEN].copy()
+    for i in range(len(seen) - 1, -1, -1):
+        parent = nodes.links[i, PARENT]
+        if parent >= 0:
+            seen[parent] += seen[i]
+    described = []
+    for i, link in enumerate(nodes.links.tolist()):
+        values = nodes.value[i] if centre is None else centre + spread * nodes.value[i]
+        node: dict[str, Any] = {
+            "id": i + 1,
+            "parent": link[PARENT] + 1,
+            "depth": link[DEPTH] + 1,
+            "weight": float(seen[i]),
+            "value": values.tolist(),
+        }
+        if centre is None:
+            node["unit"] = "score"
+        if link[PARENT] < 0:
+            node["stage"] = link[TREE] // n_trees
+            if schema.task == "classification" and nodes.value.shape[1] == 1:
+                node["class"] = link[TREE] % n_trees + 1
+        if link[TEST] == LEAF:
+            if nodes.slope.shape[1]:
+                node["slope"] = nodes.slope[i].tolist()
+        else:
+            node |= _test(link, float(nodes.test[i]), nodes, schema)
+        described.append(node)
+    return described
+
+
+def _test(link: list[int], value: float, nodes: Nodes, schema: Schema) -> dict[str, Any]:
+    test: dict[str, Any] = {"feature": link[TEST], "default": link[DEFAULT] + 1}
+    if link[RIGHT] == MANY:
+        children, child = {}, link[LEFT]
+        while child >= 0:
+            children[int(nodes.links[child, CODE])] = child + 1
+            child = int(nodes.links[child, NEXT])
+        return test | {"children": children}
+    pair = [link[LEFT] + 1, link[RIGHT] + 1]
+    if schema.n_values[link[TEST]]:
+        return test | {"equals": int(value), "children": pair}
+    return test | {"threshold": value, "children": pair}
+
+
+def describe_bins(bins: Bins, schema: Schema) -> list[list[float] | None]:
+    """Edges of the bins of each feature, None for nominal ones."""
+    return [None if n else np.asarray(bins.edges[f, : bins.n_edges[f]]).tolist() for f, n in enumerate(schema.n_values)]

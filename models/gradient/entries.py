@@ -1,0 +1,67 @@
+"""The registry's entries of stochastic gradient trees."""
+
+from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from models.gradient.presets import PRESETS, TUNED, by_preset
+
+
+def _preset(name: str, kind: type, low: float | None = None, high: float | None = None, *, text: str) -> Parameter:
+    """A parameter that is the preset's where it is left out."""
+    return Parameter(name, kind, None, low, high, text=f"{text} ({by_preset(name)})")
+
+
+def _choice(name: str, choices: tuple[str, ...], text: str) -> Parameter:
+    return Parameter(name, str, None, choices=choices, text=f"{text} ({by_preset(name)})")
+
+
+PARAMETERS = (
+    Parameter("preset", str, TUNED, choices=tuple(PRESETS), text="what the parameters are that are left out"),
+    Parameter(
+        "loss",
+        str,
+        "squared",
+        choices=("squared", "huber", "quantile", "poisson"),
+        text="of a regression; a classification has cross-entropy",
+    ),
+    Parameter("loss_threshold", float, 1.0, 1e-6, 1e6, text="huber: from here on linear, in deviations of the target"),
+    Parameter("quantile", float, 0.5, 0.001, 0.999, text="the one that the quantile loss predicts"),
+    Parameter(
+        "outputs",
+        str,
+        "tree-a-class",
+        choices=("tree-a-class", "one-tree"),
+        text="a tree for each class but the first, or one whose leaves hold a score for each",
+    ),
+    Parameter("linear_rate", float, 0.0, 0.0, 1.0, text="step of linear models in the leaves, 0 for constant leaves"),
+    _preset("n_stages", int, 1, 1000, text="stages of a boosted committee"),
+    _preset("shrinkage", float, 1e-6, 1.0, text="share of its score that a stage adds, if there are several"),
+    _preset("poisson", bool, text="each stage learns an instance Poisson(1) times"),
+    _preset("feature_share", float, 0.0, 1.0, text="share of the features that a stage looks at"),
+    _preset("grace_period", int, 1, 1e9, text="weight a leaf sees between two tests"),
+    _preset("delta", float, 1e-300, 1.0, text="p value below which a tree changes"),
+    _preset("penalty", float, 0.0, 1e300, text="lambda: pulls the values of new leaves towards their parent's"),
+    _preset("node_cost", float, 0.0, 1e300, text="gamma: reduction of the loss that each new leaf must bring"),
+    _preset("n_bins", int, 2, 10_000, text="bins of a numeric feature"),
+    _choice("binning", ("equal-width", "quantiles"), "where bins end"),
+    _preset("warm_up", int, 1, 1_000_000, text="labels from which the first bins are made"),
+    _preset("replay", bool, text="learn those labels as soon as there are bins"),
+    _preset("rebin_period", int, 0, 1e9, text="labels until bins are made anew; 0: never"),
+    _choice("leaf_update", ("every-instance", "tested"), "when the value of a leaf moves"),
+    _preset("learning_rate", float, 0.0, 100.0, text="factor on the Newton step of each instance"),
+    _preset("decay", float, 0.0, 1.0, text="factor by which a leaf's Hessians fade with each instance"),
+    _preset("largest_step", float, 0.0, 1e300, text="bound on the step of an instance"),
+    _preset("multiway", bool, text="nominal tests: a branch for each value, not one value against the rest"),
+    _preset("paired", bool, text='a split is tested against "no split", not against no change'),
+    Parameter("max_nodes", int, 4000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
+    Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
+)
+
+ENTRIES = (
+    Entry(
+        name="stochastic-gradient-tree",
+        cls="models.gradient.learner:StochasticGradientTree",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=PARAMETERS,
+        paper="H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.",
+        text="Trees that change where a t test says that the gradients of a loss allow it; also boosted.",
+    ),
+)

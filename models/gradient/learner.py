@@ -1,0 +1,459 @@
+"""The learner: stochastic gradient trees for classification and regression."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import LEARN, Floats, Learner, Program, Schema
+from models.entry import checked
+from models.gradient import committee
+from models.gradient.bins import MOMENTS, equal_width, lay_out, move_cells, no_bins, quantiles, transfer
+from models.gradient.committee import (
+    BIN,
+    BUFFERED,
+    CENTRE,
+    CROSS_ENTROPY,
+    LEARNED,
+    MEAN,
+    NEED_BLOCKS,
+    NEED_NODES,
+    NEXT_BINS,
+    READY,
+    SPREAD,
+    SQUARES,
+    WARM,
+    WEIGHT,
+    Clock,
+    Scratch,
+    Task,
+)
+from models.gradient.description import describe_bins, describe_trees
+from models.gradient.entries import PARAMETERS
+from models.gradient.losses import LOSSES, POISSON
+from models.gradient.presets import effective
+from models.gradient.splits import Search
+from models.gradient.tree import (
+    DEEPEST,
+    EVERY_INSTANCE,
+    GROW,
+    N_BLOCKS,
+    N_LEAVES,
+    N_NODES,
+    TESTED,
+    Growth,
+    make_room,
+    no_nodes,
+    used,
+)
+from models.observers import check_growth
+from models.streams.randomness import below, seeded
+
+
+class SgtState(NamedTuple):
+    """Everything the learner knows: arrays of Nodes, Bins and Clock, and
+
+    roots : (stages, trees) int32, -1 where there is none yet. chosen : (stages, m) int32, features a stage looks at.
+    """
+
+    links: NDArray[np.int32]
+    test: Floats
+    meta: Floats
+    value: Floats
+    slope: Floats
+    curvature: Floats
+    totals: Floats
+    stats: Floats
+    nodes: NDArray[np.int64]
+    roots: NDArray[np.int32]
+    chosen: NDArray[np.int32]
+    edges: Floats
+    n_edges: NDArray[np.int64]
+    ranges: Floats
+    counts: NDArray[np.int64]
+    known: Floats
+    target: Floats
+    scales: Floats
+    buffer: Floats
+    rng: NDArray[np.uint64]
+
+
+class StochasticGradientTree(Learner):
+    """Trees that minimise a loss by stochastic gradients: a leaf splits where a t test says that this lowers it.
+
+    Classification has a tree for each class but the first under softmax and cross-entropy, regression one tree; several
+    stages of them boost each other. Each instance moves the leaf that it reaches by a Newton step; with
+    `leaf_update="tested"`, the paper's rule, leaves move only when the test allows it. `preset="paper"` is the learner
+    of the paper. docs/gradient-trees.md says where and why the default is another.
+
+    Until the warm-up is over the prediction is the class frequencies or the mean. Missing values (NaN) are counted
+    apart; a test sends them where more weight went. So it does with nominal codes outside the schema, and with values
+    that a test with a branch for each value has not seen. A label outside 0 .. n_outputs - 1, a target that is not
+    finite or beyond 1e100 (Poisson: or negative), and a weight that is not positive and finite teach nothing.
+
+    Memory is bounded by `max_nodes`, the schema and the warm-up, which is kept till it is learned: a leaf has
+    6 (n_bins + 1) numbers a numeric feature and 6 (V + 1) a nominal feature of V values. At the bound nothing splits
+    any more, leaves go on learning, and only the first trees of a new class are still made.
+
+    Parameters
+    ----------
+    schema : Schema
+    seed : int
+        Of the features and instances that stages sample.
+    preset : {"tuned", "paper", "boosted"}
+        What the parameters are that are None (models.gradient.presets): one tree; the paper's; ten boosted stages.
+    loss : {"squared", "huber", "quantile", "poisson"}
+        Of a regression (models.gradient.losses). "poisson" predicts exp of the score.
+    loss_threshold : float
+        Where the Huber loss turns linear, in deviations of the target; a small one is nearly the absolute error.
+    quantile : float
+        The one that the quantile loss predicts.
+    outputs : {"tree-a-class", "one-tree"}
+        One tree has leaves with a score for each class but the first.
+    linear_rate : float
+        Step of linear models in the leaves, over standardised numeric features; 0 for constant leaves.
+    n_stages : int
+        Stages of a boosted committee.
+    shrinkage : float
+        Share of its score that a stage adds, where there are several.
+    poisson : bool
+        Each stage learns an instance Poisson(1) times.
+    feature_share : float
+        Share of the features that a stage looks at, drawn once; at least one.
+    grace_period : int
+        Weight that a leaf sees between two tests.
+    delta : float
+        p value below which a tree changes.
+    penalty, node_cost : float
+        lambda and gamma of the paper.
+    n_bins : int
+    binning : {"equal-width", "quantiles"}
+    warm_up : int
+        Labels from which the first bins, and the scale of the target, are made.
+    replay : bool
+        Learn those labels as soon as there are bins. The paper does not.
+    rebin_period : int
+        Labels until bins are made anew, at first earlier (after 2, 4, 8 times the warm-up); 0 for never.
+    leaf_update : {"every-instance", "tested"}
+    learning_rate, decay, largest_step : float
+        Of the update at every instance: factor on the Newton step, on the sum of Hessians, and a bound.
+    multiway : bool
+        Nominal tests have a branch for each value. False: one value against the rest.
+    paired : bool
+        Test a split against "no split".
+    max_nodes : int
+        Bound on the number of nodes of all trees.
+    max_depth : int or None
+        Leaves at this depth do not split (the root has depth 0).
+
+    References
+    ----------
+    H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.
+
+    Examples
+    --------
+    >>> learner = StochasticGradientTree(Schema((0, 2), 2, "classification"))
+    >>> x = np.random.default_rng(1).random((2000, 2)).round()
+    >>> learner.learn_many(x, x[:, 1])
+    >>> learner.predict_many([[0.0, 1.0]]).round(2).tolist()
+    [[0.0, 1.0]]
+    """
+
+    name = "stochastic-gradient-tree"
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        preset: str = "tuned",
+        loss: str = "squared",
+        loss_threshold: float = 1.0,
+        quantile: float = 0.5,
+        outputs: str = "tree-a-class",
+        linear_rate: float = 0.0,
+        n_stages: int | None = None,
+        shrinkage: float | None = None,
+        poisson: bool | None = None,
+        feature_share: float | None = None,
+        grace_period: int | None = None,
+        delta: float | None = None,
+        penalty: float | None = None,
+        node_cost: float | None = None,
+        n_bins: int | None = None,
+        binning: str | None = None,
+        warm_up: int | None = None,
+        replay: bool | None = None,
+        rebin_period: int | None = None,
+        leaf_update: str | None = None,
+        learning_rate: float | None = None,
+        decay: float | None = None,
+        largest_step: float | None = None,
+        multiway: bool | None = None,
+        paired: bool | None = None,
+        max_nodes: int = 4000,
+        max_depth: int | None = None,
+    ) -> None:
+        names = [parameter.name for parameter in PARAMETERS]
+        given = {name: value for name, value in locals().items() if name in names}
+        super().__init__(schema, seed=seed)
+        self._parameters = checked(f"model {self.name!r}", PARAMETERS, given)
+        p = self._effective = effective(self._parameters)
+        self._growth = Growth(
+            float(p["grace_period"]),
+            p["delta"],
+            p["penalty"],
+            p["node_cost"],
+            p["paired"],
+            p["multiway"],
+            EVERY_INSTANCE if p["leaf_update"] == "every-instance" else TESTED,
+            p["learning_rate"],
+            p["decay"],
+            p["largest_step"],
+            p["linear_rate"],
+            p["max_nodes"],
+            -1 if p["max_depth"] is None else p["max_depth"],
+        )
+        classes = schema.task == "classification"
+        sampled = p["binning"] == "quantiles" and p["rebin_period"] > 0
+        self._task = Task(
+            CROSS_ENTROPY if classes else LOSSES[p["loss"]],
+            p["quantile"] if p["loss"] == "quantile" else p["loss_threshold"],
+            classes and p["outputs"] == "one-tree",
+            p["shrinkage"] if p["n_stages"] > 1 else 1.0,
+            p["poisson"],
+            max(p["warm_up"], 4 * p["n_bins"]) if sampled else 0,
+            p["linear_rate"] > 0.0,
+        )
+        d = schema.n_features
+        n_trees, n_outputs = self._shape(schema)
+        n_slopes = n_outputs * d if self._task.linear else 0
+        self._nodes = no_nodes(n_outputs, lay_out(schema, p["n_bins"], n_outputs)[1], n_slopes)
+        self._roots = np.full((p["n_stages"], n_trees), -1, np.int32)
+        self._bins = no_bins(d, p["n_bins"])
+        rng = seeded(seed)
+        self._chosen = _choose(rng, p["n_stages"], d, p["feature_share"])
+        self._clock = Clock(
+            np.zeros(4, np.int64),
+            np.zeros(schema.n_outputs),
+            np.zeros(5),
+            np.zeros((d if self._task.linear else 0, 3)),
+            np.zeros((p["warm_up"], d + 2)),
+            rng,
+        )
+        self._prepare()
+
+    def _shape(self, schema: Schema) -> tuple[int, int]:
+        """Trees of a stage, and outputs of a tree."""
+        if schema.task != "classification":
+            return 1, 1
+        return (1, schema.n_outputs - 1) if self._task.one_tree else (schema.n_outputs - 1, 1)
+
+    def _prepare(self) -> None:
+        """What follows from the schema and is not state."""
+        n_trees, n_outputs = self._shape(self.schema)
+        self._layout, self._width = lay_out(self.schema, self._effective["n_bins"], n_outputs)
+        size = int(self._layout.size[0])
+        d, n, n_stages = self.schema.n_features, self.schema.n_outputs, self._effective["n_stages"]
+        self._scratch = Scratch(
+            np.zeros(d, np.int64),
+            np.zeros(d),
+            np.zeros((n_stages, n_trees), np.int32),
+            np.zeros((n_stages, n)),
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros((n_stages * n_trees, 2), np.int32),
+        )
+        m = max(4, *self.schema.n_values, 4)
+        self._search = Search(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        self._run(program, slab, out, False)
+
+    def _run(self, program: Program, slab: Floats, out: Floats, replay: bool) -> None:
+        progress = np.zeros(5, np.int64)
+        while True:
+            status = committee.run(
+                program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
+                self._bins, self._layout, self._growth, self._clock, self._task, self._chosen, self._scratch,
+                self._search, replay,
+            )  # fmt: skip
+            if status == GROW:
+                self._nodes = make_room(self._nodes, int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))
+            elif status == WARM:
+                self._begin(out)
+            elif status == BIN:
+                self._rebin()
+            else:
+                return
+
+    def _begin(self, out: Floats) -> None:
+        """End the warm-up: bins and scales from the buffer, and the trees learn it if they replay it."""
+        clock, d = self._clock, self.schema.n_features
+        rows = np.ascontiguousarray(clock.buffer[:, :d])
+        y, w = clock.buffer[:, d].copy(), clock.buffer[:, d + 1].copy()
+        target = clock.target
+        target[SPREAD] = 1.0
+        if self._task.loss == POISSON:
+            target[CENTRE] = math.log(target[MEAN]) if target[MEAN] > 0.0 else 0.0
+        elif self._task.loss != CROSS_ENTROPY:
+            target[CENTRE] = target[MEAN]
+            spread = math.sqrt(target[SQUARES] / target[WEIGHT])
+            target[SPREAD] = spread if 0.0 < spread < math.inf else 1.0
+        for f, n in enumerate(self.schema.n_values):
+            finite = rows[np.isfinite(rows[:, f]), f]
+            if n == 0 and len(finite):
+                self._bins.ranges[f] = finite.min(), finite.max()
+        clock.counts[READY] = 1
+        clock.counts[BUFFERED] = 0
+        sample = np.full((self._task.sample, d + 2), np.nan)
+        n_kept = min(len(rows), len(sample))
+        sample[:n_kept] = clock.buffer[:n_kept]
+        self._clock = clock._replace(buffer=sample)
+        self._find_bins(rows)
+        self._schedule()
+        if self._effective["replay"]:
+            n_rows = len(rows)
+            program = Program(np.full(n_rows, LEARN, np.int8), np.arange(n_rows, dtype=np.int32), y, w)
+            self._run(program, rows, out, True)
+
+    def _schedule(self) -> None:
+        """Bins are due at twice the labels learned, at the latest after `rebin_period`."""
+        period, learned = self._effective["rebin_period"], int(self._clock.counts[LEARNED])
+        self._clock.counts[NEXT_BINS] = learned + min(learned, period) if period > 0 else np.iinfo(np.int64).max
+
+    def _rebin(self) -> None:
+        self._find_bins(self._clock.buffer)
+        self._schedule()
+
+    def _find_bins(self, rows: Floats) -> None:
+        """New bins from the ranges, or from quantiles of `rows`; what leaves observed moves into them."""
+        bins, p = self._bins, self._effective
+        part = np.zeros(p["n_bins"] * int(self._layout.size[0]))
+        for f, n in enumerate(self.schema.n_values):
+            low, high = bins.ranges[f].tolist()
+            if n or not low < high:
+                continue
+            if p["binning"] == "equal-width":
+                edges = equal_width(low, high, p["n_bins"])
+            else:
+                edges = quantiles(rows[np.isfinite(rows[:, f]), f], p["n_bins"])
+            n_old = int(bins.n_edges[f])
+            old = bins.edges[f, :n_old].copy()
+            if np.array_equal(edges, old):
+                continue
+            bins.edges[f] = 0.0
+            bins.edges[f, : len(edges)] = edges
+            bins.n_edges[f] = len(edges)
+            move_cells(
+                self._nodes.stats, int(self._nodes.counts[N_BLOCKS]), int(self._layout.offset[f]),
+                int(self._layout.size[0]), old, n_old, bins.edges[f], len(edges), low, high, part,
+            )  # fmt: skip
+
+    def resize(self, schema: Schema) -> None:
+        check_growth(self.schema, schema)
+        n_bins = self._effective["n_bins"]
+        n_trees, n_outputs = self._shape(schema)
+        old = lay_out(self.schema, n_bins, self._shape(self.schema)[1])
+        nodes = self._nodes
+        d = schema.n_features
+        self._nodes = nodes._replace(
+            value=_widen(nodes.value, n_outputs),
+            curvature=_widen(nodes.curvature, n_outputs),
+            totals=_widen(nodes.totals, 1 + MOMENTS * n_outputs),
+            slope=_widen(nodes.slope, n_outputs * d if nodes.slope.shape[1] else 0),
+            stats=transfer(nodes.stats, old, lay_out(schema, n_bins, n_outputs)),
+        )
+        self._roots = _widen(self._roots, n_trees, -1)
+        if schema.n_outputs > len(self._clock.known):
+            self._clock = self._clock._replace(known=_widen(self._clock.known[None], schema.n_outputs)[0].copy())
+        self.schema = schema
+        self._prepare()
+
+    def state(self) -> SgtState:
+        nodes = used(self._nodes)
+        counts = nodes.pop("counts")
+        return SgtState(
+            **nodes,
+            nodes=counts,
+            roots=self._roots,
+            chosen=self._chosen,
+            **self._bins._asdict(),
+            **self._clock._asdict(),
+        )
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        def taken(kind: Any, rename: Mapping[str, str]) -> Any:
+            return type(kind)(
+                **{
+                    name: np.array(state[rename.get(name, name)], dtype=array.dtype, order="C")
+                    for name, array in kind._asdict().items()
+                }
+            )
+
+        self._nodes = taken(self._nodes, {"counts": "nodes"})
+        self._bins = taken(self._bins, {})
+        self._clock = taken(self._clock, {})
+        self._roots = np.array(state["roots"], np.int32)
+        self._chosen = np.array(state["chosen"], np.int32)
+        self._prepare()
+
+    def describe(self) -> list[dict[str, Any]]:
+        """A node for the learner, with the weight of each class or the mean target under "value" and the edges of the
+        bins under "bins", and below it the trees: roots have "stage" and "class" (the one that the tree is for).
+
+        Inner nodes: "feature", and "threshold" (numeric: values up to it go to the first child), "equals" (nominal) or
+        "children" (value -> id); "default" is the child of missing values. "value" is the score, of an inner node that
+        of when it was split; for a single regression tree it is the prediction, without "unit". "slope" of a linear
+        leaf: what a deviation of each feature adds.
+        """
+        clock, task = self._clock, self._task
+        classes = task.loss == CROSS_ENTROPY
+        top: dict[str, Any] = {
+            "id": 0,
+            "parent": None,
+            "depth": 0,
+            "weight": float(clock.known.sum()),
+            "value": clock.known.tolist() if classes else [float(clock.target[MEAN])],
+            "bins": describe_bins(self._bins, self.schema),
+        }
+        plain = not classes and task.loss != POISSON and len(self._roots) == 1
+        centre = float(clock.target[CENTRE]) if plain else None
+        nodes = self._nodes._replace(**used(self._nodes))
+        trees = describe_trees(nodes, self.schema, self._roots.shape[1], centre, float(clock.target[SPREAD]))
+        return [top, *trees]
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.state())
+
+    def size(self) -> dict[str, int]:
+        counts = self._nodes.counts
+        return {"n_nodes": int(counts[N_NODES]), "n_leaves": int(counts[N_LEAVES]), "depth": int(counts[DEEPEST])}
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self._parameters)
+
+
+def _widen(array: NDArray[Any], n: int, fill: float = 0) -> NDArray[Any]:
+    """`array` with `n` columns, the new ones filled."""
+    wide = np.full((len(array), n), fill, array.dtype)
+    wide[:, : array.shape[1]] = array
+    return wide
+
+
+def _choose(rng: NDArray[np.uint64], n_stages: int, d: int, share: float) -> NDArray[np.int32]:
+    """The features that each stage looks at, ascending: a sample of `share` of them, at least one. Mutates rng."""
+    m = max(1, math.ceil(share * d - 1e-9))
+    chosen = np.empty((n_stages, m), np.int32)
+    for s in range(n_stages):
+        features = list(range(d))
+        while len(features) > m:
+            features.pop(below(rng, len(features)))
+        chosen[s] = features
+    return chosen

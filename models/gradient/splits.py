@@ -1,0 +1,228 @@
+"""Candidates for a change of a leaf, ranked by the penalised loss, and the test of the best one.
+
+Sections 3.1 to 3.3 of the paper: a candidate gives each of its leaves j the step v_j = -G_j / (lambda + H_j) (equation
+13), and is worth sum_j G_j v_j + (lambda + H_j) v_j^2 / 2 + gamma (number of leaves) (equations 5 and 10), which is
+-sum_j G_j^2 / 2 (lambda + H_j) + gamma (number of leaves). "No split" is a candidate that adds no leaf and pays no
+gamma. The best one is tested: is the mean change of the loss, without the penalties, below 0?
+
+The variance of that change comes from the sums of g^2, gh and h^2 over all children at once (equation 18 is that of one
+child): E[L^2] - E[L]^2 with L = g a + h b, a = v_j and b = v_j^2 / 2 for an instance that goes to child j. Paired, L is
+the change of the split less that of "no split", whose step is v: a = v_j - v, b = (v_j^2 - v^2) / 2.
+
+The change of a tree with several outputs is a sum over them; its standard deviation is at most the sum of theirs,
+which the test takes for it: sums of g_c g_d for all pairs would be needed otherwise.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats
+from models.gradient.bins import GG, GH, HH, MOMENTS, WEIGHT, G, H
+from models.gradient.significance import p_value
+from models.kernel import kernel
+
+# Below this share of the leaf's weight a branch has none: sums of fractional weights have rounding errors.
+NO_WEIGHT = 1e-9
+LEAST_DIVISOR = 1e-12
+
+
+class Candidate(NamedTuple):
+    """feature : -1 for "no split". cell : the last bin that goes left, or the value that does. threshold : the same as
+    a value. worth : penalised change of the loss, lower is better."""
+
+    feature: int
+    cell: int
+    threshold: float
+    worth: float
+
+
+class Search(NamedTuple):
+    """Scratch. children : (m, cell) float64, sums of a candidate's children, m >= 4. steps : (m, q) float64, their v_j.
+    codes : (m,) int32, the value that each stands for (-1: none)."""
+
+    children: Floats
+    steps: Floats
+    codes: NDArray[np.int32]
+
+
+@kernel(inline=True)
+def _worth(sums, n_outputs, penalty):
+    """-sum_k G^2 / 2 (lambda + H): what a leaf with these sums is worth after its best step, without gamma."""
+    result = 0.0
+    for k in range(n_outputs):
+        g = sums[k * MOMENTS + G]
+        result -= g * g / (penalty + max(sums[k * MOMENTS + H], LEAST_DIVISOR))
+    return 0.5 * result
+
+
+@kernel(inline=True)
+def _add(sums, block, i, n_outputs):
+    """Add weight, G and H of the cell at place i: all that ranking needs."""
+    sums[WEIGHT] += block[i]
+    for k in range(n_outputs):
+        at = k * MOMENTS
+        sums[at + G] += block[i + at + G]
+        sums[at + H] += block[i + at + H]
+
+
+@kernel(inline=True)
+def _divide(sums, part, block, missing, n_outputs, penalty):
+    """Worth of dividing the sums of a feature into `part` and the rest. Rows 0 and 1 of `sums` are scratch, row 2 the
+    whole. Missing values go with the heavier one. Infinity where one has no weight."""
+    weight = part[WEIGHT]
+    rest = sums[2, WEIGHT] - weight
+    if not min(weight, rest) > NO_WEIGHT * sums[2, WEIGHT]:
+        return np.inf
+    for k in range(n_outputs):
+        for i in (k * MOMENTS + G, k * MOMENTS + H):
+            sums[0, i] = part[i]
+            sums[1, i] = sums[2, i] - part[i]
+    if block[missing] > 0.0:
+        _add(sums[0 if weight >= rest else 1], block, missing, n_outputs)
+    return _worth(sums[0], n_outputs, penalty) + _worth(sums[1], n_outputs, penalty)
+
+
+@kernel
+def best_candidate(block, total, bins, layout, growth, chosen, splits_allowed, search):
+    """The candidate of least worth among "no split" and the tests of the `chosen` features; the first one of equals.
+
+    Mutates search. O(d (n_bins or values) q).
+    """
+    size = layout.size[0]
+    n_outputs = (size - 1) // MOMENTS
+    penalty = growth.penalty
+    sums = search.children
+    feature = -1
+    cell = -1
+    least = _worth(total, n_outputs, penalty)
+    if not splits_allowed:
+        return Candidate(feature, cell, 0.0, least)
+    for f in chosen:
+        start = layout.offset[f]
+        missing = start + layout.n_cells[f] * size
+        numeric = layout.n_values[f] == 0
+        n = bins.n_edges[f] + 1 if numeric else layout.n_cells[f]
+        if n < 2:
+            continue
+        whole = sums[2]
+        whole[:] = 0.0
+        for c in range(n):
+            _add(whole, block, start + c * size, n_outputs)
+        if not numeric and growth.multiway:
+            n_children = 0
+            heaviest = -1
+            for c in range(n):
+                if block[start + c * size] > 0.0:
+                    n_children += 1
+                    if heaviest < 0 or block[start + c * size] > block[start + heaviest * size]:
+                        heaviest = c
+            if n_children < 2:
+                continue
+            worth = n_children * growth.node_cost
+            for c in range(n):
+                i = start + c * size
+                if block[i] > 0.0:
+                    sums[0, :] = 0.0
+                    _add(sums[0], block, i, n_outputs)
+                    if c == heaviest:
+                        _add(sums[0], block, missing, n_outputs)
+                    worth += _worth(sums[0], n_outputs, penalty)
+            if worth < least:
+                least = worth
+                feature = f
+                cell = -1
+            continue
+        part = sums[3]
+        part[:] = 0.0
+        for c in range(n - 1 if numeric else n):
+            if not numeric:
+                part[:] = 0.0
+            _add(part, block, start + c * size, n_outputs)
+            worth = _divide(sums, part, block, missing, n_outputs, penalty) + 2.0 * growth.node_cost
+            if worth < least:
+                least = worth
+                feature = f
+                cell = c
+    threshold = 0.0
+    if feature >= 0 and cell >= 0:
+        threshold = bins.edges[feature, cell] if layout.n_values[feature] == 0 else float(cell)
+    return Candidate(feature, cell, threshold, least)
+
+
+@kernel
+def children_of(best, block, bins, layout, growth, search):
+    """All sums of a split's children into search.children, and the values that they stand for into search.codes.
+
+    Returns how many there are, and which one missing values go to. Mutates search. O((n_bins or values) q).
+    """
+    size = layout.size[0]
+    f = best.feature
+    start = layout.offset[f]
+    numeric = layout.n_values[f] == 0
+    many = not numeric and growth.multiway
+    n = bins.n_edges[f] + 1 if numeric else layout.n_cells[f]
+    sums = search.children
+    n_children = 0
+    if not many:
+        n_children = 2
+        sums[:2, :] = 0.0
+        search.codes[:2] = -1
+    for c in range(n):
+        i = start + c * size
+        if many:
+            if not block[i] > 0.0:
+                continue
+            j = n_children
+            sums[j, :] = 0.0
+            search.codes[j] = c
+            n_children += 1
+        elif numeric:
+            j = 0 if c <= best.cell else 1
+        else:
+            j = 0 if c == best.cell else 1
+        for m in range(size):
+            sums[j, m] += block[i + m]
+    default = 0
+    for j in range(1, n_children):
+        if sums[j, WEIGHT] > sums[default, WEIGHT]:
+            default = j
+    missing = start + layout.n_cells[f] * size
+    for m in range(size):
+        sums[default, m] += block[missing + m]
+    return n_children, default
+
+
+@kernel
+def is_better(search, n_children, total, growth, paired):
+    """Whether the change to search.children lowers the loss by the test; their steps into search.steps.
+
+    total : the sums of the leaf. Mutates search. O(n_children q).
+    """
+    sums, steps = search.children, search.steps
+    n_outputs = steps.shape[1]
+    n = total[WEIGHT]
+    if not n > 1.0:
+        return False
+    mean = 0.0
+    deviation = 0.0
+    for k in range(n_outputs):
+        at = k * MOMENTS
+        without = -total[at + G] / (growth.penalty + max(total[at + H], LEAST_DIVISOR)) if paired else 0.0
+        first = 0.0
+        second = 0.0
+        for j in range(n_children):
+            step = -sums[j, at + G] / (growth.penalty + max(sums[j, at + H], LEAST_DIVISOR))
+            steps[j, k] = step
+            a = step - without
+            b = 0.5 * (step * step - without * without)
+            first += a * sums[j, at + G] + b * sums[j, at + H]
+            second += a * a * sums[j, at + GG] + 2.0 * a * b * sums[j, at + GH] + b * b * sums[j, at + HH]
+        mean += first / n
+        deviation += math.sqrt(max(second / n - (first / n) * (first / n), 0.0))
+    if not mean < 0.0:
+        return False
+    variance = deviation * deviation * (n / (n - 1.0))
+    return not variance > 0.0 or p_value(n * mean * mean / variance, n - 1.0) < growth.delta
