@@ -9,6 +9,7 @@ Class 0 is the class without a tree. Trees of other classes come when a label of
 seen have a probability.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -142,7 +143,7 @@ def _write(scratch, clock, task, out, r):
         for c in range(len(scratch.p)):
             out[r, c] = scratch.p[c]
     elif task.loss == POISSON:
-        out[r, 0] = np.exp(min(clock.target[CENTRE] + scratch.sums[0], 300.0))
+        out[r, 0] = math.exp(min(clock.target[CENTRE] + scratch.sums[0], 300.0))
     else:
         out[r, 0] = clock.target[CENTRE] + clock.target[SPREAD] * scratch.sums[0]
 

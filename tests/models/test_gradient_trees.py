@@ -1,0 +1,399 @@
+"""Stochastic gradient trees against their naive twin, and what follows from the definitions."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.contract import LEARN, Schema
+from models.gradient.bins import bin_of, equal_width, quantiles
+from models.gradient.learner import StochasticGradientTree
+from models.gradient.losses import LOSSES, derivatives, value
+from models.gradient.presets import effective
+from models.gradient.significance import p_value
+from tests.models.naive_sgt import SgtTwin, p_of_f
+from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
+
+EAGER = {"warm_up": 40, "n_bins": 8, "grace_period": 20, "delta": 0.2, "rebin_period": 100}
+
+
+def stream_of(n, seed, task="classification", **world):
+    stream = mixed(n, seed, **world)
+    if task == "classification":
+        return stream
+    rng = np.random.default_rng(seed)
+    y = 3.0 * stream.y + rng.normal(size=n) + np.nan_to_num(stream.x[:, 0])
+    return stream._replace(schema=stream.schema._replace(task="regression", n_outputs=1), y=y)
+
+
+def twin_of(learner):
+    schema = learner.schema
+    return SgtTwin(schema.n_values, schema.n_outputs, schema.task, learner.seed, effective(learner.parameters()))
+
+
+def play(twin, program, x, n_outputs):
+    out = np.zeros((len(x), n_outputs))
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            twin.learn(x[r].tolist(), y, w)
+        else:
+            out[r] = twin.predict(x[r].tolist())
+    return out
+
+
+def compare(stream, delay=0, seed=3, **parameters):
+    learner = StochasticGradientTree(stream.schema, seed=seed, **parameters)
+    twin = twin_of(learner)
+    program = interleave(stream, delay)
+    out = np.zeros((len(stream.y), stream.schema.n_outputs))
+    learner.run(program, stream.x, out)
+    expected = play(twin, program, stream.x, stream.schema.n_outputs)
+    check_nodes(learner, twin)
+    assert out.tolist() == expected.tolist()
+    return learner, twin
+
+
+def check_nodes(learner, twin):
+    """Structure, tests and what leaves know, exactly."""
+    state = learner.state()
+    ids = {id(node): i for i, node in enumerate(twin.nodes)}
+    described = learner.describe()
+    assert len(described) == 1 + len(twin.nodes)
+    for i, (node, ours) in enumerate(zip(twin.nodes, described[1:], strict=True)):
+        assert ours["parent"] == (0 if node.parent is None else ids[id(node.parent)] + 1)
+        assert ours["depth"] == node.depth + 1
+        assert state.value[i].tolist() == node.value
+        assert ours.get("feature") == node.feature
+        if node.feature is None:
+            assert state.curvature[i].tolist() == node.curvature
+            assert state.meta[i].tolist() == [node.seen, node.last_test]
+            total = [node.total.weight]
+            for k in range(len(node.value)):
+                total += [moment[k] for moment in node.total.lists()]
+            assert state.totals[i].tolist() == total
+        else:
+            children = [ids[id(child)] + 1 for child in node.children]
+            if node.many:
+                children = {child.code: ids[id(child)] + 1 for child in node.children}
+            assert ours["children"] == children
+            assert ours["default"] == ids[id(node.default)] + 1
+            if not node.many:
+                assert ours["equals" if learner.schema.n_values[node.feature] else "threshold"] == node.test
+
+
+CLASSIFIERS = [
+    {},
+    {"preset": "paper", "delta": 0.3, "node_cost": 0.1},
+    {"preset": "paper", "delta": 0.3, "multiway": False, "binning": "quantiles", "rebin_period": 70, "replay": True},
+    {"preset": "boosted", "n_stages": 3, "linear_rate": 0.1},
+    {"outputs": "one-tree", "multiway": True, "max_depth": 3},
+    {"outputs": "one-tree", "n_stages": 2, "binning": "quantiles", "paired": False, "max_nodes": 12},
+]
+REGRESSORS = [
+    {},
+    {"preset": "paper", "loss": "huber", "loss_threshold": 0.5, "delta": 0.3},
+    {"preset": "boosted", "n_stages": 2, "loss": "quantile", "quantile": 0.8, "binning": "quantiles"},
+    {"loss": "poisson", "linear_rate": 0.1, "max_nodes": 9},
+]
+WORLDS = [
+    {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
+    {"n_values": (4, 0, 6), "n_classes": 4, "weights": "fractions", "missing": 0.3},
+    {"n_values": (0, 0), "n_classes": 2, "missing": 0.0, "weights": "whole"},
+]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
+@pytest.mark.parametrize("mode", CLASSIFIERS, ids=str)
+def test_classification_equals_twin(world, mode):
+    learner, twin = compare(stream_of(600, 7, **world), delay=3, **{**EAGER, **mode})
+    assert learner.size()["n_nodes"] > 2
+    assert twin.n_slow_tests > 1
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
+@pytest.mark.parametrize("mode", REGRESSORS, ids=str)
+def test_regression_equals_twin(world, mode):
+    learner, twin = compare(stream_of(600, 8, "regression", **world), delay=3, **{**EAGER, **mode})
+    assert learner.size()["n_nodes"] > 2
+    assert twin.n_slow_tests > 1
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    task=st.sampled_from(["classification", "regression"]),
+    n_values=st.lists(st.sampled_from([0, 0, 2, 3, 7]), min_size=1, max_size=4),
+    n_classes=st.integers(2, 4),
+    missing=st.sampled_from([0.0, 0.2, 0.8]),
+    weights=st.sampled_from(["one", "whole", "fractions"]),
+    delay=st.sampled_from([0, 1, 20]),
+    parameters=st.fixed_dictionaries(
+        {
+            "preset": st.sampled_from(["tuned", "paper", "boosted"]),
+            "loss": st.sampled_from(list(LOSSES)),
+            "outputs": st.sampled_from(["tree-a-class", "one-tree"]),
+            "n_stages": st.sampled_from([None, 1, 2]),
+            "grace_period": st.sampled_from([1, 10, 30]),
+            "delta": st.sampled_from([0.9, 0.2, 1e-3]),
+            "n_bins": st.sampled_from([2, 5, 16]),
+            "binning": st.sampled_from(["equal-width", "quantiles"]),
+            "warm_up": st.sampled_from([1, 7, 50]),
+            "rebin_period": st.sampled_from([0, 30, 100]),
+            "linear_rate": st.sampled_from([0.0, 0.2]),
+            "multiway": st.booleans(),
+            "paired": st.booleans(),
+            "replay": st.booleans(),
+            "max_nodes": st.sampled_from([1000, 1000, 7, 1]),
+            "max_depth": st.sampled_from([None, None, 0, 2]),
+        }
+    ),
+)
+def test_equals_twin_anywhere(seed, task, n_values, n_classes, missing, weights, delay, parameters):
+    stream = stream_of(200, seed, task, n_values=tuple(n_values), n_classes=n_classes, missing=missing, weights=weights)
+    if parameters["loss"] == "poisson":
+        stream = stream._replace(y=np.round(np.abs(stream.y)))
+    compare(stream, delay, seed=seed % 1000, **parameters)
+
+
+# the test ------------------------------------------------------------------------------------------------------------
+
+
+def tail_of_t(t, freedom):
+    """P(|T| > t) for an even number of degrees of freedom: a finite sum (Abramowitz and Stegun, 26.7.4), in fractions
+    but for one square root."""
+    t = Fraction(t)
+    cosine = Fraction(freedom) / (freedom + t * t)
+    term, total = Fraction(1), Fraction(1)
+    for k in range(1, freedom // 2):
+        term *= cosine * Fraction(2 * k - 1, 2 * k)
+        total += term
+    square = t * t / (freedom + t * t)
+    scale = 10**60
+    sine = Fraction(math.isqrt(int(square * scale * scale)), scale)
+    return float(1 - sine * total)
+
+
+@pytest.mark.parametrize("freedom", [2, 4, 10, 48, 200])
+@pytest.mark.parametrize("t", [0.01, 0.5, 1.0, 2.5, 6.0, 15.0])
+def test_p_value_is_exact(t, freedom):
+    assert p_value(t * t, float(freedom)) == pytest.approx(tail_of_t(t, freedom), rel=1e-10)
+
+
+@pytest.mark.parametrize("freedom", [1.0, 1.7, 19.0, 49.3, 1234.5, 1e6])
+def test_p_value_of_any_weight(freedom):
+    for f in (1e-6, 0.3, 1.0, 5.0, 30.0, 300.0):
+        assert p_value(f, freedom) == pytest.approx(p_of_f(f, freedom), rel=1e-5)
+
+
+def test_ends_of_the_p_value():
+    assert p_value(0.0, 5.0) == 1.0
+    assert p_value(math.nan, 5.0) == 1.0
+    assert p_value(math.inf, 5.0) == 0.0
+    assert p_value(1e300, 1e9) == 0.0
+
+
+# losses --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_derivatives_are_those_of_the_loss(loss):
+    code, step = LOSSES[loss], 1e-6
+    for parameter in (0.2, 0.7):
+        for y in (0.0, 0.4, 3.0):
+            for score in (-2.0, -0.3, 0.1, 0.9, 2.5):
+                g, h = derivatives(code, parameter, y, score)
+                high, low = value(code, parameter, y, score + step), value(code, parameter, y, score - step)
+                assert g == pytest.approx((high - low) / (2 * step), abs=1e-6)
+                high, low = derivatives(code, parameter, y, score + step), derivatives(code, parameter, y, score - step)
+                assert h == pytest.approx((high[0] - low[0]) / (2 * step), abs=1e-6)
+
+
+def grown(task, **parameters):
+    """A learner with a tree of several leaves, and rows that it has not seen."""
+    stream = stream_of(1500, 5, task, missing=0.1)
+    if parameters.get("loss") == "poisson":
+        stream = stream._replace(y=np.round(np.abs(stream.y)))
+    given = {**EAGER, "preset": "paper", "delta": 0.3, "node_cost": 0.0, "grace_period": 60, **parameters}
+    learner = StochasticGradientTree(stream.schema, **given)
+    learner.learn_many(stream.x[:1300], stream.y[:1300])
+    assert learner.size()["n_leaves"] > 4
+    return learner, stream.x[1300:], stream.y[1300:]
+
+
+@pytest.mark.parametrize(
+    ("task", "parameters"),
+    [
+        ("classification", {}),
+        ("classification", {"outputs": "one-tree"}),
+        *(("regression", {"loss": loss, "quantile": 0.7, "loss_threshold": 0.8}) for loss in LOSSES),
+    ],
+    ids=str,
+)
+def test_gradients_of_trees_equal_finite_differences(task, parameters):
+    """What a leaf adds to its sums is the slope of the loss of the prediction in the value of that leaf."""
+    learner, x, y = grown(task, **parameters)
+    start, step, n_checked = snapshot(learner), 1e-5, 0
+    n_outputs = start["value"].shape[1]
+
+    def moved(leaf, k, by):
+        values = start["value"].copy()
+        values[leaf, k] += by
+        other = StochasticGradientTree(learner.schema, **learner.parameters())
+        other.restore({**start, "value": values})
+        return other
+
+    def loss_of(other, i):
+        out = other.predict_many(x[i : i + 1])[0]
+        if task == "classification":
+            return -math.log(out[int(y[i])])
+        centre, spread = start["target"][3:]
+        if parameters["loss"] == "poisson":
+            return out[0] - y[i] * math.log(out[0])
+        parameter = 0.7 if parameters["loss"] == "quantile" else 0.8
+        return value(LOSSES[parameters["loss"]], parameter, (y[i] - centre) / spread, (out[0] - centre) / spread)
+
+    def sums_of(other, i):
+        before = other.state().totals.copy()
+        other.learn_many(x[i : i + 1], y[i : i + 1])
+        after = other.state().totals
+        return after - before if len(after) == len(before) else None
+
+    for i in range(12):
+        added = sums_of(moved(0, 0, 0.0), i)
+        if added is None:  # this one made a leaf split
+            continue
+        for leaf in np.flatnonzero(added[:, 0] > 0.0):
+            for k in range(n_outputs):
+                high, low = moved(leaf, k, step), moved(leaf, k, -step)
+                slope = (loss_of(high, i) - loss_of(low, i)) / (2 * step)
+                assert added[leaf, 1 + 5 * k] == pytest.approx(slope, abs=1e-6)
+                slope = (sums_of(high, i)[leaf, 1 + 5 * k] - sums_of(low, i)[leaf, 1 + 5 * k]) / (2 * step)
+                assert added[leaf, 2 + 5 * k] == pytest.approx(max(slope, 1e-4), abs=1e-6)
+                n_checked += 1
+    assert n_checked > 8
+
+
+def test_losses_predict_what_they_say():
+    """Mean, median, another quantile and rate of a skewed target, and no target is an outlier to the Huber loss."""
+    rng = np.random.default_rng(2)
+    n = 6000
+    x = rng.integers(0, 2, (n, 1)).astype(float)
+    y = rng.exponential(1.0 + 3.0 * x[:, 0])
+    schema = Schema((2,), 1, "regression")
+    gentle = {"learning_rate": 1.0, "decay": 0.999}
+
+    def fitted(**parameters):
+        learner = StochasticGradientTree(schema, **gentle, **parameters)
+        learner.learn_many(x, np.round(y) if parameters["loss"] == "poisson" else y)
+        return learner.predict_many([[0.0], [1.0]])[:, 0]
+
+    assert fitted(loss="squared") == pytest.approx([1.0, 4.0], rel=0.12)
+    assert fitted(loss="poisson") == pytest.approx([np.round(y[x[:, 0] == c]).mean() for c in (0, 1)], rel=0.12)
+    for q in (0.5, 0.9):
+        predicted = fitted(loss="quantile", quantile=q)
+        for c in (0, 1):
+            assert (y[x[:, 0] == c] < predicted[c]).mean() == pytest.approx(q, abs=0.06)
+    mean, huber = fitted(loss="squared"), fitted(loss="huber", loss_threshold=0.05)
+    median = [np.median(y[x[:, 0] == c]) for c in (0, 1)]
+    assert np.all(np.abs(huber - median) < np.abs(mean - median))
+
+
+# bins ----------------------------------------------------------------------------------------------------------------
+
+
+def test_bins():
+    assert equal_width(0.0, 8.0, 4).tolist() == [2.0, 4.0, 6.0]
+    assert equal_width(3.0, 3.0, 4).tolist() == []
+    assert np.all(np.isfinite(equal_width(-1.5e308, 1.5e308, 8)))
+    assert quantiles(np.array([1.0, 1.0, 2.0, 5.0]), 4).tolist() == [1.5, 3.5]
+    assert quantiles(np.array([4.0, 4.0]), 4).tolist() == []
+    values = np.random.default_rng(1).normal(size=1000)
+    edges = quantiles(values, 10)
+    counts = np.bincount(np.searchsorted(edges, values), minlength=10)
+    assert counts.tolist() == [100] * 10
+    for v in (-9.0, *edges[:3], 0.0, 9.0, math.inf, -math.inf):
+        assert bin_of(edges, len(edges), v) == np.searchsorted(edges, v, side="left")
+
+
+def test_bins_follow_a_column_that_was_constant_at_first():
+    rng = np.random.default_rng(3)
+    x = rng.random((4000, 1))
+    x[:150] = 0.5
+    y = (x[:, 0] > 0.7).astype(float)
+    schema = Schema((0,), 2, "classification")
+    learner = StochasticGradientTree(schema)
+    learner.learn_many(x, y)
+    assert learner.describe()[0]["bins"][0]
+    assert learner.predict_many([[0.9]])[0, 1] > 0.9
+    never = StochasticGradientTree(schema, rebin_period=0)
+    never.learn_many(x, y)
+    assert never.size()["n_nodes"] == 1
+
+
+# the learner ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"preset": "boosted", "n_stages": 2, "binning": "quantiles", "linear_rate": 0.1}], ids=str
+)
+def test_no_batch_split_matters_in_the_warm_up(parameters):
+    """Splits around the end of the warm-up and around new bins, and a restored learner in its middle."""
+    stream = stream_of(260, 4)
+    program = interleave(stream, 2)
+    given = {**EAGER, **parameters}
+    whole, out = StochasticGradientTree(stream.schema, **given), np.zeros((260, 3))
+    whole.run(program, stream.x, out)
+    for at in (50, 79, 80, 81, 82, 83, 84, 85, 160, 164, 165):
+        first, pieced = StochasticGradientTree(stream.schema, **given), np.zeros((260, 3))
+        first.run(cut(program, 0, at), stream.x, pieced)
+        second = StochasticGradientTree(stream.schema, **given)
+        second.restore(snapshot(first))
+        second.run(cut(program, at, len(program.op)), stream.x, pieced)
+        assert same(snapshot(whole), snapshot(second))
+        assert pieced.tobytes() == out.tobytes()
+
+
+def test_paper_preset_is_the_papers():
+    given = effective(StochasticGradientTree(Schema((0,), 2, "classification"), preset="paper").parameters())
+    of_paper = {"grace_period": 200, "delta": 1e-7, "penalty": 0.1, "node_cost": 1.0, "n_bins": 64, "warm_up": 1000}
+    assert {name: given[name] for name in of_paper} == of_paper
+    assert (given["n_stages"], given["leaf_update"], given["multiway"]) == (1, "tested", True)
+
+
+def test_weights_are_repetitions():
+    """The sums of a leaf that does not move are the same for an instance of weight 0.5 as for two of 0.25."""
+    rng = np.random.default_rng(1)
+    x, y = rng.random((300, 2)), rng.integers(0, 2, 300).astype(float)
+    y[100] = 1.0  # the class that has a tree
+    learners = []
+    for times in (1, 2):
+        learner = StochasticGradientTree(Schema((0, 0), 2, "classification"), preset="paper", warm_up=100)
+        learner.learn_many(x[:101], y[:101])
+        learner.learn_many(
+            np.repeat(x[101:], times, axis=0), np.repeat(y[101:], times), np.full(199 * times, 0.5 / times)
+        )
+        learners.append(learner.state())
+    assert learners[0].totals[0, 0] == pytest.approx(1.0 + 0.5 * 199)
+    assert learners[0].totals == pytest.approx(learners[1].totals)
+    assert learners[0].stats == pytest.approx(learners[1].stats)
+
+
+def test_max_nodes_bounds_all_trees():
+    stream = stream_of(3000, 2, n_classes=4)
+    learner = StochasticGradientTree(stream.schema, **{**EAGER, "preset": "boosted", "n_stages": 2, "max_nodes": 20})
+    learner.learn_many(stream.x, stream.y)
+    assert 18 <= learner.size()["n_nodes"] <= 20
+    nodes = learner.describe()
+    assert sum("stage" in node for node in nodes) == 2 * 3
+    assert {node["class"] for node in nodes if "class" in node} == {1, 2, 3}
+
+
+def test_wrong_parameters_are_named():
+    schema = Schema((0,), 2, "classification")
+    with pytest.raises(ValueError, match="'preset' of model 'stochastic-gradient-tree' is 'papper': did you mean"):
+        StochasticGradientTree(schema, preset="papper")
+    with pytest.raises(ValueError, match="'n_bins' of model 'stochastic-gradient-tree' is 1: give a whole number in 2"):
+        StochasticGradientTree(schema, n_bins=1)
