@@ -16,22 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats
+from models.drift.adwin import ROWS, _adwin
+from models.drift.contract import DRIFT
 from models.gradient.bins import find_cells, widen_ranges
 from models.gradient.losses import POISSON, derivatives, softmax
 from models.gradient.tree import DONE, GROW, learn, plant, route, score, try_change
 from models.kernel import kernel
 from models.streams.randomness import uniform
 
-# Statuses besides DONE and GROW: the warm-up is complete; bins are due.
-WARM, BIN = 2, 3
+# Statuses besides DONE and GROW: the warm-up is complete; stages are to begin anew; bins are due.
+WARM, RESET, BIN = 2, 3, 4
 
 # Places in Clock.counts: labels learned (with those of the warm-up), labels in the buffer, whether the warm-up is over,
 # and the number of labels at which bins are due.
 LEARNED, BUFFERED, READY, NEXT_BINS = range(4)
 
 # Places in `progress`: the next operation, how many leaves wait for their test, which of them is next, and the nodes
-# and blocks that it, or a new tree, needs.
-NEXT, N_DUE, NEXT_DUE, NEED_NODES, NEED_BLOCKS = range(5)
+# and blocks that it, or a new tree, needs; and how many stages are to begin anew.
+NEXT, N_DUE, NEXT_DUE, NEED_NODES, NEED_BLOCKS, N_DRIFTED = range(6)
 
 # Of Clock.target: weight, mean and squared deviations of the targets learned, and the mean and deviation that scores
 # are relative to.
@@ -39,6 +41,9 @@ WEIGHT, MEAN, SQUARES, CENTRE, SPREAD = range(5)
 
 LARGEST_TARGET = 1e100
 CROSS_ENTROPY = -1
+
+# Of the detectors, as models.drift.adwin.Adwin has them.
+CLOCK, MAX_BUCKETS, MIN_SIDE = 32, 5, 5
 
 
 class Clock(NamedTuple):
@@ -57,9 +62,36 @@ class Clock(NamedTuple):
     rng: NDArray[np.uint64]
 
 
+class Watch(NamedTuple):
+    """A detector (models.drift.adwin) of each stage's errors, or nothing where stages are not reset.
+
+    watch_counts : (stages, 3) int64. watch_sums : (stages, 2) float64. watch_filled : (stages, 48) int64. watch_totals,
+    watch_spreads : (stages, 48, 6) float64.
+    """
+
+    watch_counts: NDArray[np.int64]
+    watch_sums: Floats
+    watch_filled: NDArray[np.int64]
+    watch_totals: Floats
+    watch_spreads: Floats
+
+
+def no_watch(n_stages: int) -> Watch:
+    """Detectors that have seen nothing."""
+    shape = (n_stages, ROWS, MAX_BUCKETS + 1)
+    return Watch(
+        np.zeros((n_stages, 3), np.int64),
+        np.zeros((n_stages, 2)),
+        np.zeros((n_stages, ROWS), np.int64),
+        np.zeros(shape),
+        np.zeros(shape),
+    )
+
+
 class Task(NamedTuple):
     """loss : CROSS_ENTROPY, or a regression's. parameter : of the loss. one_tree : of all outputs. poisson : sample
-    instances. sample : rows of the buffer that are kept for quantiles after the warm-up, in turn. linear : leaves."""
+    instances. sample : rows of the buffer that are kept for quantiles after the warm-up, in turn. linear : leaves.
+    reset_delta : of the detectors, 0 for none."""
 
     loss: int
     parameter: float
@@ -68,12 +100,13 @@ class Task(NamedTuple):
     poisson: bool
     sample: int
     linear: bool
+    reset_delta: float
 
 
 class Scratch(NamedTuple):
     """cells : (d,) int64. z : (d,) float64. leaves : (stages, trees) int32, -1 for none. scores : (stages, n) and sums,
     points : (n,) float64, n being the number of classes, or 1. gradient, hessian : (n,). due : leaves with their
-    stages, (stages trees, 2) int32."""
+    stages, (stages trees, 2) int32. error, level : (1,), in and out of a detector. drifted : (stages,) bool."""
 
     cells: NDArray[np.int64]
     z: Floats
@@ -85,6 +118,9 @@ class Scratch(NamedTuple):
     gradient: Floats
     hessian: Floats
     due: NDArray[np.int32]
+    error: Floats
+    level: NDArray[np.int8]
+    drifted: NDArray[np.bool_]
 
 
 @kernel(inline=True)
@@ -163,7 +199,7 @@ def _write_early(clock, task, out, r):
 
 @kernel(inline=True)
 def _derive(scratch, clock, task, s, y):
-    """Gradient and Hessian of stage s at F_{s-1} + T_s into scratch; then F_s into scratch.sums."""
+    """Gradient, Hessian and error in [0, 1] of stage s at F_{s-1} + T_s into scratch; then F_s into scratch.sums."""
     n = len(scratch.sums)
     if task.loss != CROSS_ENTROPY:
         at = scratch.sums[0] + scratch.scores[s, 0]
@@ -173,12 +209,14 @@ def _derive(scratch, clock, task, s, y):
             g, h = derivatives(task.loss, task.parameter, (y - clock.target[CENTRE]) / clock.target[SPREAD], at)
         scratch.gradient[0] = g
         scratch.hessian[0] = h
+        scratch.error[0] = abs(g) / (1.0 + abs(g))
         scratch.sums[0] += task.shrinkage * scratch.scores[s, 0]
         return
     label = int(y)
     for c in range(n):
         scratch.point[c] = scratch.sums[c] + scratch.scores[s, c]
     softmax(scratch.point, clock.known, scratch.p)
+    scratch.error[0] = 1.0 - scratch.p[label]
     for c in range(1, n):
         scratch.gradient[c] = scratch.p[c] - (1.0 if c == label else 0.0)
         scratch.hessian[c] = scratch.p[c] * (1.0 - scratch.p[c])
@@ -210,8 +248,20 @@ def _meet(clock, task, y, w):
     target[SQUARES] += w * off * (y - target[MEAN])
 
 
+@kernel(inline=True)
+def _has_risen(watch, s, delta, error, level):
+    """Fold an error into the detector of stage s: whether it found that errors are more now. Mutates watch, level."""
+    sums, counts = watch.watch_sums[s], watch.watch_counts[s]
+    before = sums[0] / counts[1] if counts[1] > 0 else 0.0
+    _adwin(
+        error, level, delta, CLOCK, MIN_SIDE, counts, sums, watch.watch_filled[s], watch.watch_totals[s],
+        watch.watch_spreads[s],
+    )  # fmt: skip
+    return level[0] == DRIFT and sums[0] / counts[1] > before
+
+
 @kernel
-def _learn_row(nodes, roots, bins, layout, growth, clock, task, chosen, scratch, x, r, y, w, progress):
+def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, x, r, y, w, progress):
     """All stages learn row r; leaves that are due for a test into scratch.due. Mutates all but bins.edges."""
     if task.linear:
         _rescale(clock.scales, layout.n_values, x, r, w)
@@ -224,6 +274,9 @@ def _learn_row(nodes, roots, bins, layout, growth, clock, task, chosen, scratch,
     first = 0 if task.loss != CROSS_ENTROPY else 1
     for s in range(roots.shape[0]):
         _derive(scratch, clock, task, s, y)
+        if task.reset_delta > 0.0 and _has_risen(watch, s, task.reset_delta, scratch.error, scratch.level):
+            scratch.drifted[s] = True
+            progress[N_DRIFTED] += 1
         weight = w
         if task.poisson:
             weight = w * _poisson_one(clock.rng)
@@ -260,14 +313,33 @@ def _plant_missing(nodes, roots, task, label, progress):
 
 @kernel
 def run(
-    op, row, y, w, slab, out, progress, nodes, roots, bins, layout, growth, clock, task, chosen, scratch, search, replay
+    op,
+    row,
+    y,
+    w,
+    slab,
+    out,
+    progress,
+    nodes,
+    roots,
+    bins,
+    layout,
+    growth,
+    clock,
+    watch,
+    task,
+    chosen,
+    scratch,
+    search,
+    replay,
 ):
     """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, roots, ranges of bins, clock and scratch.
 
     replay : the program is the warm-up's own, learned before: labels are not counted again.
 
     DONE: all of it. GROW: leaves wait for their test, or a class for its tree, and lack capacity; nothing of it has
-    happened. WARM: the buffer is full; find bins, learn it, go on. BIN: find new bins, go on.
+    happened. WARM: the buffer is full; find bins, learn it, go on. RESET: give the stages in scratch.drifted new trees,
+    go on. BIN: find new bins, go on.
     O(stages trees (depth + d)) an operation, a test of a leaf once in a grace period.
     """
     counts = clock.counts
@@ -314,7 +386,9 @@ def run(
                     at = counts[LEARNED] % task.sample
                     for f in range(slab.shape[1]):
                         clock.buffer[at, f] = slab[r, f]
-            _learn_row(nodes, roots, bins, layout, growth, clock, task, chosen, scratch, slab, r, y[i], w[i], progress)
+            _learn_row(
+                nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, slab, r, y[i], w[i], progress
+            )
         while progress[NEXT_DUE] < progress[N_DUE]:
             at = progress[NEXT_DUE]
             if try_change(
@@ -325,6 +399,9 @@ def run(
                 return GROW
             progress[NEXT_DUE] = at + 1
         progress[N_DUE] = 0
+        if progress[N_DRIFTED] > 0:
+            progress[NEXT] = i + 1
+            return RESET
         if counts[LEARNED] >= counts[NEXT_BINS] and not replay:
             progress[NEXT] = i + 1
             return BIN

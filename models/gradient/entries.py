@@ -51,6 +51,7 @@ PARAMETERS = (
     _preset("largest_step", float, 0.0, 1e300, text="bound on the step of an instance"),
     _preset("multiway", bool, text="nominal tests: a branch for each value, not one value against the rest"),
     _preset("paired", bool, text='a split is tested against "no split", not against no change'),
+    Parameter("reset_delta", float, 0.0, 0.0, 1.0, text="of ADWIN, which resets stages whose errors rise; 0: none"),
     Parameter("max_nodes", int, 4000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
     Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
 )

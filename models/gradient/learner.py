@@ -18,10 +18,12 @@ from models.gradient.committee import (
     CROSS_ENTROPY,
     LEARNED,
     MEAN,
+    N_DRIFTED,
     NEED_BLOCKS,
     NEED_NODES,
     NEXT_BINS,
     READY,
+    RESET,
     SPREAD,
     SQUARES,
     WARM,
@@ -29,6 +31,7 @@ from models.gradient.committee import (
     Clock,
     Scratch,
     Task,
+    no_watch,
 )
 from models.gradient.description import describe_bins, describe_trees
 from models.gradient.entries import PARAMETERS
@@ -46,14 +49,16 @@ from models.gradient.tree import (
     Growth,
     make_room,
     no_nodes,
+    plant,
     used,
+    without_trees,
 )
 from models.observers import check_growth
 from models.streams.randomness import below, seeded
 
 
 class SgtState(NamedTuple):
-    """Everything the learner knows: arrays of Nodes, Bins and Clock, and
+    """Everything the learner knows: arrays of Nodes, Bins, Clock and Watch, and
 
     roots : (stages, trees) int32, -1 where there is none yet. chosen : (stages, m) int32, features a stage looks at.
     """
@@ -78,6 +83,11 @@ class SgtState(NamedTuple):
     scales: Floats
     buffer: Floats
     rng: NDArray[np.uint64]
+    watch_counts: NDArray[np.int64]
+    watch_sums: Floats
+    watch_filled: NDArray[np.int64]
+    watch_totals: Floats
+    watch_spreads: Floats
 
 
 class StochasticGradientTree(Learner):
@@ -143,6 +153,8 @@ class StochasticGradientTree(Learner):
         Nominal tests have a branch for each value. False: one value against the rest.
     paired : bool
         Test a split against "no split".
+    reset_delta : float
+        Confidence of a detector (ADWIN) that gives a stage new trees when its errors have risen; 0 for no resets.
     max_nodes : int
         Bound on the number of nodes of all trees.
     max_depth : int or None
@@ -193,6 +205,7 @@ class StochasticGradientTree(Learner):
         largest_step: float | None = None,
         multiway: bool | None = None,
         paired: bool | None = None,
+        reset_delta: float = 0.0,
         max_nodes: int = 4000,
         max_depth: int | None = None,
     ) -> None:
@@ -226,6 +239,7 @@ class StochasticGradientTree(Learner):
             p["poisson"],
             max(p["warm_up"], 4 * p["n_bins"]) if sampled else 0,
             p["linear_rate"] > 0.0,
+            p["reset_delta"],
         )
         d = schema.n_features
         n_trees, n_outputs = self._shape(schema)
@@ -243,6 +257,7 @@ class StochasticGradientTree(Learner):
             np.zeros((p["warm_up"], d + 2)),
             rng,
         )
+        self._watch = no_watch(p["n_stages"] if p["reset_delta"] > 0.0 else 0)
         self._prepare()
 
     def _shape(self, schema: Schema) -> tuple[int, int]:
@@ -268,6 +283,9 @@ class StochasticGradientTree(Learner):
             np.zeros(n),
             np.zeros(n),
             np.zeros((n_stages * n_trees, 2), np.int32),
+            np.zeros(1),
+            np.zeros(1, np.int8),
+            np.zeros(n_stages, np.bool_),
         )
         m = max(4, *self.schema.n_values, 4)
         self._search = Search(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
@@ -276,17 +294,20 @@ class StochasticGradientTree(Learner):
         self._run(program, slab, out, False)
 
     def _run(self, program: Program, slab: Floats, out: Floats, replay: bool) -> None:
-        progress = np.zeros(5, np.int64)
+        progress = np.zeros(6, np.int64)
         while True:
             status = committee.run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
-                self._bins, self._layout, self._growth, self._clock, self._task, self._chosen, self._scratch,
-                self._search, replay,
+                self._bins, self._layout, self._growth, self._clock, self._watch, self._task, self._chosen,
+                self._scratch, self._search, replay,
             )  # fmt: skip
             if status == GROW:
                 self._nodes = make_room(self._nodes, int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))
             elif status == WARM:
                 self._begin(out)
+            elif status == RESET:
+                self._reset()
+                progress[N_DRIFTED] = 0
             elif status == BIN:
                 self._rebin()
             else:
@@ -321,6 +342,20 @@ class StochasticGradientTree(Learner):
             n_rows = len(rows)
             program = Program(np.full(n_rows, LEARN, np.int8), np.arange(n_rows, dtype=np.int32), y, w)
             self._run(program, rows, out, True)
+
+    def _reset(self) -> None:
+        """Give the stages whose errors rose new trees for the classes that they had trees for."""
+        drifted, roots = self._scratch.drifted, self._roots
+        trees = np.repeat(drifted, roots.shape[1])
+        replaced = np.flatnonzero(trees & (roots.ravel() >= 0))
+        self._nodes, ids = without_trees(self._nodes, trees)
+        self._roots = np.where(roots >= 0, ids[roots], -1).astype(np.int32)
+        counts = self._nodes.counts
+        n = len(replaced)
+        self._nodes = make_room(self._nodes, int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
+        for tree in replaced.tolist():
+            self._roots[divmod(tree, roots.shape[1])] = plant(self._nodes, tree)
+        drifted[:] = False
 
     def _schedule(self) -> None:
         """Bins are due at twice the labels learned, at the latest after `rebin_period`."""
@@ -385,6 +420,7 @@ class StochasticGradientTree(Learner):
             chosen=self._chosen,
             **self._bins._asdict(),
             **self._clock._asdict(),
+            **self._watch._asdict(),
         )
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -399,6 +435,7 @@ class StochasticGradientTree(Learner):
         self._nodes = taken(self._nodes, {"counts": "nodes"})
         self._bins = taken(self._bins, {})
         self._clock = taken(self._clock, {})
+        self._watch = taken(self._watch, {})
         self._roots = np.array(state["roots"], np.int32)
         self._chosen = np.array(state["chosen"], np.int32)
         self._prepare()

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_streams import NaiveRandom
 
 
@@ -124,7 +125,8 @@ class SgtTwin:
         self.centre, self.spread = 0.0, 1.0
         self.scales = [[0.0, 0.0, 0.0] for _ in n_values]
         self.eta = self.shrinkage if self.n_stages > 1 else 1.0
-        self.n_slow_tests = 0
+        self.n_slow_tests = self.n_resets = 0
+        self.detectors = [NaiveAdwin(self.reset_delta) for _ in range(self.n_stages)]
 
     # predictions
 
@@ -351,10 +353,12 @@ class SgtTwin:
         self.widen(x)
         cells = [self.cell_of(f, value) for f, value in enumerate(x)]
         sums = self.sums(x)
-        work, due = [], []
+        work, due, drifted = [], [], []
         for s in range(self.n_stages):
             point = [a + b for a, b in zip(sums[s], self.stage_scores(s, x), strict=True)]
             g, h = self.derivatives(point, y)
+            if self.reset_delta > 0.0 and self.has_risen(s, point, g, y):
+                drifted.append(s)
             weight = w * self.poisson_one() if self.poisson else w
             if weight == 0.0:
                 continue
@@ -368,6 +372,32 @@ class SgtTwin:
         for s, leaf in due:
             self.change(s, leaf)
             leaf.last_test = leaf.seen
+        if drifted:
+            self.reset(drifted)
+
+    def has_risen(self, s, point, g, y):
+        error = 1.0 - self.softmax(point)[int(y)] if self.classification else abs(g[0]) / (1.0 + abs(g[0]))
+        detector = self.detectors[s]
+        before = detector.total / len(detector.values) if detector.values else 0.0
+        return detector.update(error) == 2 and detector.total / len(detector.values) > before
+
+    def reset(self, stages):
+        """New trees in place of the stages', behind all other nodes."""
+        self.n_resets += len(stages)
+        gone = {id(node) for s in stages for nodes in self.trees[s].values() for node in self.below(nodes[0])}
+        self.nodes = [node for node in self.nodes if id(node) not in gone]
+        for s in stages:
+            for tree in sorted(self.trees[s]):
+                root = Node(len(self.outputs_of(tree)), len(self.n_values))
+                self.trees[s][tree] = [root]
+                self.nodes.append(root)
+
+    def below(self, node):
+        found = [node]
+        for other in found:
+            if other.feature is not None:
+                found += other.children
+        return found
 
     def poisson_one(self):
         k, product = 0, self.random.uniform()

@@ -148,6 +148,7 @@ def test_regression_equals_twin(world, mode):
             "replay": st.booleans(),
             "max_nodes": st.sampled_from([1000, 1000, 7, 1]),
             "max_depth": st.sampled_from([None, None, 0, 2]),
+            "reset_delta": st.sampled_from([0.0, 0.0, 0.5, 1.0]),
         }
     ),
 )
@@ -156,6 +157,21 @@ def test_equals_twin_anywhere(seed, task, n_values, n_classes, missing, weights,
     if parameters["loss"] == "poisson":
         stream = stream._replace(y=np.round(np.abs(stream.y)))
     compare(stream, delay, seed=seed % 1000, **parameters)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_stages_whose_errors_rise_begin_anew_as_the_twin_s(task):
+    """The concept turns round half way."""
+    stream = stream_of(1500, 11, task, missing=0.0)
+    learner, twin = compare(stream, **EAGER, preset="boosted", n_stages=2, reset_delta=0.05)
+    assert twin.n_resets > 0
+    settled, _ = compare(stream, **EAGER, preset="boosted", n_stages=2)
+    assert learner.size()["n_nodes"] < settled.size()["n_nodes"]
+    assert learner.size() == {  # the counts are kept through the reset
+        "n_nodes": len(twin.nodes),
+        "n_leaves": sum(node.feature is None for node in twin.nodes),
+        "depth": max(node.depth for node in twin.nodes),
+    }
 
 
 # the test ------------------------------------------------------------------------------------------------------------
