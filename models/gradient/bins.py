@@ -34,11 +34,13 @@ class Layout(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """edges : (d, n_bins - 1) float64, ascending. n_edges : (d,) int64, how many there are. ranges : (d, 2) float64,
+    """edges : (d, n_bins - 1) float64, ascending. n_edges : (d,) int64, how many there are. pace : (d,) float64, edges
+    a unit where they are of equal width, else 0. ranges : (d, 2) float64,
     least and greatest finite value that was learned; infinite the other way round before there is one."""
 
     edges: Floats
     n_edges: NDArray[np.int64]
+    pace: Floats
     ranges: Floats
 
 
@@ -55,7 +57,7 @@ def lay_out(schema: Schema, n_bins: int, n_outputs: int) -> tuple[Layout, int]:
 def no_bins(n_features: int, n_bins: int) -> Bins:
     ranges = np.empty((n_features, 2))
     ranges[:] = np.inf, -np.inf
-    return Bins(np.zeros((n_features, n_bins - 1)), np.zeros(n_features, np.int64), ranges)
+    return Bins(np.zeros((n_features, n_bins - 1)), np.zeros(n_features, np.int64), np.zeros(n_features), ranges)
 
 
 def equal_width(low: float, high: float, n_bins: int) -> Floats:
@@ -102,7 +104,23 @@ def bin_of(edges, n, value):
     return low
 
 
-@kernel
+@kernel(inline=True)
+def _bin_near(edges, n, pace, value):
+    """As `bin_of`, from where the bin must be if all are as wide. O(1) where they are, but for rounding."""
+    guess = (value - edges[0]) * pace
+    low = 0
+    if guess >= n:
+        low = n
+    elif guess > 0.0:
+        low = int(guess)
+    while low < n and edges[low] < value:
+        low += 1
+    while low > 0 and not edges[low - 1] < value:
+        low -= 1
+    return low
+
+
+@kernel(inline=True)
 def find_cells(bins, layout, x, r, cells):
     """The first number of the cell in a block to which each feature of row r belongs, into `cells`, (d,) int64.
 
@@ -115,7 +133,10 @@ def find_cells(bins, layout, x, r, cells):
         if value != value:
             cell = layout.n_cells[f]
         elif n == 0:
-            cell = np.int64(bin_of(bins.edges[f], bins.n_edges[f], value))
+            if bins.pace[f] > 0.0:
+                cell = np.int64(_bin_near(bins.edges[f], bins.n_edges[f], bins.pace[f], value))
+            else:
+                cell = np.int64(bin_of(bins.edges[f], bins.n_edges[f], value))
         elif value >= 0.0 and value < n:
             cell = np.int64(value)
         else:
@@ -123,7 +144,7 @@ def find_cells(bins, layout, x, r, cells):
         cells[f] = layout.offset[f] + cell * size
 
 
-@kernel
+@kernel(inline=True)
 def widen_ranges(ranges, n_values, x, r):
     """Let the ranges of numeric features include row r of x. Mutates `ranges`. O(d)."""
     for f in range(len(n_values)):

@@ -260,7 +260,7 @@ def _has_risen(watch, s, delta, error, level):
     return level[0] == DRIFT and sums[0] / counts[1] > before
 
 
-@kernel
+@kernel(inline=True)
 def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, x, r, y, w, progress):
     """All stages learn row r; leaves that are due for a test into scratch.due. Mutates all but bins.edges."""
     if task.linear:
@@ -285,7 +285,7 @@ def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, s
         for t in range(roots.shape[1]):
             leaf = scratch.leaves[s, t]
             if leaf >= 0 and learn(
-                nodes, growth, leaf, scratch.cells, chosen[s], scratch.z, scratch.gradient, scratch.hessian, first + t,
+                nodes, growth, leaf, scratch.cells, chosen, s, scratch.z, scratch.gradient, scratch.hessian, first + t,
                 weight,
             ):  # fmt: skip
                 scratch.due[n_due, 0] = leaf
@@ -295,7 +295,7 @@ def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, s
     progress[NEXT_DUE] = 0
 
 
-@kernel
+@kernel(inline=True)
 def _plant_missing(nodes, roots, task, label, progress):
     """Trees for class `label`, and the first ones. GROW, with nothing changed, where there is no room."""
     t = 0 if task.one_tree or task.loss != CROSS_ENTROPY else label - 1

@@ -76,6 +76,7 @@ class SgtState(NamedTuple):
     chosen: NDArray[np.int32]
     edges: Floats
     n_edges: NDArray[np.int64]
+    pace: Floats
     ranges: Floats
     counts: NDArray[np.int64]
     known: Floats
@@ -374,8 +375,11 @@ class StochasticGradientTree(Learner):
             low, high = bins.ranges[f].tolist()
             if n or not low < high:
                 continue
+            pace = 0.0
             if p["binning"] == "equal-width":
                 edges = equal_width(low, high, p["n_bins"])
+                if len(edges) == p["n_bins"] - 1 > 1 and 0.0 < edges[-1] - edges[0] < math.inf:
+                    pace = (len(edges) - 1) / float(edges[-1] - edges[0])
             else:
                 edges = quantiles(rows[np.isfinite(rows[:, f]), f], p["n_bins"])
             n_old = int(bins.n_edges[f])
@@ -385,6 +389,7 @@ class StochasticGradientTree(Learner):
             bins.edges[f] = 0.0
             bins.edges[f, : len(edges)] = edges
             bins.n_edges[f] = len(edges)
+            bins.pace[f] = pace
             move_cells(
                 self._nodes.stats, int(self._nodes.counts[N_BLOCKS]), int(self._layout.offset[f]),
                 int(self._layout.size[0]), old, n_old, bins.edges[f], len(edges), low, high, part,

@@ -110,7 +110,8 @@ def best_candidate(block, total, bins, layout, growth, chosen, splits_allowed, s
         whole = sums[2]
         whole[:] = 0.0
         for c in range(n):
-            _add(whole, block, start + c * size, n_outputs)
+            if block[start + c * size] > 0.0:
+                _add(whole, block, start + c * size, n_outputs)
         if not numeric and growth.multiway:
             n_children = 0
             heaviest = -1
@@ -138,6 +139,8 @@ def best_candidate(block, total, bins, layout, growth, chosen, splits_allowed, s
         part = sums[3]
         part[:] = 0.0
         for c in range(n - 1 if numeric else n):
+            if not block[start + c * size] > 0.0:
+                continue  # the same division as the one before, or none
             if not numeric:
                 part[:] = 0.0
             _add(part, block, start + c * size, n_outputs)

@@ -172,41 +172,46 @@ def score(nodes, leaf, k, z):
     return result
 
 
-@kernel
-def learn(nodes, growth, leaf, cells, chosen, z, gradient, hessian, first, w):
+@kernel(inline=True)
+def learn(nodes, growth, leaf, cells, chosen, stage, z, gradient, hessian, first, w):
     """Take gradient and Hessian of an instance into a leaf; true when the leaf is due for a test.
 
-    cells : first number of each feature's cell (models.gradient.bins.find_cells). chosen : the features that the tree
-    looks at. gradient, hessian : of the tree's outputs, from place `first` on. Mutates the leaf's row of all arrays.
-    O(d q).
+    cells : first number of each feature's cell (models.gradient.bins.find_cells). chosen : row `stage` has the features
+    that the tree looks at. gradient, hessian : of the tree's outputs, from place `first` on. Mutates the leaf's row of
+    all arrays. O(d q).
     """
     n_outputs = nodes.value.shape[1]
-    block = nodes.stats[nodes.links[leaf, BLOCK]]
-    total = nodes.totals[leaf]
-    total[WEIGHT] += w
-    for f in chosen:
-        block[cells[f]] += w
+    # Whole arrays and unsigned places: a slice counts references, and a signed place is tested for "from the end".
+    stats = nodes.stats
+    totals = nodes.totals
+    block = np.uint64(nodes.links[leaf, BLOCK])
+    leaf = np.uint64(leaf)
+    n_chosen = chosen.shape[1]
+    totals[leaf, WEIGHT] += w
     for k in range(n_outputs):
         g = gradient[first + k]
         h = max(hessian[first + k], LEAST_HESSIAN)
-        at = k * MOMENTS
+        at = np.uint64(k * MOMENTS)
         wg = w * g
         wh = w * h
         wgg = wg * g
         wgh = wg * h
         whh = wh * h
-        total[at + G] += wg
-        total[at + H] += wh
-        total[at + GG] += wgg
-        total[at + GH] += wgh
-        total[at + HH] += whh
-        for f in chosen:
-            i = cells[f] + at
-            block[i + G] += wg
-            block[i + H] += wh
-            block[i + GG] += wgg
-            block[i + GH] += wgh
-            block[i + HH] += whh
+        totals[leaf, at + G] += wg
+        totals[leaf, at + H] += wh
+        totals[leaf, at + GG] += wgg
+        totals[leaf, at + GH] += wgh
+        totals[leaf, at + HH] += whh
+        for j in range(n_chosen):
+            i = np.uint64(cells[chosen[stage, j]])
+            if k == 0:
+                stats[block, i] += w
+            i += at
+            stats[block, i + G] += wg
+            stats[block, i + H] += wh
+            stats[block, i + GG] += wgg
+            stats[block, i + GH] += wgh
+            stats[block, i + HH] += whh
         if growth.leaf_update == EVERY_INSTANCE:
             curvature = growth.decay * nodes.curvature[leaf, k] + wh
             nodes.curvature[leaf, k] = curvature
