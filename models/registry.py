@@ -15,11 +15,12 @@ from models.forest import entries as forest
 from models.gradient import entries as gradient
 from models.hoeffding import entries as hoeffding
 from models.regression import entries as regression
+from models.soft import entries as soft
 
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, forest, gradient, baseline)
+FAMILIES = (hoeffding, regression, forest, gradient, soft, baseline)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 

@@ -98,6 +98,11 @@ CASES = {
             {"weighting": "equal"},
         )
     ],
+    "soft-hoeffding-tree": [
+        Case({"grace_period": 50, "learning_rate": 0.05, **more}, {"max_depth": 2})
+        for more in ({"max_depth": 4}, {"max_depth": 3, "alpha": 0.0, "min_reach": 0.1})
+    ],
+    "soft-tree": [Case({"depth": 3, "learning_rate": 0.05}), Case({"depth": 2, "n_trees": 3, "learning_rate": 0.05})],
 }
 
 ALL = [

@@ -1,0 +1,181 @@
+"""What the learners made of soft trees have in common: arrays as state, capacities, the program."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import observers
+from models.contract import Floats, Learner, Program, Schema
+from models.soft.choice import Pool
+from models.soft.forest import (
+    DEPTH,
+    FIRST,
+    N_NODES,
+    S_ALPHA,
+    S_BETA1,
+    S_BETA2,
+    S_DEPTH,
+    S_GAMMA,
+    S_GRACE,
+    S_GROWS,
+    S_LOG_DELTA,
+    S_MIN_REACH,
+    S_RATE,
+    S_REGRESSION,
+    S_TIE,
+    Forest,
+    encode,
+    make_room,
+    plant,
+    scratch_of,
+    transfer,
+    used,
+)
+from models.soft.program import GROW, run
+from models.soft.transparency import described, important_features
+from models.streams.randomness import seeded
+
+# Of every parameter the ends of its range.
+RANGES: dict[str, tuple[float, float]] = {
+    "alpha": (0.0, 1.0),
+    "max_depth": (0, 12),
+    "depth": (0, 12),
+    "n_trees": (1, 1000),
+    "gamma": (1e-6, 1e6),
+    "learning_rate": (0.0, 10.0),
+    "beta1": (0.0, 0.9999),
+    "beta2": (0.0, 0.999999),
+    "min_reach": (0.05, 1.0),
+    "grace_period": (1, 1e9),
+    "delta": (1e-300, 1.0),
+    "tie_threshold": (0.0, math.inf),
+}
+
+
+def settings_of(task: str, p: Mapping[str, Any]) -> list[float]:
+    """The parameters of a soft Hoeffding tree or a soft tree, as kernels take them."""
+    settings = np.zeros(12)
+    grows = "max_depth" in p
+    settings[[S_DEPTH, S_ALPHA, S_GAMMA]] = p["max_depth" if grows else "depth"], p.get("alpha", 1.0), p["gamma"]
+    settings[[S_RATE, S_BETA1, S_BETA2]] = p["learning_rate"], p["beta1"], p["beta2"]
+    settings[[S_GROWS, S_REGRESSION]] = grows, task == "regression"
+    if grows:
+        settings[[S_MIN_REACH, S_GRACE, S_TIE]] = p["min_reach"], p["grace_period"], p["tie_threshold"]
+        settings[S_LOG_DELTA] = math.log(1.0 / p["delta"])
+    return settings.tolist()
+
+
+def check_ranges(name: str, p: Mapping[str, Any]) -> None:
+    """ValueError with one sentence for a parameter out of range. name : of the model."""
+    for parameter, value in p.items():
+        low, high = RANGES[parameter]
+        if not low <= value <= high:
+            expected = f"{low:g} .. {high:g}" if high < math.inf else f"at least {low:g}"
+            raise ValueError(f"parameter {parameter!r} of model {name!r} is {value!r}: give {expected}")
+
+
+class Models:
+    """The arrays of one or several models, and the kernel over them."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        settings: Sequence[Sequence[float]],
+        n_trees: int,
+        seed: int,
+        *,
+        n_learning: int = 1,
+        n_drawn: int = 0,
+        fading: float = 1.0,
+    ) -> None:
+        self.settings = np.array(settings)
+        self.n_trees = n_trees
+        self.forest = plant(schema, self.settings, n_trees, seed)
+        n = len(settings)
+        self.pool = Pool(
+            np.zeros(n), np.zeros(2, np.int64), np.zeros(n, np.int64), seeded(seed), np.zeros(n), np.ones(n, np.uint8),
+            np.array([n_learning, n_drawn]), np.array([fading]),
+        )  # fmt: skip
+        splits = n_trees * sum(int(1.0 / s[S_MIN_REACH]) + 1 for s in settings if s[S_GROWS])
+        self._room = np.array([2 * splits, splits, splits], np.int64)
+        self.prepare(schema)
+
+    def prepare(self, schema: Schema) -> None:
+        """What follows from the schema and is not state."""
+        self._encoding, _ = encode(schema)
+        self._layout = observers.lay_out(schema)[0]
+        self._known_values = observers.know_nothing(schema)
+        self._scratch = scratch_of(schema, len(self.settings), self.n_trees, int(self.settings[:, S_DEPTH].max()))
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        progress = np.zeros(1, np.int64)
+        while (
+            run(
+                program.op, program.row, program.y, program.w, slab, out, progress, self.forest, self._encoding,
+                self._layout, self.settings, self._room, self.pool, self._known_values, self._scratch,
+            ) == GROW
+        ):  # fmt: skip
+            self.forest = make_room(self.forest, *(int(n) for n in self._room))
+
+    def resize(self, old: Schema, new: Schema) -> None:
+        observers.check_growth(old, new)
+        self.forest = transfer(self.forest, old, new)
+        self.prepare(new)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        fields = self.forest._asdict().items()
+        self.forest = Forest(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in fields})
+
+
+class SoftModel(Learner):
+    """A learner that is one model of soft trees. Subclasses take the parameters."""
+
+    def __init__(self, schema: Schema, seed: int, parameters: dict[str, Any]) -> None:
+        super().__init__(schema, seed=seed)
+        check_ranges(self.name, parameters)
+        self._parameters = parameters
+        self._models = Models(schema, [settings_of(schema.task, parameters)], parameters.get("n_trees", 1), seed)
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        self._models.run(program, slab, out)
+
+    def resize(self, schema: Schema) -> None:
+        self._models.resize(self.schema, schema)
+        self.schema = schema
+
+    def state(self) -> Forest:
+        return used(self._models.forest)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._models.restore(state)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """As models.soft.transparency.described."""
+        return described(self.state(), 0, self.schema, self._models.settings[0])
+
+    def important_features(self, x: Floats) -> float:
+        """Mean share of the features that matter in a rule (Eq. 5), over all gates and the rows of x : (n, d)."""
+        alpha = float(self._models.settings[0, S_ALPHA])
+        return important_features(self.state(), 0, self.schema, alpha, x)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.state())
+
+    def size(self) -> dict[str, int]:
+        return size_of(self._models.forest)
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self._parameters)
+
+
+def size_of(forest: Forest) -> dict[str, int]:
+    links = used(forest).links
+    return {
+        "n_nodes": int(forest.counts[N_NODES]),
+        "n_leaves": int((links[:, FIRST] < 0).sum()),
+        "depth": int(links[:, DEPTH].max()),
+    }

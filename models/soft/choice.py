@@ -1,0 +1,91 @@
+"""Which models of a pool learn an instance, and which one predicts.
+
+Gunasekara et al. 2022, as Köbschall et al. use it: the model with the least estimated loss predicts, and of n models
+those with the least loss learn. The loss fades; all models predict every labelled instance for it. Some of the places
+are drawn among the others, so that a model that was bad once, or knows nothing, can show what it has become.
+
+The paper's code sorts the losses the wrong way and trains the worst. Until WARM_UP instances were learned, all learn.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats
+from models.kernel import kernel
+from models.streams.randomness import below
+
+# Places in Pool.state: the model that predicts; labels learned.
+BEST, LEARNED = range(2)
+
+WARM_UP = 100
+LEAST_PROBABILITY = 1e-6  # one mistake of a certain model costs 14, not infinity
+HIGHEST_LOSS = 1e200
+
+
+class Pool(NamedTuple):
+    """What a pool knows of its M models.
+
+    faded : (M,) float64, sums of losses, faded. state : (2,) int64. learned : (M,) int64, labels learned by each.
+    random : (4,) uint64. losses : (M,) float64 and chosen : (M,) uint8, of the current label: scratch.
+    places : (2,) int64, how many learn, and how many of these are drawn. fading : (1,) float64.
+    """
+
+    faded: Floats
+    state: NDArray[np.int64]
+    learned: NDArray[np.int64]
+    random: NDArray[np.uint64]
+    losses: Floats
+    chosen: NDArray[np.uint8]
+    places: NDArray[np.int64]
+    fading: Floats
+
+
+@kernel
+def loss_of(prediction, y, regression):
+    """Cross-entropy of class probabilities, or the squared error."""
+    if regression:
+        error = prediction[0] - y
+        return min(error * error, HIGHEST_LOSS)
+    return -math.log(max(prediction[int(y)], LEAST_PROBABILITY))
+
+
+@kernel
+def choose(pool):
+    """Mark who learns the current label. Mutates pool.chosen and pool.random. O(M places)."""
+    chosen = pool.chosen
+    n = len(chosen)
+    n_learning, n_drawn = pool.places
+    if n_learning >= n or pool.state[LEARNED] < WARM_UP:
+        chosen[:] = 1
+        return
+    chosen[:] = 0
+    for _ in range(n_learning - n_drawn):
+        best = -1
+        for m in range(n):
+            if chosen[m] == 0 and (best < 0 or pool.faded[m] < pool.faded[best]):
+                best = m
+        chosen[best] = 1
+    for j in range(n_drawn):
+        skip = below(pool.random, n - (n_learning - n_drawn) - j)
+        for m in range(n):
+            if chosen[m] == 0:
+                if skip == 0:
+                    chosen[m] = 1
+                    break
+                skip -= 1
+
+
+@kernel
+def account(pool, w):
+    """Enter the losses of the current label, of weight w. Mutates pool."""
+    best = 0
+    for m in range(len(pool.faded)):
+        pool.faded[m] = pool.fading[0] * pool.faded[m] + w * pool.losses[m]
+        pool.learned[m] += pool.chosen[m]
+        if pool.faded[m] < pool.faded[best]:
+            best = m
+    pool.state[BEST] = best
+    pool.state[LEARNED] += 1

@@ -1,0 +1,205 @@
+"""The way of an instance through soft trees: normalisation, gates, the nodes it reaches, and what they sum up to.
+
+Köbschall, Hartung and Kramer, Eq. 1 to 3. A gate sends the share
+
+    alpha S(<w, z> + bias) + (1 - alpha) [the split test passes]
+
+of an instance to its first child. S is the smooth-step function of Hazimeh et al. 2020, which is exactly 0 and 1 beyond
+gamma / 2, so nodes that are not reached cost nothing (conditional computation): neither here nor in the gradient, whose
+factor S' is 0 there as well. The output is the sum of the leaves' vectors, each times the probability to reach it.
+
+Deviations: the running normalisation (z = (x - mean) / 3 deviations, as in the paper's code, where the paper has batch
+normalisation) is clipped; a bias; a missing value is 0, the mean, for the linear form, and passes a split test by the
+share of the weight that passed when the leaf was split.
+"""
+
+import math
+
+from models.kernel import kernel
+from models.soft.forest import (
+    FEATURE,
+    FIRST,
+    GATE,
+    S_ALPHA,
+    S_GAMMA,
+    SCALE_INVERSE,
+    SCALE_MEAN,
+    SCALE_N,
+    SCALE_SIZE,
+    SCALE_VARIANCE,
+    SHARE,
+    VALUE,
+    WEIGHT,
+)
+
+# Columns of Scratch.visits: the node, and where its children are among the visits, -1 for one that is not reached.
+NODE, LEFT, RIGHT = range(3)
+# Columns of Scratch.figures: probability to reach the node, share that goes to the first child, its derivative by the
+# linear form, and the node's output in the direction of the loss's gradient.
+PROBABILITY, PASSES, SLOPE, ALONG = range(4)
+
+CLIP = 3.0
+HUGE = 1e100  # beyond it, squares would overflow: taken as missing
+
+
+@kernel(inline=True)
+def normalised(value, scales, f):
+    """A value of numeric feature f, clipped to +-CLIP; 0, the mean, where it is missing or too large to square."""
+    if not abs(value) < HUGE:
+        return 0.0
+    return min(max((value - scales[f, SCALE_MEAN]) * scales[f, SCALE_INVERSE], -CLIP), CLIP)
+
+
+@kernel(inline=True)
+def encode_row(n_values, place, bias, scales, x, r, z, active):
+    """Row r of x as the vector that gates weigh. Mutates z (dense part) and active (places of indicators, -1: none)."""
+    n_nominal = 0
+    for f in range(len(n_values)):
+        value = x[r, f]
+        n = n_values[f]
+        if n > 0:
+            active[n_nominal] = place[f] + int(value) if value >= 0.0 and value < n else -1
+            n_nominal += 1
+        else:
+            z[place[f]] = normalised(value, scales, f)
+    z[bias] = 1.0
+
+
+@kernel(inline=True)
+def rescale(n_values, place, scales, values, dense, x, r, z, w):
+    """Learn row r, encoded as z, into the normalisation, with weight w. Mutates scales and values. O(d)."""
+    for f in range(len(n_values)):
+        value = x[r, f]
+        n = n_values[f]
+        if n > 0:
+            if value >= 0.0 and value < n:
+                values[place[f] - dense + int(value)] += w
+            continue
+        if not abs(value) < HUGE:
+            continue
+        total = scales[f, SCALE_N] + w
+        step = w / total
+        delta = value - scales[f, SCALE_MEAN]
+        variance = (1.0 - step) * (scales[f, SCALE_VARIANCE] + step * delta * delta)
+        scales[f, SCALE_N] = total
+        scales[f, SCALE_MEAN] += step * delta
+        scales[f, SCALE_VARIANCE] = variance
+        scales[f, SCALE_INVERSE] = 1.0 / (3.0 * math.sqrt(variance)) if variance > 0.0 else 0.0
+        scales[f, SCALE_SIZE] += step * (abs(z[place[f]]) - scales[f, SCALE_SIZE])
+
+
+@kernel(inline=True)
+def smooth_step(t, gamma):
+    """S(t), Eq. 1."""
+    if t <= -0.5 * gamma:
+        return 0.0
+    if t >= 0.5 * gamma:
+        return 1.0
+    u = t / gamma
+    return (1.5 - 2.0 * u * u) * u + 0.5
+
+
+@kernel(inline=True)
+def smooth_step_slope(t, gamma):
+    """S'(t)."""
+    if abs(t) >= 0.5 * gamma:
+        return 0.0
+    u = t / gamma
+    return (1.5 - 6.0 * u * u) / gamma
+
+
+@kernel(inline=True)
+def linear_form(weights, z, active):
+    """<w, z>, in the order of four sums that advance together: as one it takes twice the time."""
+    a = 0.0
+    b = 0.0
+    c = 0.0
+    d = 0.0
+    for j in range(0, len(z), 4):
+        a += weights[j] * z[j]
+        b += weights[j + 1] * z[j + 1]
+        c += weights[j + 2] * z[j + 2]
+        d += weights[j + 3] * z[j + 3]
+    total = (a + c) + (b + d)
+    for i in range(len(active)):
+        if active[i] >= 0:
+            total += weights[active[i]]
+    return total
+
+
+@kernel(inline=True)
+def split_test(links, tests, n_values, node, x, r):
+    """Whether row r passes the test of a node, as 1 or 0; a share in between where the value is missing."""
+    f = links[node, FEATURE]
+    value = x[r, f]
+    n = n_values[f]
+    if value != value or (n > 0 and not (value >= 0.0 and value < n)):
+        return tests[node, SHARE]
+    if n > 0:
+        return 1.0 if value == tests[node, VALUE] else 0.0
+    return 1.0 if value <= tests[node, VALUE] else 0.0
+
+
+@kernel(inline=True)
+def forward(links, tests, leaves, gates, roots, settings, n_values, x, r, z, active, visits, figures, start, logits):
+    """All nodes that row r reaches, parents first, from `start` on; the number of them.
+
+    Mutates visits, figures (not ALONG) and logits. O(nodes reached x p).
+    """
+    k = len(logits)
+    for c in range(k):
+        logits[c] = 0.0
+    end = start
+    for tree in range(len(roots)):
+        visits[end, NODE] = roots[tree]
+        figures[end, PROBABILITY] = 1.0
+        end += 1
+    alpha = settings[S_ALPHA]
+    gamma = settings[S_GAMMA]
+    i = start
+    while i < end:
+        node = visits[i, NODE]
+        reach = figures[i, PROBABILITY]
+        first = links[node, FIRST]
+        if first < 0:
+            for c in range(k):
+                logits[c] += reach * leaves[node, WEIGHT, c]
+            i += 1
+            continue
+        t = linear_form(gates[links[node, GATE], WEIGHT], z, active)
+        passes = alpha * smooth_step(t, gamma)
+        if alpha < 1.0:
+            passes += (1.0 - alpha) * split_test(links, tests, n_values, node, x, r)
+        figures[i, PASSES] = passes
+        figures[i, SLOPE] = alpha * smooth_step_slope(t, gamma)
+        visits[i, LEFT] = -1
+        visits[i, RIGHT] = -1
+        if passes > 0.0:
+            visits[i, LEFT] = end
+            visits[end, NODE] = first
+            figures[end, PROBABILITY] = reach * passes
+            end += 1
+        if passes < 1.0:
+            visits[i, RIGHT] = end
+            visits[end, NODE] = first + 1
+            figures[end, PROBABILITY] = reach * (1.0 - passes)
+            end += 1
+        i += 1
+    return end - start
+
+
+@kernel(inline=True)
+def softmax(logits, known, probabilities):
+    """Probabilities over the classes with known[c] > 0; all 0 where none is. Mutates probabilities."""
+    highest = -math.inf
+    for c in range(len(logits)):
+        if known[c] > 0.0 and logits[c] > highest:
+            highest = logits[c]
+    total = 0.0
+    for c in range(len(logits)):
+        p = math.exp(logits[c] - highest) if known[c] > 0.0 else 0.0
+        probabilities[c] = p
+        total += p
+    if total > 0.0:
+        for c in range(len(logits)):
+            probabilities[c] /= total

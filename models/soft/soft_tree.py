@@ -1,0 +1,82 @@
+"""Soft trees of fixed depth: the tree ensemble layer (TEL)."""
+
+from models.contract import Schema
+from models.soft.base import SoftModel
+
+MOST_LEAVES = 2**18
+
+
+class SoftTree(SoftModel):
+    """The sum of soft trees of fixed depth, learned by gradient descent: one tree, or an ensemble.
+
+    Gates are linear forms of all features through the smooth step; nothing is tested and nothing grows. The output is
+    the softmax of the trees' sum (classification), or their sum in units of the target's running mean and deviation
+    (regression). Features, missing values, labels and weights are taken as by the soft Hoeffding tree.
+
+    Memory is that of the first moment: n_trees (2^(depth + 1) - 1) nodes, at most 2^18
+    leaves.
+
+    Parameters
+    ----------
+    schema : Schema
+    seed : int
+        Of the initial weights, drawn from U(-0.01, 0.01).
+    depth : int
+        Of all leaves, 0 .. 12; 0 is a constant.
+    n_trees : int
+        Trees, 1 .. 1000.
+    gamma : float
+        Width of the smooth step, > 0.
+    learning_rate, beta1, beta2 : float
+        Of Adam.
+
+    Notes
+    -----
+    With more than one tree it is the ensemble of soft trees that shrub ensembles were compared with ("SDT": Buschjäger,
+    Hess and Morik: Shrub ensembles for online classification. AAAI 2022), with the smooth step for the sigmoid.
+
+    References
+    ----------
+    H. Hazimeh, N. Ponomareva, P. Mol, Z. Tan and R. Mazumder: The tree ensemble layer: differentiability meets
+    conditional computation. ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = SoftTree(Schema((0, 0), 2, "classification"), depth=3)
+    >>> x = np.random.default_rng(1).random((5000, 2))
+    >>> learner.learn_many(x, (x[:, 0] + x[:, 1] > 1.0).astype(float))
+    >>> learner.predict_many(np.array([[0.2, 0.3], [0.9, 0.6]])).argmax(axis=1).tolist()
+    [0, 1]
+    """
+
+    name = "soft-tree"
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        depth: int = 5,
+        n_trees: int = 1,
+        gamma: float = 1.0,
+        learning_rate: float = 0.01,
+        beta1: float = 0.5,
+        beta2: float = 0.999,
+    ) -> None:
+        if n_trees * 2**depth > MOST_LEAVES:
+            raise ValueError(
+                f"{n_trees} trees of depth {depth} have more than {MOST_LEAVES:,} leaves: lower 'n_trees' or 'depth'"
+            )
+        super().__init__(
+            schema,
+            seed,
+            {
+                "depth": int(depth),
+                "n_trees": int(n_trees),
+                "gamma": float(gamma),
+                "learning_rate": float(learning_rate),
+                "beta1": float(beta1),
+                "beta2": float(beta2),
+            },
+        )

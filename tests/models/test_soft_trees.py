@@ -1,0 +1,388 @@
+"""Soft trees against their naive twin, by finite differences, by hand, and by their invariants."""
+
+import numpy as np
+import pytest
+
+from models.contract import Schema
+from models.soft.forest import (
+    BLOCK,
+    DEPTH,
+    FEATURE,
+    FIRST,
+    FIRST_MOMENT,
+    GATE,
+    PARENT,
+    REACH,
+    S_ALPHA,
+    S_RATE,
+    SCALE_INVERSE,
+    SCALE_MEAN,
+    SCALE_N,
+    SCALE_SIZE,
+    SEEN,
+    SHARE,
+    VALUE,
+    WEIGHT,
+    make_room,
+)
+from models.soft.gates import NODE, smooth_step, smooth_step_slope
+from models.soft.growth import bear
+from models.soft.soft_tree import SoftTree
+from models.soft.transparency import count
+from models.soft.tree import SoftHoeffdingTree
+from models.streams import agrawal, hyperplane
+from tests.models.mutable_trees import WORLDS, play
+from tests.models.naive_soft import BIAS, Node, SoftTwin, Weights
+from tests.models.streams_of_instances import Stream, interleave, mixed
+
+EAGER = {"grace_period": 20, "delta": 0.3, "tie_threshold": 0.4, "learning_rate": 0.05, "max_depth": 4}
+MODES = [
+    {},
+    {"alpha": 1.0, "learning_rate": 0.01},
+    {"alpha": 0.0, "gamma": 0.5},
+    {"alpha": 0.2, "beta1": 0.9, "min_reach": 0.05},
+    {"max_depth": 1, "min_reach": 1.0, "grace_period": 1},
+    {"delta": 1e-7, "tie_threshold": 0.0},
+]
+
+
+def tree(stream, **parameters):
+    return SoftHoeffdingTree(stream.schema, **{**EAGER, **parameters})
+
+
+def twin(stream, **parameters):
+    p = tree(stream, **parameters).parameters()
+    growth = {name: p.pop(name) for name in ("max_depth", "min_reach", "grace_period", "delta", "tie_threshold")}
+    return SoftTwin(stream.schema.n_values, stream.schema.n_outputs, [Node(0, Weights())], growth=growth, **p)
+
+
+def gate_by_name(learner, node):
+    """The weights of a gate as the twin has them."""
+    weights = learner.state().gates[learner.state().links[node, GATE], WEIGHT]
+    place = 0
+    dense = 4 * ((sum(n == 0 for n in learner.schema.n_values) + 4) // 4)
+    named, nominal = {}, dense
+    for f, n in enumerate(learner.schema.n_values):
+        if n == 0:
+            named[f] = weights[place]
+            place += 1
+        else:
+            named |= {(f, v): weights[nominal + v] for v in range(n)}
+            nominal += n
+    return named | {BIAS: weights[place]}
+
+
+def check_node(learner, node, other):
+    """Equality of a subtree with the twin's."""
+    state = learner.state()
+    first = state.links[node, FIRST]
+    assert state.weights[node, REACH] == pytest.approx(other.reach, rel=1e-6, abs=1e-9)
+    assert (first < 0) == (other.children is None)
+    if first < 0:
+        assert state.weights[node, SEEN] == pytest.approx(other.seen, rel=1e-9)
+        expected = [other.leaf.get(c, 0.0) for c in range(learner.schema.n_outputs)]
+        assert state.leaves[node, WEIGHT].tolist() == pytest.approx(expected, abs=1e-5)
+        return
+    for name, weight in gate_by_name(learner, node).items():
+        assert weight == pytest.approx(other.gate.get(name, 0.0), abs=1e-5), name
+    for side, child in enumerate(other.children):
+        check_node(learner, int(first) + side, child)
+
+
+def check_rows(learner):
+    """What holds for the arrays at any time."""
+    state = learner.state()
+    links = state.links
+    for node, link in enumerate(links.tolist()):
+        if link[FIRST] >= 0:
+            assert link[FIRST] > node
+            assert link[BLOCK] == -1
+            assert links[link[FIRST] : link[FIRST] + 2, PARENT].tolist() == [node, node]
+            assert links[link[FIRST] : link[FIRST] + 2, DEPTH].tolist() == [link[DEPTH] + 1] * 2
+        else:
+            assert link[GATE] == -1
+        if link[BLOCK] >= 0:
+            assert state.owners[link[BLOCK]] == node
+    inner, with_block = links[links[:, FIRST] >= 0], links[links[:, BLOCK] >= 0]
+    assert sorted(inner[:, GATE]) == list(range(len(state.gates)))
+    assert sorted(with_block[:, BLOCK]) == list(range(len(state.blocks)))
+
+
+def compare(stream, delay=0, **parameters):
+    program = interleave(stream, delay)
+    learner, other = tree(stream, **parameters), twin(stream, **parameters)
+    out = np.zeros((len(stream.y), stream.schema.n_outputs))
+    learner.run(program, stream.x, out)
+    assert out == pytest.approx(play(other, program, stream.x), abs=1e-5)
+    check_node(learner, 0, other.trees[0])
+    check_rows(learner)
+    assert learner.describe()[0]["weight"] == pytest.approx(stream.w.sum(), rel=1e-9)
+    return learner
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_equals_twin(world, mode):
+    learner = compare(mixed(700, seed=3, **world), delay=5, **mode)
+    if mode == {}:
+        assert learner.size()["n_nodes"] > 7  # or else the test sees little
+
+
+@pytest.mark.parametrize("generator", [agrawal, hyperplane], ids=lambda g: g.__name__)
+def test_equals_twin_on_generated_streams(generator):
+    made = generator.generate(1500, seed=2)
+    schema = Schema(made.n_values, made.n_classes, "classification")
+    learner = compare(Stream(schema, made.x, made.y, np.ones(1500)))
+    assert learner.size()["depth"] > 2
+
+
+def random_tree(rng, n_values, depth, k=3, alpha=0.6, n_trees=1):
+    """A learner whose trees have random tests, gates, leaves, normalisation and known classes; no step of Adam yet."""
+    schema = Schema(n_values, k, "classification")
+    learner = SoftTree(schema, depth=depth, n_trees=n_trees, gamma=1.5, beta1=0.0)
+    forest = learner.state()
+    learner._models.settings[0, S_ALPHA] = alpha
+    forest.gates[:, WEIGHT] = rng.normal(0.0, 0.6, forest.gates[:, WEIGHT].shape)
+    forest.leaves[:, WEIGHT] = rng.normal(0.0, 1.0, forest.leaves[:, WEIGHT].shape)
+    inner = forest.links[:, FIRST] >= 0
+    forest.links[inner, FEATURE] = rng.integers(0, len(n_values), inner.sum())
+    forest.tests[:, VALUE] = rng.integers(0, 2, len(forest.tests))
+    forest.tests[:, SHARE] = 0.3
+    forest.scales[0, :, SCALE_MEAN] = rng.normal(size=len(n_values))
+    forest.scales[0, :, SCALE_INVERSE] = rng.uniform(0.2, 0.5, len(n_values))
+    forest.known[:] = 1.0
+    return learner
+
+
+def loss(learner, x, y, w):
+    return -w * np.log(learner.predict_many(x)[0, int(y[0])])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_gradients_equal_finite_differences(seed):
+    """With beta1 = 0 the first moment is the gradient of the last label."""
+    rng = np.random.default_rng(seed)
+    n_values = [(0, 0, 0), (0, 3, 0, 2)][seed % 2]
+    learner = random_tree(rng, n_values, depth=4, alpha=[1.0, 0.6, 0.3][seed % 3], n_trees=1 + seed % 2)
+    x = np.array([[rng.normal() if n == 0 else rng.integers(0, n) for n in n_values]])
+    if seed == 3:
+        x[0, 1] = np.nan
+    y, w = rng.integers(0, 3, 1).astype(float), 1.7
+    forest = learner.state()
+    learner._models.settings[0, S_RATE] = 0.0  # weights stay
+    before = forest.scales.copy()
+    learner.learn_many(x, y, np.array([w]))
+    forest.scales[:] = before
+    checked = []
+    for array in (forest.gates, forest.leaves):
+        for i, j in np.ndindex(len(array), array.shape[2]):
+            weight, around = array[i, WEIGHT, j], []
+            for step in (1e-5, -1e-5):
+                array[i, WEIGHT, j] = weight + step
+                around.append(loss(learner, x, y, w))
+            array[i, WEIGHT, j] = weight
+            assert array[i, FIRST_MOMENT, j] == pytest.approx((around[0] - around[1]) / 2e-5, abs=1e-6)
+        checked.append((np.abs(array[:, FIRST_MOMENT]) > 1e-3).sum())
+    assert min(checked) > 2  # or else the test sees little
+
+
+@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_soft_trees_equal_twin(task, n_trees):
+    stream = mixed(400, seed=1)
+    k = 3 if task == "classification" else 1
+    schema = Schema(stream.schema.n_values, k, task)
+    y = stream.y if k == 3 else 10.0 * stream.y + np.nan_to_num(stream.x[:, 0])
+    learner = SoftTree(schema, depth=3, n_trees=n_trees, learning_rate=0.02, seed=7)
+    other = SoftTwin(
+        schema.n_values, k, [node_of(learner, int(root)) for root in learner.state().roots[0]],
+        alpha=1.0, gamma=1.0, learning_rate=0.02, beta1=0.5, beta2=0.999,
+    )  # fmt: skip
+    program = interleave(stream._replace(y=y), 3)
+    out = np.zeros((400, k))
+    learner.run(program, stream.x, out)
+    assert out == pytest.approx(play(other, program, stream.x), abs=1e-4)
+    for root, tree_of_twin in zip(learner.state().roots[0], other.trees, strict=True):
+        check_node(learner, int(root), tree_of_twin)
+
+
+def node_of(learner, node):
+    """A subtree of fixed depth as the twin has it."""
+    state = learner.state()
+    first = int(state.links[node, FIRST])
+    leaf = Weights(enumerate(state.leaves[node, WEIGHT].tolist()))
+    other = Node(int(state.links[node, DEPTH]), leaf)
+    if first >= 0:
+        other.gate = Weights(gate_by_name(learner, node))
+        other.children = [node_of(learner, first), node_of(learner, first + 1)]
+    return other
+
+
+def grown(n=1200, seed=5, **parameters):
+    stream = mixed(n, seed, n_values=(0, 3, 0), n_classes=2, missing=0.0, drift=False)
+    return tree(stream, **parameters), stream
+
+
+def test_growth_touches_nothing_else():
+    """When a leaf splits, rows that do not reach it get the same bits as if it had not, and so do all other arrays."""
+    learner, stream = grown(alpha=0.5, gamma=0.5)
+    frozen = None
+    for i in range(len(stream.y)):
+        saved = {name: array.copy() for name, array in learner.state()._asdict().items()}
+        learner.learn_many(stream.x[i : i + 1], stream.y[i : i + 1])
+        n_before = len(saved["links"])
+        if learner.size()["n_nodes"] > n_before > 5:
+            frozen = tree(stream, alpha=0.5, gamma=0.5, grace_period=1e9)  # learns the same label and does not split
+            frozen.restore(saved)
+            frozen.learn_many(stream.x[i : i + 1], stream.y[i : i + 1])
+            break
+    assert frozen is not None
+    after, without = learner.state(), frozen.state()
+    split = [n for n in range(n_before) if after.links[n, FIRST] >= 0 > without.links[n, FIRST]]
+    others = [n for n in range(n_before) if n not in split]
+    for name in ("links", "tests", "weights", "powers", "leaves", "classes"):
+        kept = [n for n in others if name != "links" or after.links[n, FIRST] >= 0]  # blocks may change places
+        assert getattr(after, name)[kept].tobytes() == getattr(without, name)[kept].tobytes(), name
+    assert after.gates[: len(without.gates)].tobytes() == without.gates.tobytes()
+    for node in split:
+        children = [int(after.links[node, FIRST]) + side for side in (0, 1)]
+        for child in children:
+            assert after.leaves[child, FIRST_MOMENT:].tobytes() == without.leaves[node, FIRST_MOMENT:].tobytes()
+            assert after.powers[child].tobytes() == without.powers[node].tobytes()
+    same_output = (learner.predict_many(stream.x) == frozen.predict_many(stream.x)).all(axis=1)
+    reached = np.array([bool(set(visited(frozen, row)) & set(split)) for row in stream.x[:300]])
+    assert 0 < reached.sum() < 300
+    assert same_output[:300][~reached].all()
+    assert not same_output[:300][reached].all()
+
+
+def visited(learner, row):
+    """The nodes that a row reaches."""
+    learner.predict_many(row[None])
+    scratch = learner._models._scratch
+    return scratch.visits[: scratch.reached[0], NODE].tolist()
+
+
+def test_a_split_that_separates_nothing_changes_no_prediction():
+    learner, stream = grown(max_depth=1)
+    learner.learn_many(stream.x[:19], stream.y[:19])
+    before = learner.predict_many(stream.x)
+    forest = learner._models.forest
+    post = np.array([[6.0, 3.0], [2.0, 1.0]])  # the same classes on both sides
+    forest = make_room(forest, 2, 1, 1)
+    learner._models.forest = forest
+    forest.links[0, [FIRST, FEATURE, GATE]] = 1, 0, 0
+    forest.gates[0, WEIGHT, 0] = 0.4
+    for side in (0, 1):
+        bear(forest, 0, 1 + side, side, post, 9.0, 3.0, 2)
+    forest.counts[:2] = 3, 1
+    assert learner.predict_many(stream.x) == pytest.approx(before, abs=1e-12)
+
+
+def test_only_what_is_reached_is_computed():
+    learner, stream = grown(alpha=0.5, gamma=0.1)
+    learner.learn_many(stream.x, stream.y)
+    n_nodes = learner.size()["n_nodes"]
+    assert n_nodes > 9
+    counts = [len(visited(learner, row)) for row in stream.x[:50]]
+    assert max(counts) <= n_nodes
+    assert np.mean(counts) < 0.8 * n_nodes
+    state = learner.state()
+    rows = stream.x[:1]
+    nodes = visited(learner, rows[0])
+    before = state.leaves.copy(), state.gates.copy()
+    learner.learn_many(rows, stream.y[:1])
+    moved = {int(n) for n in np.unique(np.nonzero(learner.state().leaves[: len(before[0])] != before[0])[0])}
+    assert moved
+    assert moved <= set(nodes)
+
+
+def test_gradient_of_a_child_that_was_not_reached_is_not_that_of_an_earlier_instance():
+    """The paper's code keeps the sums of children in the nodes, and reads stale ones where a child is not visited."""
+    rng = np.random.default_rng(3)
+    for y in (0.0, 1.0):
+        one, two = (random_tree(np.random.default_rng(3), (0, 0, 0), 4) for _ in range(2))
+        for learner in (one, two):
+            learner._models.settings[0, S_RATE] = 0.0
+        first, second = rng.normal(size=(2, 1, 3)) * 4.0
+        scales = two.state().scales.copy()
+        two.learn_many(first, np.array([2.0]))
+        two.state().scales[:] = scales
+        before = two.state().gates[:, FIRST_MOMENT].copy()
+        one.learn_many(second, np.array([y]))
+        two.learn_many(second, np.array([y]))
+        fresh, stale = one.state().gates[:, FIRST_MOMENT], two.state().gates[:, FIRST_MOMENT]
+        touched = np.abs(fresh).max(axis=1) > 0.0
+        assert touched.any()
+        assert fresh[touched] == pytest.approx(stale[touched], abs=1e-15)
+        assert stale[~touched].tobytes() == before[~touched].tobytes()
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 3.0])
+def test_smooth_step(gamma):
+    assert [smooth_step(t * gamma, gamma) for t in (-9.0, -0.5, 0.0, 0.5, 9.0)] == [0.0, 0.0, 0.5, 1.0, 1.0]
+    assert [smooth_step_slope(t * gamma, gamma) for t in (-9.0, -0.5, 0.5, 9.0)] == [0.0, 0.0, 0.0, 0.0]
+    assert smooth_step(0.25 * gamma, gamma) == pytest.approx(0.5 + 0.375 - 0.03125)
+    for t in np.linspace(-0.49, 0.49, 9) * gamma:
+        numeric = (smooth_step(t + 1e-6, gamma) - smooth_step(t - 1e-6, gamma)) / 2e-6
+        assert smooth_step_slope(t, gamma) == pytest.approx(numeric, abs=1e-6)
+
+
+def test_count_of_important_features():
+    of_features = np.array([[6.0, 3.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    assert count(of_features, 1.0).tolist() == [2, 4, 0]  # Eq. 4
+    assert count(of_features, 0.5).tolist() == [1 + 1, 0 + 1, 0 + 1]  # .3, .15, .05 and .5 against .25
+    assert count(of_features, 0.8).tolist() == [1, 0, 0]  # the test's .2 is too little
+
+
+def test_important_features_and_description_agree():
+    """Where all rows are typical, |z| = its mean, both count the same."""
+    learner = random_tree(np.random.default_rng(1), (0, 0, 0, 0), 3)
+    forest = learner.state()
+    forest.scales[0, :, SCALE_N] = 1.0
+    x = np.random.default_rng(2).normal(size=(1, 4))
+    z = np.clip((x - forest.scales[0, :, SCALE_MEAN]) * forest.scales[0, :, SCALE_INVERSE], -3.0, 3.0)
+    forest.scales[0, :, SCALE_SIZE] = np.abs(z[0])
+    gates = [node["gate"] for node in learner.describe() if "gate" in node]
+    assert learner.important_features(x) == pytest.approx(np.mean([g["important"] for g in gates]) / 4)
+    for gate in gates:
+        assert sum(gate["importance"]) == pytest.approx(1.0)
+
+
+def test_low_alpha_is_more_transparent():
+    made = hyperplane.generate(5000, seed=1)
+    shares = []
+    for alpha in (0.1, 0.9):
+        learner = SoftHoeffdingTree(Schema(made.n_values, 2, "classification"), alpha=alpha, grace_period=50)
+        learner.learn_many(made.x, made.y)
+        assert learner.size()["n_nodes"] > 5
+        shares.append(learner.important_features(made.x[:500]))
+    assert shares[0] < 0.15 < 0.25 < shares[1]
+
+
+def test_one_softmax():
+    """The output is trained to be the logits of the classes: a biased coin's frequency is found, not overshot."""
+    x, y = np.zeros((4000, 1)), (np.random.default_rng(1).random(4000) < 0.9).astype(float)
+    learner = SoftHoeffdingTree(Schema((0,), 2, "classification"), max_depth=0, beta1=0.9)
+    learner.learn_many(x, y)
+    assert learner.predict_many(x[:1])[0, 1] == pytest.approx(0.9, abs=0.05)
+
+
+def test_soft_tree_learns_values():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(8000, 3))
+    y = 100.0 + 20.0 * x[:, 0] - 10.0 * np.abs(x[:, 1])
+    learner = SoftTree(Schema((0, 0, 0), 1, "regression"), n_trees=2, depth=4)
+    learner.learn_many(x, y)
+    error = learner.predict_many(x[-1000:])[:, 0] - y[-1000:]
+    assert np.sqrt(np.mean(error**2)) < 0.25 * y.std()
+
+
+def test_parameters_out_of_range_are_named():
+    schema = Schema((0,), 2, "classification")
+    with pytest.raises(ValueError, match=r"'alpha' of model 'soft-hoeffding-tree' is 2\.0: give 0 \.\. 1"):
+        SoftHoeffdingTree(schema, alpha=2.0)
+    with pytest.raises(ValueError, match="does classification"):
+        SoftHoeffdingTree(Schema((0,), 1, "regression"))
+    with pytest.raises(ValueError, match="300 trees of depth 10 have more than 262,144 leaves"):
+        SoftTree(schema, n_trees=300, depth=10)
