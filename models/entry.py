@@ -23,7 +23,7 @@ class Parameter(NamedTuple):
     """One parameter of a learner.
 
     type : int, float, bool or str. default : of that type, or None for "no limit" (then valid).
-    low, high : inclusive bounds of a number, or None. choices : the values of a str, or ().
+    low, high : inclusive bounds of a number, or None. choices : the values of a str, or () for any text.
     """
 
     name: str
@@ -51,7 +51,11 @@ class Parameter(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A learner. cls : where it is, as "module:Class"."""
+    """A learner. cls : where it is, as "module:Class".
+
+    check : "module:function" of what checks the parameters together, called with the task and all of them once each is
+    valid, or "". Its module imports no numba either.
+    """
 
     name: str
     cls: str
@@ -59,15 +63,26 @@ class Entry(NamedTuple):
     parameters: tuple[Parameter, ...]
     paper: str
     text: str
+    check: str = ""
 
     def load(self) -> "type[Learner]":
         """Import the class (and numba)."""
-        module, _, attribute = self.cls.partition(":")
-        loaded: type[Learner] = getattr(importlib.import_module(module), attribute)
+        loaded: type[Learner] = _named(self.cls)
         return loaded
+
+    def fit_together(self, task: str, parameters: Mapping[str, Any]) -> None:
+        """ValueError where the parameters, each valid, do not do together."""
+        if self.check:
+            _named(self.check)(task, parameters)
 
     def defaults(self) -> dict[str, Any]:
         return {parameter.name: parameter.default for parameter in self.parameters}
+
+
+def _named(place: str) -> Any:
+    """What "module:attribute" names."""
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def checked(owner: str, parameters: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,7 +62,9 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
         if not able:
             raise ValueError(f"unknown task {task!r}: use {' or '.join(TASKS)}")
         raise ValueError(f"model {name!r} does not do {task}: use one of {able}")
-    return checked(f"model {name!r}", entry.parameters, parameters)
+    valid = checked(f"model {name!r}", entry.parameters, parameters)
+    entry.fit_together(task, valid)
+    return valid
 
 
 def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":

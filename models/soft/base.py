@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from models import observers
 from models.contract import Floats, Learner, Program, Schema
-from models.soft.choice import Pool
+from models.soft.choice import Pool, pool_of
 from models.soft.forest import (
     DEPTH,
     FIRST,
@@ -36,7 +36,6 @@ from models.soft.forest import (
 )
 from models.soft.program import GROW, run
 from models.soft.transparency import described, important_features
-from models.streams.randomness import seeded
 
 # Of every parameter the ends of its range.
 RANGES: dict[str, tuple[float, float]] = {
@@ -86,19 +85,12 @@ class Models:
         settings: Sequence[Sequence[float]],
         n_trees: int,
         seed: int,
-        *,
-        n_learning: int = 1,
-        n_drawn: int = 0,
-        fading: float = 1.0,
+        pool: Pool | None = None,
     ) -> None:
         self.settings = np.array(settings)
         self.n_trees = n_trees
         self.forest = plant(schema, self.settings, n_trees, seed)
-        n = len(settings)
-        self.pool = Pool(
-            np.zeros(n), np.zeros(2, np.int64), np.zeros(n, np.int64), seeded(seed), np.zeros(n), np.ones(n, np.uint8),
-            np.array([n_learning, n_drawn]), np.array([fading]),
-        )  # fmt: skip
+        self.pool = pool_of(1, 1, 0, 1.0, seed) if pool is None else pool
         splits = n_trees * sum(int(1.0 / s[S_MIN_REACH]) + 1 for s in settings if s[S_GROWS])
         self._room = np.array([2 * splits, splits, splits], np.int64)
         self.prepare(schema)

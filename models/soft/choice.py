@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.contract import Floats
 from models.kernel import kernel
-from models.streams.randomness import below
+from models.streams.randomness import below, seeded
 
 # Places in Pool.state: the model that predicts; labels learned.
 BEST, LEARNED = range(2)
@@ -28,7 +28,8 @@ HIGHEST_LOSS = 1e200
 class Pool(NamedTuple):
     """What a pool knows of its M models.
 
-    faded : (M,) float64, sums of losses, faded. state : (2,) int64. learned : (M,) int64, labels learned by each.
+    faded : (M + 1,) float64, sums of losses, faded, and last of the weights. state : (2,) int64. learned : (M,) int64,
+        labels learned by each.
     random : (4,) uint64. losses : (M,) float64 and chosen : (M,) uint8, of the current label: scratch.
     places : (2,) int64, how many learn, and how many of these are drawn. fading : (1,) float64.
     """
@@ -41,6 +42,20 @@ class Pool(NamedTuple):
     chosen: NDArray[np.uint8]
     places: NDArray[np.int64]
     fading: Floats
+
+
+def pool_of(n: int, n_learning: int, n_drawn: int, fading: float, seed: int) -> Pool:
+    """A pool of n models that knows nothing. n_learning : how many learn a label; n_drawn : of these, drawn."""
+    return Pool(
+        np.zeros(n + 1),
+        np.zeros(2, np.int64),
+        np.zeros(n, np.int64),
+        seeded(seed),
+        np.zeros(n),
+        np.ones(n, np.uint8),
+        np.array([n_learning, n_drawn], np.int64),
+        np.array([fading]),
+    )
 
 
 @kernel
@@ -82,7 +97,9 @@ def choose(pool):
 def account(pool, w):
     """Enter the losses of the current label, of weight w. Mutates pool."""
     best = 0
-    for m in range(len(pool.faded)):
+    n = len(pool.losses)
+    pool.faded[n] = pool.fading[0] * pool.faded[n] + w
+    for m in range(n):
         pool.faded[m] = pool.fading[0] * pool.faded[m] + w * pool.losses[m]
         pool.learned[m] += pool.chosen[m]
         if pool.faded[m] < pool.faded[best]:

@@ -44,4 +44,27 @@ ENTRIES = (
         paper=_TEL,
         text="Soft trees of fixed depth: one, or the sum of an ensemble, learned by gradient descent.",
     ),
+    Entry(
+        name="model-pool",
+        cls="models.soft.pool:ModelPool",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=(
+            Parameter(
+                "of", str, "auto", text="model of the candidates; auto: soft-hoeffding-tree, for values soft-tree"
+            ),
+            Parameter(
+                "candidates",
+                str,
+                "auto",
+                text="values of its parameters, all combined: 'alpha=0.3,0.7; max_depth=5,7'; auto: usual ones",
+            ),
+            Parameter("learning_share", float, 0.5, 0.0, 1.0, text="share of the candidates that learn an instance"),
+            Parameter("n_explored", int, 3, 0, 100, text="of these, how many are drawn whatever their losses"),
+            Parameter("fading", float, 0.999, 0.5, 1.0, text="factor by which losses fade with each label"),
+        ),
+        paper="N. Gunasekara, H. M. Gomes, B. Pfahringer and A. Bifet: Online hyperparameter optimization for "
+        "streaming neural networks. IJCNN 2022.",
+        text="Candidates of other parameters: those with the least loss learn, the best one predicts.",
+        check="models.soft.candidates:check",
+    ),
 )

@@ -152,7 +152,7 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
     """depth : of the deepest tree."""
     encoding, _ = encode(schema)
     k = schema.n_outputs
-    span = n_trees * (2 ** (depth + 1) - 1)
+    span = n_trees * (2 ** (depth + 1) - 1) + 1  # one that is not reached is written behind the last
     return Scratch(
         np.zeros((n_models, int(encoding.dense[0]))),
         np.zeros((n_models, sum(n > 0 for n in schema.n_values)), np.int32),

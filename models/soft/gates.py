@@ -15,6 +15,8 @@ share of the weight that passed when the leaf was split.
 
 import math
 
+import numpy as np
+
 from models.kernel import kernel
 from models.soft.forest import (
     FEATURE,
@@ -89,23 +91,17 @@ def rescale(n_values, place, scales, values, dense, x, r, z, w):
 
 
 @kernel(inline=True)
-def smooth_step(t, gamma):
-    """S(t), Eq. 1."""
-    if t <= -0.5 * gamma:
-        return 0.0
-    if t >= 0.5 * gamma:
-        return 1.0
-    u = t / gamma
+def smooth_step(u):
+    """S(t), Eq. 1, with u = t / gamma. Exactly 0 and 1 beyond +-1/2."""
+    u = min(max(u, -0.5), 0.5)
     return (1.5 - 2.0 * u * u) * u + 0.5
 
 
 @kernel(inline=True)
-def smooth_step_slope(t, gamma):
-    """S'(t)."""
-    if abs(t) >= 0.5 * gamma:
-        return 0.0
-    u = t / gamma
-    return (1.5 - 6.0 * u * u) / gamma
+def smooth_step_slope(u):
+    """gamma S'(t), with u = t / gamma. Exactly 0 beyond +-1/2."""
+    u = min(max(u, -0.5), 0.5)
+    return 1.5 - 6.0 * u * u
 
 
 @kernel(inline=True)
@@ -115,11 +111,12 @@ def linear_form(weights, z, active):
     b = 0.0
     c = 0.0
     d = 0.0
-    for j in range(0, len(z), 4):
+    for four in range(np.uint64(len(z) // 4)):
+        j = four * np.uint64(4)
         a += weights[j] * z[j]
-        b += weights[j + 1] * z[j + 1]
-        c += weights[j + 2] * z[j + 2]
-        d += weights[j + 3] * z[j + 3]
+        b += weights[j + np.uint64(1)] * z[j + np.uint64(1)]
+        c += weights[j + np.uint64(2)] * z[j + np.uint64(2)]
+        d += weights[j + np.uint64(3)] * z[j + np.uint64(3)]
     total = (a + c) + (b + d)
     for i in range(len(active)):
         if active[i] >= 0:
@@ -130,8 +127,8 @@ def linear_form(weights, z, active):
 @kernel(inline=True)
 def split_test(links, tests, n_values, node, x, r):
     """Whether row r passes the test of a node, as 1 or 0; a share in between where the value is missing."""
-    f = links[node, FEATURE]
-    value = x[r, f]
+    f = np.uint64(links[node, FEATURE])
+    value = x[np.uint64(r), f]
     n = n_values[f]
     if value != value or (n > 0 and not (value >= 0.0 and value < n)):
         return tests[node, SHARE]
@@ -146,46 +143,45 @@ def forward(links, tests, leaves, gates, roots, settings, n_values, x, r, z, act
 
     Mutates visits, figures (not ALONG) and logits. O(nodes reached x p).
     """
+    # Unsigned: a signed index costs a test for "from the end". And without branches where it can be: they are hard to
+    # predict here, and cost more than what they leave out.
     k = len(logits)
     for c in range(k):
         logits[c] = 0.0
-    end = start
+    one = np.uint64(1)
+    i = np.uint64(start)
+    end = i
     for tree in range(len(roots)):
         visits[end, NODE] = roots[tree]
         figures[end, PROBABILITY] = 1.0
-        end += 1
+        end += one
     alpha = settings[S_ALPHA]
-    gamma = settings[S_GAMMA]
-    i = start
+    per_gamma = 1.0 / settings[S_GAMMA]
     while i < end:
-        node = visits[i, NODE]
+        node = np.uint64(visits[i, NODE])
         reach = figures[i, PROBABILITY]
-        first = links[node, FIRST]
-        if first < 0:
+        if links[node, FIRST] < 0:
             for c in range(k):
                 logits[c] += reach * leaves[node, WEIGHT, c]
-            i += 1
+            i += one
             continue
-        t = linear_form(gates[links[node, GATE], WEIGHT], z, active)
-        passes = alpha * smooth_step(t, gamma)
+        first = np.uint64(links[node, FIRST])
+        u = per_gamma * linear_form(gates[np.uint64(links[node, GATE]), WEIGHT], z, active)
+        passes = alpha * smooth_step(u)
         if alpha < 1.0:
             passes += (1.0 - alpha) * split_test(links, tests, n_values, node, x, r)
         figures[i, PASSES] = passes
-        figures[i, SLOPE] = alpha * smooth_step_slope(t, gamma)
-        visits[i, LEFT] = -1
-        visits[i, RIGHT] = -1
-        if passes > 0.0:
-            visits[i, LEFT] = end
-            visits[end, NODE] = first
-            figures[end, PROBABILITY] = reach * passes
-            end += 1
-        if passes < 1.0:
-            visits[i, RIGHT] = end
-            visits[end, NODE] = first + 1
-            figures[end, PROBABILITY] = reach * (1.0 - passes)
-            end += 1
-        i += 1
-    return end - start
+        figures[i, SLOPE] = alpha * per_gamma * smooth_step_slope(u)
+        visits[i, LEFT] = np.int32(end) if passes > 0.0 else np.int32(-1)
+        visits[end, NODE] = first
+        figures[end, PROBABILITY] = reach * passes
+        end += one if passes > 0.0 else np.uint64(0)
+        visits[i, RIGHT] = np.int32(end) if passes < 1.0 else np.int32(-1)
+        visits[end, NODE] = first + one
+        figures[end, PROBABILITY] = reach * (1.0 - passes)
+        end += one if passes < 1.0 else np.uint64(0)
+        i += one
+    return np.int64(end) - start
 
 
 @kernel(inline=True)

@@ -15,6 +15,8 @@ Adam (Kingma and Ba 2015) is lazy: what has the gradient 0 keeps its moments, an
 
 import math
 
+import numpy as np
+
 from models.kernel import kernel
 from models.soft.forest import (
     FIRST,
@@ -65,8 +67,9 @@ def backward(links, powers, leaves, gates, settings, z, active, visits, figures,
     k = len(gradient)
     beta1 = settings[S_BETA1]
     beta2 = settings[S_BETA2]
-    for i in range(start + n_reached - 1, start - 1, -1):
-        node = visits[i, NODE]
+    for back in range(n_reached):
+        i = np.uint64(start + n_reached - 1 - back)  # unsigned, as in `forward`
+        node = np.uint64(visits[i, NODE])
         reach = figures[i, PROBABILITY]
         if links[node, FIRST] < 0:
             along = 0.0
@@ -79,15 +82,15 @@ def backward(links, powers, leaves, gates, settings, z, active, visits, figures,
                 )
             figures[i, ALONG] = along
             continue
-        left = figures[visits[i, LEFT], ALONG] if visits[i, LEFT] >= 0 else 0.0
-        right = figures[visits[i, RIGHT], ALONG] if visits[i, RIGHT] >= 0 else 0.0
+        left = figures[np.uint64(visits[i, LEFT]), ALONG] if visits[i, LEFT] >= 0 else 0.0
+        right = figures[np.uint64(visits[i, RIGHT]), ALONG] if visits[i, RIGHT] >= 0 else 0.0
         passes = figures[i, PASSES]
         figures[i, ALONG] = passes * left + (1.0 - passes) * right
         factor = reach * figures[i, SLOPE] * (left - right)
         if factor == 0.0:
             continue
         rate = step_size(powers[node], settings)
-        gate = gates[links[node, GATE]]
+        gate = gates[np.uint64(links[node, GATE])]
         weights = gate[WEIGHT]
         first = gate[FIRST_MOMENT]
         second = gate[SECOND_MOMENT]

@@ -41,7 +41,8 @@ def test_defaults_ranges_and_texts_make_sense(entry):
     for parameter in entry.parameters:
         assert parameter.text
         assert parameter.type in (int, float, bool, str)
-        assert bool(parameter.choices) == (parameter.type is str)
+        assert parameter.type is str or not parameter.choices
+        assert parameter.choices or parameter.type is not str or entry.check  # a free text is checked
     for task in entry.tasks:
         assert validate(entry.name, task, {}) == entry.defaults()
         assert validate(entry.name, task, entry.defaults()) == entry.defaults()
