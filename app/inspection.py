@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from app import rules
 from app.drift import REACTIONS
 from app.errors import SpecError, StateError
 from app.learner import PartitionLearner
@@ -151,6 +152,8 @@ def named(node: dict[str, Any], names: Names) -> dict[str, Any]:
             result["equals"] = names.value(feature, node["equals"])
         if isinstance(node.get("children"), dict):
             result["children"] = {names.value(feature, int(code)): child for code, child in node["children"].items()}
+    if "gate" in node:
+        result["gate"] = rules.named_gate(node["gate"], names.features, names.value)
     if isinstance(node.get("value"), list):
         result["value"] = names.by_class(node["value"])
     for field in ("mean", "deviation"):
@@ -186,6 +189,8 @@ def _distribution(value: Any) -> str:
 
 def _content(node: dict[str, Any]) -> str:
     """A leaf or part in one line."""
+    if "loss" in node:
+        return rules.standing(node)
     parts = [_distribution(node["value"])] if "value" in node else []
     parts.append(f"weight {_number(node.get('weight', 0.0))}")
     if "predictor" in node:
@@ -201,10 +206,19 @@ def _content(node: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def _part(node: dict[str, Any]) -> str:
+    """What a part is called that hangs on its parent without a condition."""
+    if "loss" in node:
+        return rules.candidate(node)
+    return "tree" if "gate" in node else f"{node.get('feature', node['id'])}"
+
+
 def edges(node: dict[str, Any]) -> list[tuple[str, int]]:
     """(condition, child id) of an inner node; the branch of missing values says so."""
     if "children" not in node:
         return []
+    if "gate" in node:
+        return [(rules.rule(node), node["children"][0]), ("the rest", node["children"][1])]
     name, children, default = node["feature"], node["children"], node.get("default")
     if isinstance(children, dict):
         found = [(f"{name} = {value}", child) for value, child in children.items()]
@@ -235,7 +249,11 @@ def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
     for node in nodes:
         parts.setdefault(node.get("parent"), []).append(node)
     # (line, node, prefix of the lines below)
-    stack = [(_content(root) if not edges(root) else "", root, "") for root in reversed(parts.get(None, []))]
+    roots = parts.get(None, [])
+    stack = [
+        (_content(root) if not edges(root) else f"tree {i}" if len(roots) > 1 else "", root, "")
+        for i, root in reversed(list(enumerate(roots, 1)))
+    ]
     while stack:
         line, node, prefix = stack.pop()
         if line:
@@ -244,7 +262,7 @@ def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
         if branches:
             below = [(text, by_id[child]) for text, child in branches]
         else:
-            below = [(f"{part.get('feature', part['id'])}", part) for part in parts.get(node["id"], [])]
+            below = [(_part(part), part) for part in parts.get(node["id"], [])]
         rows = []
         for i, (text, child) in enumerate(below):
             last = i == len(below) - 1
@@ -325,8 +343,10 @@ def dot(state: State, spec: Spec, role: str) -> str:
     linked: set[int] = set()
     for node in nodes:
         branches = edges(node)
-        label = str(node["feature"]) if branches else _content(node)
-        if not branches and "feature" in node:
+        label = str(node.get("feature", "gate")) if branches else _content(node)
+        if "loss" in node:
+            label = f"{_part(node)}: {label}"
+        elif not branches and "feature" in node:
             label = f"{node['feature']}: {label}"
         shape = "" if branches else ", style=rounded"
         lines.append(f"  n{node['id']} [label={_quoted(label)}{shape}];")
