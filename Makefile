@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
 EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
 
-.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean
+.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean bench-peers
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
@@ -15,7 +15,7 @@ help:
 	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n"
 	@echo "make check   lint, format and types"
 	@echo "make bench   throughput and latency on a real Kafka"
-	@echo "             (bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
+	@echo "             (bench-peers, bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
@@ -59,6 +59,10 @@ demo: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.end_to_end
+
+bench-peers: setup
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.after_drift
 
 bench-state: setup
 	$(BIN)/python -m benchmarks.state
