@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
-TASKS = (CLASSIFICATION, REGRESSION)
+MULTI_INSTANCE = "multi-instance"
+TASKS = (CLASSIFICATION, REGRESSION, MULTI_INSTANCE)
 
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

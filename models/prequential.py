@@ -76,7 +76,7 @@ class Prequential:
     Parameters
     ----------
     task : str
-        "classification" or "regression".
+        "regression", or one with classes.
     n_outputs : int
         Capacity of class codes; 1 for a regression.
     window : int
@@ -102,7 +102,7 @@ class Prequential:
         self.n_outputs = n_outputs
         self.window = window
         self.fading = fading
-        n_classes = n_outputs if task == "classification" else 0
+        n_classes = n_outputs if task != "regression" else 0
         self._state = PrequentialState(
             n=np.zeros(1, np.int64),
             previous=np.full(1, np.nan),
@@ -134,7 +134,7 @@ class Prequential:
             raise ValueError(f"predictions have {out.shape[1]} columns, not {self.n_outputs}: call resize first")
         decay = 0.0 if self.fading is None else self.fading
         arguments = (program.op, program.row, program.y, program.w, out, decay, *self._state)
-        if self.task != "classification":
+        if self.task == "regression":
             _score_values(*arguments)
         elif _score_classes(*arguments) < 0:
             raise ValueError(f"a label code is not below {self.n_outputs}: call resize first")
@@ -150,7 +150,7 @@ class Prequential:
         if self.fading is not None:
             return self._summarise(n, self._state.recent_sums, self._state.recent_confusion)
         sums, confusion = np.zeros_like(self._state.sums), np.zeros_like(self._state.confusion)
-        if self.task == "classification":
+        if self.task != "regression":
             _sum_class_ring(n, self._state.ring, sums, confusion)
         else:
             _sum_value_ring(n, self._state.ring, sums)
@@ -162,7 +162,7 @@ class Prequential:
 
     def resize(self, n_outputs: int) -> None:
         """Raise the capacity of class codes; nothing scored so far changes."""
-        if self.task != "classification" or n_outputs == self.n_outputs:
+        if self.task == "regression" or n_outputs == self.n_outputs:
             return
         state = self._state
         self._state = state._replace(
@@ -189,7 +189,7 @@ class Prequential:
         if self.fading is None:
             arrays["recent_sums"][:], arrays["recent_confusion"][:], arrays["unit"][:] = 0.0, 0.0, 1.0
         self._state = PrequentialState(**arrays)
-        if self.task == "classification":
+        if self.task != "regression":
             self.n_outputs = len(self._state.seen)
 
     @property
@@ -199,7 +199,7 @@ class Prequential:
     def _summarise(self, n: int, sums: Floats, confusion: Floats) -> dict[str, float]:
         result: dict[str, float] = {"n": n}
         if sums[WEIGHT] > 0.0:
-            result |= _class_metrics(sums, confusion) if self.task == "classification" else _value_metrics(sums)
+            result |= _class_metrics(sums, confusion) if self.task != "regression" else _value_metrics(sums)
         return result
 
 

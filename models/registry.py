@@ -9,6 +9,7 @@ drift apart.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from models.bags import entries as bags
 from models.baseline import entries as baseline
 from models.entry import TASKS, Entry, checked, suggest
 from models.forest import entries as forest
@@ -20,7 +21,7 @@ from models.soft import entries as soft
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, forest, gradient, soft, baseline)
+FAMILIES = (hoeffding, regression, forest, gradient, soft, bags, baseline)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 
@@ -42,7 +43,7 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
     name : str
         A name of the registry.
     task : str
-        "classification" or "regression".
+        One of models.entry.TASKS.
     parameters : mapping of str to value
         As the stream file or `--set` gives them.
 
@@ -60,7 +61,7 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
     if task not in entry.tasks:
         able = ", ".join(other.name for other in REGISTRY.values() if task in other.tasks)
         if not able:
-            raise ValueError(f"unknown task {task!r}: use {' or '.join(TASKS)}")
+            raise ValueError(f"unknown task {task!r}: use one of {', '.join(TASKS)}")
         raise ValueError(f"model {name!r} does not do {task}: use one of {able}")
     valid = checked(f"model {name!r}", entry.parameters, parameters)
     entry.fit_together(task, valid)

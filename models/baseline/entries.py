@@ -1,6 +1,6 @@
 """The registry's entries of what a tree must beat."""
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry
+from models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry
 
 PERSISTENCE = (
     "I. Žliobaitė et al.: Evaluation methods and decision theory for classification of streaming data with "
@@ -19,7 +19,7 @@ ENTRIES = (
     Entry(
         name="majority-class",
         cls="models.baseline.majority_class:MajorityClass",
-        tasks=(CLASSIFICATION,),
+        tasks=(CLASSIFICATION, MULTI_INSTANCE),
         parameters=(),
         paper=PERSISTENCE,
         text="Predicts the class frequencies so far: what a learner must beat to have learned anything.",
@@ -27,7 +27,7 @@ ENTRIES = (
     Entry(
         name="last-label",
         cls="models.baseline.last_label:LastLabel",
-        tasks=(CLASSIFICATION, REGRESSION),
+        tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
         parameters=(),
         paper=PERSISTENCE,
         text="Repeats the last label learned: hard to beat where labels are autocorrelated (elec: 85.3 %).",

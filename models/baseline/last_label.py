@@ -60,7 +60,7 @@ class LastLabel(Learner):
             program.w,
             out,
             self._last,
-            self.schema.task == "classification",
+            self.schema.task != "regression",
         )
 
     def resize(self, schema: Schema) -> None:
@@ -76,7 +76,7 @@ class LastLabel(Learner):
         last = float(self._last[0])
         if np.isnan(last):
             value = [0.0] * self.schema.n_outputs
-        elif self.schema.task == "classification":
+        elif self.schema.task != "regression":
             value = [float(k == int(last)) for k in range(self.schema.n_outputs)]
         else:
             value = [last]

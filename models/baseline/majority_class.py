@@ -28,7 +28,7 @@ class MajorityClass(Learner):
     Parameters
     ----------
     schema : Schema
-        Task "classification".
+        Task "classification" or "multi-instance".
     seed : int
         Not used: nothing is random.
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import models
-from models.contract import LEARN, PREDICT, Program, Schema
+from models.contract import LEARN, PREDICT, Bags, Program, Schema
 from models.registry import REGISTRY, create, validate
 
 N_VALUES = (0, 0, 4, 0, 2)
@@ -107,6 +107,14 @@ CASES = {
         Case({"of": "last-label", "candidates": ""}),
     ],
     "soft-tree": [Case({"depth": 3, "learning_rate": 0.05}), Case({"depth": 2, "n_trees": 3, "learning_rate": 0.05})],
+    "miti": [
+        Case({"refit_every": 100, "window": 200, **more}, {"max_instances": 300})
+        for more in ({}, {"split_criterion": "gini", "k": 0.0}, {"split_criterion": "sum-squared-bepp"})
+    ],
+    "quick-diverse-density": [
+        Case({"refit_every": 200, "window": 200, "max_steps": 20, **more}, {"max_instances": 300})
+        for more in ({}, {"cap": 3.0, "max_iterations": 1})
+    ],
 }
 
 ALL = [
@@ -120,7 +128,7 @@ every_learner = pytest.mark.parametrize(("name", "task", "case"), ALL)
 
 
 def schema_of(task, n_values=N_VALUES, n_classes=K):
-    return Schema(n_values, n_classes if task == "classification" else 1, task)
+    return Schema(n_values, {"classification": n_classes, "regression": 1, "multi-instance": 2}[task], task)
 
 
 def make(name, task, case, schema=None, seed=1):
@@ -128,7 +136,10 @@ def make(name, task, case, schema=None, seed=1):
 
 
 def rows(n, task, seed=0, missing=0.1, n_values=N_VALUES):
-    """x and y of a world in which every feature but the constant last but one says something about the label."""
+    """x and y of a world in which every feature but the constant last but one says something about the label.
+
+    For bags, a row of x is the first instance of one: see `slab_of`.
+    """
     rng = np.random.default_rng(seed)
     x = np.empty((n, len(n_values)))
     for j, values in enumerate(n_values):
@@ -136,8 +147,33 @@ def rows(n, task, seed=0, missing=0.1, n_values=N_VALUES):
     x[:, 3] = 7.0
     signal = x[:, 0] + (x[:, 2] == 1) - 2.0 * (x[:, 4] == 1) + 0.3 * rng.normal(size=n)
     y = np.digitize(signal, [-1.0, 0.5]).astype(float) if task == "classification" else 10.0 * signal
+    if task == "multi-instance":
+        y = (signal > 0.0).astype(float)
     x[rng.random(x.shape) < missing] = np.nan
     return x, y
+
+
+def slab_of(learner, x):
+    """What the learner is given for the rows of x. Bags have one to three instances, by the row: it, and some that say
+    less; they do not lie in order."""
+    if learner.schema.task != "multi-instance":
+        return x
+    size = 1 + np.nan_to_num(x[:, 4]).astype(int) + (np.nan_to_num(x[:, 2]) > 1)
+    others = np.where(np.arange(x.shape[1]) == 0, x - 1.0, x)
+    start = np.cumsum(size[::-1])[::-1] - size
+    instances = np.empty((int(size.sum()), x.shape[1]))
+    for r in range(len(x)):
+        instances[start[r] : start[r] + size[r]] = others[r]
+        instances[start[r]] = x[r]
+    return Bags(start, size, instances)
+
+
+def learn(learner, x, y, w=None):
+    learner.learn_many(slab_of(learner, x), y, w)
+
+
+def predict(learner, x):
+    return learner.predict_many(slab_of(learner, x))
 
 
 def interleaved(n, y, delay, w=None):
@@ -162,7 +198,7 @@ def bits(learner):
 
 def check_outputs(out, task):
     assert np.all(np.isfinite(out))
-    if task == "classification":
+    if task != "regression":
         assert np.all(out >= 0.0)
         totals = out.sum(axis=1)
         assert np.all((np.abs(totals - 1.0) < 1e-9) | (totals == 0.0))
@@ -176,12 +212,13 @@ def test_every_registered_learner_has_a_case():
 def test_inputs_stay_unchanged(name, task, case):
     x, y = rows(600, task)
     program = interleaved(600, y, 10)
-    before = [column.tobytes() for column in (*program, x)]
-    out = np.full((700, schema_of(task).n_outputs), -7.0)
-    slab = np.vstack([x, np.zeros((100, x.shape[1]))])
-    make(name, task, case).run(program, slab, out)
-    assert before == [column.tobytes() for column in (*program, x)]
-    assert slab[:600].tobytes() == x.tobytes()
+    learner = make(name, task, case)
+    slab = slab_of(learner, np.vstack([x, np.zeros((100, x.shape[1]))]))
+    inputs = [*program, *(slab if task == "multi-instance" else [slab])]
+    before = [column.tobytes() for column in inputs]
+    out = np.full((700, learner.schema.n_outputs), -7.0)
+    learner.run(program, slab, out)
+    assert before == [column.tobytes() for column in inputs]
     check_outputs(out[:600], task)
     assert np.all(out[600:] == -7.0)  # rows that were not predicted
 
@@ -190,10 +227,10 @@ def test_inputs_stay_unchanged(name, task, case):
 def test_same_seed_same_bits(name, task, case):
     x, y = rows(1500, task)
     first, second = make(name, task, case), make(name, task, case)
-    first.learn_many(x, y)
-    second.learn_many(x, y)
+    learn(first, x, y)
+    learn(second, x, y)
     assert bits(first) == bits(second)
-    assert first.predict_many(x).tobytes() == second.predict_many(x).tobytes()
+    assert predict(first, x).tobytes() == predict(second, x).tobytes()
 
 
 @every_learner
@@ -204,12 +241,13 @@ def test_splits_of_a_program_do_not_matter(name, task, case, delay):
     program = interleaved(n, y, delay)
     shape = (n, schema_of(task).n_outputs)
     whole, out = make(name, task, case), np.zeros(shape)
-    whole.run(program, x, out)
+    slab = slab_of(whole, x)
+    whole.run(program, slab, out)
     rng = np.random.default_rng(5)
     for cuts in (np.arange(1, len(program.op)), np.sort(rng.integers(0, len(program.op), 9))):
         pieces, pieced = make(name, task, case), np.zeros(shape)
         for a, b in pairwise([0, *cuts, len(program.op)]):
-            pieces.run(cut(program, a, b), x, pieced)
+            pieces.run(cut(program, a, b), slab, pieced)
         assert pieced.tobytes() == out.tobytes()
         assert bits(pieces) == bits(whole)
 
@@ -218,26 +256,26 @@ def test_splits_of_a_program_do_not_matter(name, task, case, delay):
 def test_batches_equal_the_program(name, task, case):
     x, y = rows(800, task)
     one, many = make(name, task, case), make(name, task, case)
-    one.learn_many(x, y)
+    learn(one, x, y)
     for i in range(len(x)):
-        many.learn_many(x[i : i + 1], y[i : i + 1])
+        learn(many, x[i : i + 1], y[i : i + 1])
     assert bits(one) == bits(many)
-    together = one.predict_many(x[:50])
-    assert together.tobytes() == b"".join(many.predict_many(x[i : i + 1]).tobytes() for i in range(50))
+    together = predict(one, x[:50])
+    assert together.tobytes() == b"".join(predict(many, x[i : i + 1]).tobytes() for i in range(50))
 
 
 @every_learner
 def test_predict_changes_nothing(name, task, case):
     x, y = rows(1200, task)
     learner, twin = make(name, task, case), make(name, task, case)
-    learner.predict_many(x)
-    learner.learn_many(x[:600], y[:600])
-    twin.learn_many(x[:600], y[:600])
+    predict(learner, x)
+    learn(learner, x[:600], y[:600])
+    learn(twin, x[:600], y[:600])
     known = bits(learner)
-    learner.predict_many(x)
+    predict(learner, x)
     assert bits(learner) == known
-    learner.learn_many(x[600:], y[600:])
-    twin.learn_many(x[600:], y[600:])
+    learn(learner, x[600:], y[600:])
+    learn(twin, x[600:], y[600:])
     assert bits(learner) == bits(twin)
 
 
@@ -245,18 +283,18 @@ def test_predict_changes_nothing(name, task, case):
 def test_save_restore_continue(name, task, case):
     x, y = rows(2000, task)
     whole = make(name, task, case)
-    whole.learn_many(x[:900], y[:900])
+    learn(whole, x[:900], y[:900])
     saved = {field: array.copy() for field, array in whole.state()._asdict().items()}
     for array in saved.values():
         array.flags.writeable = False  # as np.frombuffer gives them
-    whole.predict_many(x[:10])
+    predict(whole, x[:10])
     resumed = make(name, task, case)
     resumed.restore(saved)
     assert bits(resumed) == {f: (a.shape, a.dtype, a.tobytes()) for f, a in saved.items()}
-    whole.learn_many(x[900:], y[900:])
-    resumed.learn_many(x[900:], y[900:])
+    learn(whole, x[900:], y[900:])
+    learn(resumed, x[900:], y[900:])
     assert bits(resumed) == bits(whole)
-    assert resumed.predict_many(x).tobytes() == whole.predict_many(x).tobytes()
+    assert predict(resumed, x).tobytes() == predict(whole, x).tobytes()
     assert resumed.describe() == whole.describe()
 
 
@@ -269,55 +307,55 @@ def test_state_is_arrays_that_n_bytes_counts(name, task, case):
         assert all(isinstance(array, np.ndarray) and array.flags.c_contiguous for array in state)
         assert all(array.dtype.kind in "iuf" for array in state)
         assert learner.n_bytes == sum(array.nbytes for array in state)
-        learner.learn_many(x, y)
+        learn(learner, x, y)
 
 
 @every_learner
 def test_missing_values(name, task, case):
     x, y = rows(1500, task, missing=0.6)
     learner = make(name, task, case)
-    learner.learn_many(x, y)
-    learner.learn_many(np.full((20, x.shape[1]), np.nan), y[:20])
-    check_outputs(learner.predict_many(x), task)
-    check_outputs(learner.predict_many(np.full((1, x.shape[1]), np.nan)), task)
+    learn(learner, x, y)
+    learn(learner, np.full((20, x.shape[1]), np.nan), y[:20])
+    check_outputs(predict(learner, x), task)
+    check_outputs(predict(learner, np.full((1, x.shape[1]), np.nan)), task)
 
 
 @every_learner
 def test_new_nominal_values_after_resize(name, task, case):
     x, y = rows(1500, task)
     learner = make(name, task, case)
-    learner.learn_many(x, y)
-    before = learner.predict_many(x)
+    learn(learner, x, y)
+    before = predict(learner, x)
     wider = (0, 0, 16, 0, 2)
     learner.resize(schema_of(task, wider))
     assert learner.schema.n_values == wider
-    assert learner.predict_many(x).tobytes() == before.tobytes()
+    assert predict(learner, x).tobytes() == before.tobytes()
     unseen = x[:100].copy()
     unseen[:, 2] = np.arange(100) % 12 + 4
-    check_outputs(learner.predict_many(unseen), task)
-    learner.learn_many(unseen, y[:100])
-    check_outputs(learner.predict_many(unseen), task)
+    check_outputs(predict(learner, unseen), task)
+    learn(learner, unseen, y[:100])
+    check_outputs(predict(learner, unseen), task)
     x, y = rows(1500, task, seed=8, n_values=wider)
-    learner.learn_many(x, y)
-    check_outputs(learner.predict_many(x), task)
+    learn(learner, x, y)
+    check_outputs(predict(learner, x), task)
 
 
 @every_learner
 def test_new_classes_after_resize(name, task, case):
     if task != "classification":
-        pytest.skip("a regression has no classes")
+        pytest.skip("a regression has no classes, and bags have two")
     x, y = rows(1500, task)
     learner = make(name, task, case)
-    learner.learn_many(x, y)
-    before = learner.predict_many(x)
+    learn(learner, x, y)
+    before = predict(learner, x)
     learner.resize(schema_of(task, n_classes=K + 5))
-    after = learner.predict_many(x)
+    after = predict(learner, x)
     assert after.shape == (len(x), K + 5)
     assert np.ascontiguousarray(after[:, :K]).tobytes() == before.tobytes()
     assert np.all(after[:, K:] == 0.0)
     x[:, 0] += 50.0
-    learner.learn_many(x, np.full(len(x), K + 4.0))
-    after = learner.predict_many(x)
+    learn(learner, x, np.full(len(x), K + 4.0))
+    after = predict(learner, x)
     check_outputs(after, task)
     assert after[-1].argmax() == K + 4
 
@@ -327,12 +365,12 @@ def test_restore_after_resize(name, task, case):
     x, y = rows(1200, task)
     bigger = schema_of(task, (0, 0, 8, 0, 2), K + 2)
     learner = make(name, task, case)
-    learner.learn_many(x[:500], y[:500])
+    learn(learner, x[:500], y[:500])
     learner.resize(bigger)
     resumed = make(name, task, case, bigger)
     resumed.restore(learner.state()._asdict())
-    learner.learn_many(x[500:], y[500:])
-    resumed.learn_many(x[500:], y[500:])
+    learn(learner, x[500:], y[500:])
+    learn(resumed, x[500:], y[500:])
     assert bits(resumed) == bits(learner)
 
 
@@ -341,10 +379,10 @@ def test_constant_features(name, task, case):
     _, y = rows(1500, task)
     x = np.tile([1.0, 0.0, 2.0, -5.0, 1.0], (1500, 1))
     learner = make(name, task, case)
-    learner.learn_many(x, y)
-    check_outputs(learner.predict_many(x[:1]), task)
+    learn(learner, x, y)
+    check_outputs(predict(learner, x[:1]), task)
     moved = x[:1] + np.array([0.5, 0.0, 0.0, 1e9, 0.0])
-    check_outputs(learner.predict_many(moved), task)
+    check_outputs(predict(learner, moved), task)
 
 
 @jit  # Python's math raises where compiled kernels go on with infinity
@@ -355,8 +393,8 @@ def test_huge_and_tiny_values(name, task, case):
         scaled = x.copy()
         scaled[:, :2] *= scale
         learner = make(name, task, case)
-        learner.learn_many(scaled, y)
-        check_outputs(learner.predict_many(scaled), task)
+        learn(learner, scaled, y)
+        check_outputs(predict(learner, scaled), task)
 
 
 @every_learner
@@ -365,27 +403,29 @@ def test_weights(name, task, case):
     rng = np.random.default_rng(2)
     w = rng.choice([0.0, 0.1, 1.0, 2.5], len(y))
     weighted, kept = make(name, task, case), make(name, task, case)
-    weighted.learn_many(x, y, w)
-    kept.learn_many(x[w > 0], y[w > 0], w[w > 0])
-    check_outputs(weighted.predict_many(x), task)
+    learn(weighted, x, y, w)
+    learn(kept, x[w > 0], y[w > 0], w[w > 0])
+    check_outputs(predict(weighted, x), task)
     assert bits(weighted) == bits(kept)  # an instance of weight 0 is none
-    if task == "classification":
+    if task != "regression":
         light, heavy = make(name, task, case), make(name, task, case)
         for learner, weights in ((light, (1.0, 0.25)), (heavy, (0.25, 1.0))):
-            learner.learn_many(np.tile(x[:1], (2, 1)), np.array([0.0, 1.0]), np.array(weights))
+            learn(learner, np.tile(x[:1], (2, 1)), np.array([0.0, 1.0]), np.array(weights))
         # the heavier class is not the less likely one (the last label does not weigh)
-        assert heavy.predict_many(x[:1])[0, 1] >= light.predict_many(x[:1])[0, 1]
+        assert predict(heavy, x[:1])[0, 1] >= predict(light, x[:1])[0, 1]
 
 
 @every_learner
 def test_one_class_only(name, task, case):
     x, _ = rows(1000, task)
     learner = make(name, task, case)
-    learner.learn_many(x, np.ones(1000))
-    out = learner.predict_many(x)
+    learn(learner, x, np.ones(1000))
+    out = predict(learner, x)
     check_outputs(out, task)
     if task == "classification":
         assert np.all(out[:, 1] == 1.0)
+    elif task == "multi-instance":
+        assert np.all(out[:, 1] > 0.5)
     else:
         assert out == pytest.approx(np.ones_like(out), abs=1e-6)
 
@@ -394,8 +434,8 @@ def test_one_class_only(name, task, case):
 def test_nothing_is_known_at_first(name, task, case):
     x, _ = rows(10, task)
     learner = make(name, task, case)
-    assert np.all(learner.predict_many(x) == 0.0)
-    assert learner.predict_many(x[:0]).shape == (0, schema_of(task).n_outputs)
+    assert np.all(predict(learner, x) == 0.0)
+    assert predict(learner, x[:0]).shape == (0, schema_of(task).n_outputs)
 
 
 @every_learner
@@ -411,6 +451,11 @@ def test_memory_is_bounded(name, task, case):
     else:
         assert set(reached[9:]) == {reached[9]}
     check_outputs(learner.predict_many(x), task)
+    learn(learner, x[:3000], y[:3000])
+    reached = learner.n_bytes
+    learn(learner, x[3000:], y[3000:])
+    assert learner.n_bytes == reached
+    check_outputs(predict(learner, x), task)
 
 
 @every_learner
@@ -418,7 +463,7 @@ def test_describe(name, task, case):
     x, y = rows(2000, task)
     learner = make(name, task, case)
     for n in (0, 1, 2000):
-        learner.learn_many(x[:n], y[:n])
+        learn(learner, x[:n], y[:n])
         nodes = json.loads(json.dumps(learner.describe(), allow_nan=False))
         assert nodes[0]["parent"] is None
         assert nodes[0]["depth"] == 0
@@ -495,16 +540,16 @@ for name, cases in contract.CASES.items():
             program = contract.interleaved(1500, y, 5)
             out = np.zeros((1500, learner.schema.n_outputs))
             learner.warm_up()
-            learner.run(program, x, out)
-            learner.predict_many(x)
+            learner.run(program, contract.slab_of(learner, x), out)
+            contract.predict(learner, x)
             saved = {field: array.copy() for field, array in learner.state()._asdict().items()}
             for array in saved.values():
                 array.flags.writeable = False
             learner.restore(saved)
-            learner.learn_many(x, y)
+            contract.learn(learner, x, y)
             learner.describe()
             learner.resize(contract.schema_of(task, (0, 0, 8, 0, 2), contract.K + 1))
-            learner.learn_many(x, y)
+            contract.learn(learner, x, y)
             for fading in (None, 0.99):
                 evaluation = Prequential(task, out.shape[1], fading=fading)
                 evaluation.score(program, out)

@@ -64,7 +64,7 @@ def test_both_ends_of_a_range_are_valid_for_the_class(entry):
         ("Naive_Bayes", "classification", {}, "unknown model 'Naive_Bayes': did you mean 'naive-bayes'?"),
         ("zzz", "classification", {}, "unknown model 'zzz': use one of extremely-fast-decision-tree, "),
         ("naive-bayes", "regression", {}, "model 'naive-bayes' does not do regression: use one of fimt-dd, "),
-        ("naive-bayes", "ranking", {}, "unknown task 'ranking': use classification or regression"),
+        ("naive-bayes", "ranking", {}, "unknown task 'ranking': use one of classification, "),
         ("naive-bayes", "classification", {"a": 1}, "'naive-bayes' has no parameter 'a': it takes none, remove it"),
         ("hoeffding-tree", "classification", {"grace-perid": 9}, "no parameter 'grace-perid': did you mean 'grace_"),
         ("hoeffding-tree", "classification", {"zzz": 9}, "has no parameter 'zzz': use one of binary_splits, delta"),
