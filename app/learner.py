@@ -26,7 +26,7 @@ from models.prequential import Prequential
 from models.registry import create
 from topics.codecs import CODECS
 from topics.names import FEATURES, LABELS
-from topics.records import DriftRecord, Features, Labels, Rejected
+from topics.records import MULTI_INSTANCE, DriftRecord, Features, Labels, Rejected
 
 
 class Refused(NamedTuple):
@@ -148,6 +148,7 @@ class PartitionLearner:
             max_pending=spec.join.max_pending,
             max_labels=spec.join.max_labels,
             max_bytes=spec.join.max_pending_bytes,
+            bags=spec.task == MULTI_INSTANCE,
         )
 
     def warm_up(self) -> None:
@@ -239,6 +240,7 @@ class PartitionLearner:
             labels.y,
             label_times.tolist(),
             labels_before,
+            features.sizes,
         )
         started = time.perf_counter()
         p = {}

@@ -1,7 +1,8 @@
 """The pending store: instances that wait for their labels, and labels that wait for their features.
 
-Waiting instances live in a slab, rows of one array, with the predictions that were made for them beside the row. `join`
-turns the merged order of a batch into a program over rows: predict row r, learn row r with label y.
+Waiting instances live in a slab, rows of one array (bags: `app.ragged`), with the predictions that were made for them
+beside the row. `join` turns the merged order of a batch into a program over rows: predict row r, learn row r with
+label y.
 
 What happens when (each is counted):
 
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from app.errors import StateError
+from app.ragged import Ragged
 from app.shelf import (
     ARRIVED,
     NEXT_SERIAL,
@@ -41,7 +43,7 @@ from app.shelf import (
     packed,
 )
 from app.state.segments import Columns, PendingCut, Segments
-from models.contract import Floats, Program
+from models.contract import Bags, Floats, Program
 
 COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels")
 UNBOUNDED = 2**62
@@ -75,6 +77,8 @@ class PendingStore:
     max_bytes : int
         Bound on what waiting instances take: 8 bytes a feature and a column of predictions, the id, and ROW_BYTES. The
         arrays grow by doubling, so they may take up to twice as much.
+    bags : bool
+        Whether an instance is a bag: 8 bytes a feature of each of its instances, and PLACE_BYTES.
     """
 
     def __init__(
@@ -86,19 +90,28 @@ class PendingStore:
         max_pending: int,
         max_labels: int,
         max_bytes: int = UNBOUNDED,
+        bags: bool = False,
     ) -> None:
         self.horizon_ms = int(horizon * 1000)
         self.max_pending = max_pending
         self.max_labels = max_labels
         self.max_bytes = max_bytes
-        self.slab = np.zeros((0, n_features))
+        self.n_features = n_features
+        self._slab = np.zeros((0, n_features))
+        self._ragged = Ragged(n_features) if bags else None
         self.out = {name: np.zeros((0, width)) for name, width in outputs.items()}
         self.counts = dict.fromkeys(COUNTERS, 0)
         key = new_key()
-        self._instances, self._labels = Shelf.empty(key), Shelf.empty(key)
+        self._instances, self._labels = Shelf.empty(key, bags), Shelf.empty(key)
+        self._capacity = 0
         self._early_y = np.zeros(0)  # of the waiting labels, by row of their shelf
         self._clock = np.array([0, self._width], np.int64)
         self._segments = {"instances": Segments("instances"), "labels": Segments("labels")}
+
+    @property
+    def slab(self) -> Floats | Bags:
+        """What programs run over."""
+        return self._slab if self._ragged is None else self._ragged.bags
 
     @property
     def n_waiting(self) -> int:
@@ -112,7 +125,8 @@ class PendingStore:
     def n_bytes(self) -> int:
         """Bytes of the arrays, used or not."""
         tables = self._instances.n_bytes + self._labels.n_bytes + self._early_y.nbytes
-        return self.slab.nbytes + sum(out.nbytes for out in self.out.values()) + tables
+        slab = self._slab.nbytes if self._ragged is None else self._ragged.n_bytes
+        return slab + sum(out.nbytes for out in self.out.values()) + tables
 
     @property
     def _width(self) -> int:
@@ -130,19 +144,24 @@ class PendingStore:
         self._instances = self._instances.reserve(n, n_bytes)
         self._labels = self._labels.reserve(n_labels, label_bytes)
         capacity = len(self._instances.book)
-        if capacity > len(self.slab):
-            self.slab = grown(self.slab, capacity)
+        if capacity > self._capacity:
+            self._capacity = capacity
+            if self._ragged is None:
+                self._slab = grown(self._slab, capacity)
+            else:
+                self._ragged.reserve(capacity)
             self.out = {name: grown(out, capacity) for name, out in self.out.items()}
         if len(self._labels.book) > len(self._early_y):
             self._early_y = grown(self._early_y, len(self._labels.book))
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, on a store of the same shape."""
-        twin = PendingStore(self.slab.shape[1], {}, horizon=1.0, max_pending=1, max_labels=1)
-        x = np.zeros((1, self.slab.shape[1]))
+        bags = self._ragged is not None
+        twin = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
+        x, sizes = np.zeros((1, self.n_features)), np.ones(1, np.int64) if bags else None
         for _ in range(2):
-            twin.join(["a"], x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64))
-        again = PendingStore(self.slab.shape[1], {}, horizon=1.0, max_pending=1, max_labels=1)
+            twin.join(["a"], x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64), sizes)
+        again = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
         again.restore(twin.cut().arrays)
 
     def join(
@@ -155,6 +174,7 @@ class PendingStore:
         label_y: ArrayLike,
         label_times: ArrayLike,
         labels_before: Ints,
+        sizes: Ints | None = None,
     ) -> Joined:
         """Put a batch into the store, in its merged order, and return the program to run.
 
@@ -166,6 +186,7 @@ class PendingStore:
         inline : labels that came inside the feature records (NaN where none), or None.
         label_ids, label_y, label_times : labels in order.
         labels_before : (n,) int64, for each feature how many of the labels come before it.
+        sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other.
         """
         n, m = len(ids), len(label_ids)
         text, ends = packed(ids)
@@ -173,7 +194,11 @@ class PendingStore:
         self._reserve(n, len(text), m, len(label_text))
         instances, labels = self._instances, self._labels
         predicted = instances.take(n)
-        self.slab[predicted] = x
+        if self._ragged is None or sizes is None:
+            self._slab[predicted] = x
+        else:
+            self._ragged.put(predicted, sizes, x, instances.rows)
+            instances.extra[predicted] = self._ragged.weights(sizes)
         # Copies: they are writable and contiguous then, the one type that kernels are compiled for.
         y = np.zeros(0) if inline is None else np.array(inline, np.float64)
         features = Batch(text, ends, np.empty(n, np.int64), np.array(times, np.int64), y)
@@ -208,7 +233,7 @@ class PendingStore:
             self.max_pending,
             self.max_labels,
             self.max_bytes,
-            ROW_BYTES + 8 * self.slab.shape[1],
+            ROW_BYTES + (8 * self.n_features if self._ragged is None else 0),
             8 * len(self.out),
             self._width,
         )
@@ -219,7 +244,7 @@ class PendingStore:
         ids, id_ends = self._instances.ids(rows)
         label_ids, label_id_ends = self._labels.ids(label_rows)
         return {
-            "x": self.slab[rows],
+            **self._features_of(rows),
             "arrived": self._instances.book[rows, ARRIVED],
             "clock": self._clock[[NOW]],
             "counts": np.array([self.counts[name] for name in COUNTERS], dtype=np.int64),
@@ -250,7 +275,13 @@ class PendingStore:
 
     def _instance_columns(self, rows: Ints) -> Columns:
         outputs = {f"out/{name}": out[rows] for name, out in self.out.items()}
-        return {**_book_columns(self._instances, rows), "x": self.slab[rows], **outputs}
+        return {**_book_columns(self._instances, rows), **self._features_of(rows), **outputs}
+
+    def _features_of(self, rows: Ints) -> Columns:
+        if self._ragged is None:
+            return {"x": self._slab[rows]}
+        bags = self._ragged.bags.take(rows)
+        return {"x": bags.x, "size": bags.size}
 
     def _label_columns(self, rows: Ints) -> Columns:
         return {**_book_columns(self._labels, rows), "y": self._early_y[rows]}
@@ -302,12 +333,18 @@ class PendingStore:
     ) -> None:
         """Features and predictions of instances that were saved."""
         x = columns["x"]
-        if x.shape[1] != self.slab.shape[1]:
+        if x.shape[1] != self.n_features:
             raise StateError(
-                f"the state's waiting instances have {x.shape[1]} features, the stream file {self.slab.shape[1]}: "
+                f"the state's waiting instances have {x.shape[1]} features, the stream file {self.n_features}: "
                 "restore the stream file's features, or give the stream a new name to start afresh"
             )
-        self.slab[rows] = x[which]
+        if self._ragged is None:
+            self._slab[rows] = x[which]
+        else:
+            bags = Bags.of(columns["size"], x)
+            chosen = bags.take(np.arange(len(bags.size))[which])
+            self._ragged.put(rows, chosen.size, chosen.x, lambda: np.arange(self._capacity))
+            self._instances.weigh(rows, self._ragged.weights(chosen.size))
         for name, out in self.out.items():
             saved = columns.get(f"out/{sources[name]}")
             if saved is None:

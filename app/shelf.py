@@ -34,7 +34,8 @@ TAG, START, LENGTH, PLACE, ARRIVED, HOME, SERIAL, BOOK_COLUMNS = 0, 1, 2, 3, 4, 
 N, N_FREE, N_LEFT = 0, 1, 2  # waiting; free rows; homes in `left`
 HEAD, TAIL, SINCE = 3, 4, 5  # of the line; where its tail was at the last cut
 TEXT_END, TEXT_LIVE = 6, 7  # bytes of text that are used, and that are needed
-NEXT_SERIAL, READ, N_AT = 8, 9, 10
+NEXT_SERIAL, READ = 8, 9
+WEIGHED, EXTRA_LIVE, N_AT = 10, 11, 12  # whether rows have bytes beside those that all have; bytes of those that wait
 
 # what happens to records, in PendingStore.counts
 JOINED, EXPIRED, EVICTED, UNMATCHED, REPEATED_IDS, REPEATED_LABELS = 0, 1, 2, 3, 4, 5
@@ -66,7 +67,8 @@ class Shelf(NamedTuple):
     ARRIVED, ms of stream time; SERIAL, the number of the arrival since the stream began; HOME, place in the last cut,
     -1 where it is not in there. line : int32, rows in order of arrival, -1 where one left. text : uint8, ids in order
     of arrival. free : (C,) int32, a stack of free rows. left : (C,) int64, homes of those that left since the last cut.
-    key : (2,) uint64, of the hash. at : (10,) int64, the numbers named above.
+    key : (2,) uint64, of the hash. at : (12,) int64, the numbers named above. extra : (C,) int64, by row: bytes beside
+    those that all instances take; (0,) where there are none.
     """
 
     slots: Ints
@@ -77,9 +79,12 @@ class Shelf(NamedTuple):
     left: Ints
     key: NDArray[np.uint64]
     at: Ints
+    extra: Ints
 
     @classmethod
-    def empty(cls, key: NDArray[np.uint64]) -> "Shelf":
+    def empty(cls, key: NDArray[np.uint64], weighed: bool = False) -> "Shelf":
+        at = np.zeros(N_AT, np.int64)
+        at[WEIGHED] = weighed
         return cls(
             slots=np.zeros(2, np.int64),
             book=np.zeros((0, BOOK_COLUMNS), np.int64),
@@ -88,7 +93,8 @@ class Shelf(NamedTuple):
             free=np.zeros(0, np.int32),
             left=np.zeros(0, np.int64),
             key=key,
-            at=np.zeros(N_AT, np.int64),
+            at=at,
+            extra=np.zeros(0, np.int64),
         )
 
     @property
@@ -123,7 +129,13 @@ class Shelf(NamedTuple):
         free[: capacity - old] = np.arange(capacity - 1, old - 1, -1)
         free[capacity - old : capacity - old + n_free] = self.free[:n_free]
         self.at[N_FREE] += capacity - old
-        return self._replace(book=grown(self.book, capacity), left=grown(self.left, capacity), free=free)
+        shelf = self._replace(book=grown(self.book, capacity), left=grown(self.left, capacity), free=free)
+        return shelf._replace(extra=grown(self.extra, capacity)) if self.at[WEIGHED] else shelf
+
+    def weigh(self, rows: Ints, extra: Ints) -> None:
+        """Bytes beside those that all take, of rows that wait and have had none."""
+        self.extra[rows] = extra
+        self.at[EXTRA_LIVE] += extra.sum()
 
     def take(self, n: int) -> Rows:
         """n free rows, ascending where they are fresh; `reserve` comes before."""
@@ -345,6 +357,8 @@ def _put(shelf, row, batch, i, now):
     at[TAIL] += 1
     at[NEXT_SERIAL] += 1
     at[N] += 1
+    if len(shelf.extra) > 0:
+        at[EXTRA_LIVE] += shelf.extra[row]
 
 
 @kernel
@@ -382,6 +396,8 @@ def _take_out(shelf, row):
     shelf.line[book[row, PLACE]] = -1
     at[TEXT_LIVE] -= book[row, LENGTH]
     at[N] -= 1
+    if len(shelf.extra) > 0:
+        at[EXTRA_LIVE] -= shelf.extra[row]
     if book[row, HOME] >= 0:
         shelf.left[at[N_LEFT]] = book[row, HOME]
         at[N_LEFT] += 1
@@ -538,7 +554,7 @@ def join(instances, labels, early_y, limits, clock, counts, features, late, rows
             each = limits.row_bytes + limits.column_bytes * clock[WIDTH]
             while (
                 instances.at[N] > limits.max_pending
-                or instances.at[N] * each + instances.at[TEXT_LIVE] > limits.max_bytes
+                or instances.at[N] * each + instances.at[TEXT_LIVE] + instances.at[EXTRA_LIVE] > limits.max_bytes
             ):
                 _take_out(instances, _oldest(instances))
                 counts[EVICTED] += 1

@@ -4,6 +4,7 @@
 durations are float seconds in a Spec. docs/stream-file.md is generated from the descriptions (app/reference.py).
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,7 +30,6 @@ from app.spec_parts import (
     TopicsSpec,
     Values,
     check_name,
-    check_task,
     drift_form,
     feature_form,
     model_form,
@@ -49,8 +49,9 @@ class Spec(Part):
         description="Name of the stream: of its topics, its consumer group and its metrics.",
         json_schema_extra={"pattern": f"^{NAME.pattern}$"},
     )
-    task: Annotated[Literal["classification", "regression"], BeforeValidator(check_task)] = Field(
-        description="Task of the learners: `classification` or `regression`."
+    task: Literal["classification", "regression", "multi-instance"] = Field(
+        description="Task of the learners: `classification`, `regression`, or `multi-instance`, the classification of "
+        "bags of instances."
     )
     partitions: int = Field(
         default=1,
@@ -83,7 +84,8 @@ class Spec(Part):
     classes: Values | None = Field(
         default=None,
         min_length=2,
-        description="Class labels. They are closed then: other labels are rejected. Left out, they are learned.",
+        description="Class labels. They are closed then: other labels are rejected. Left out, they are learned. Of "
+        "bags: the two classes, the negative one first.",
     )
     max_classes: int = Field(
         default=100, ge=2, le=1000, description="Most classes learned; a label of one more is rejected."
@@ -157,6 +159,19 @@ class Spec(Part):
 
     def _check_classes(self) -> None:
         given = self.model_fields_set & {"classes", "max_classes"}
+        if self.task == records.MULTI_INSTANCE:
+            if self.classes is None or len(self.classes) != 2:
+                count = "none" if self.classes is None else f"{len(self.classes)}"
+                raise ValueError(
+                    f"classes: expected the two classes of the bags, the negative one first, found {count}; name two"
+                )
+            if "max_classes" in given:
+                raise ValueError("max_classes: expected only with task classification, found bags; remove it")
+            return
+        if "max_instances" in self.record.model_fields_set:
+            raise ValueError(
+                f'record.max_instances: expected only with task multi-instance, found task "{self.task}"; remove it'
+            )
         if given and self.task != records.CLASSIFICATION:
             raise ValueError(
                 f'{min(given)}: expected only with task classification, found task "{self.task}"; remove it'
@@ -165,13 +180,21 @@ class Spec(Part):
             raise ValueError("max_classes: expected this or classes, found both; remove max_classes")
 
     def _map(self) -> records.Mapping:
+        bags = self.task == records.MULTI_INSTANCE
+        inside = () if bags else self.record.x
         features = tuple(
-            records.Feature(name, feature.type, feature.from_ or (*self.record.x, name))
+            records.Feature(name, feature.type, feature.from_ or (*inside, name))
             for name, feature in self.features.items()
         )
         owners = {f"record.{field}": getattr(self.record, field) for field in ("id", "time", "y")}
-        owners.update((f"features.{feature.name}", feature.path) for feature in features)
-        _check_owners(owners)
+        places = {f"features.{feature.name}": feature.path for feature in features}
+        if bags:
+            if not self.record.x:
+                raise ValueError('record.x: expected the path of the list of instances, found ""; name the field')
+            _check_owners({**owners, "record.x": self.record.x})
+            _check_owners(places)
+        else:
+            _check_owners({**owners, **places})
         _check_owners({f"label.{field}": getattr(self.label, field) for field in ("id", "time", "y")})
         return records.Mapping(
             task=self.task,
@@ -184,6 +207,7 @@ class Spec(Part):
             label_y=self.label.y,
             label_time=self.label.time,
             max_bytes=self.record.max_bytes,
+            max_instances=self.record.max_instances,
         )
 
     def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -258,12 +282,12 @@ class Spec(Part):
 
     def class_vocabulary(self) -> Vocabulary | None:
         """A new vocabulary of the classes; None for regression."""
-        if self.task != records.CLASSIFICATION:
+        if self.task == records.REGRESSION:
             return None
         return Vocabulary(self.max_classes, self.classes)
 
 
-def _check_owners(owners: dict[str, records.Path | None]) -> None:
+def _check_owners(owners: Mapping[str, records.Path | None]) -> None:
     """ValueError where two fields of the stream file read places of a record that exclude each other."""
     mapped = [(owner, path) for owner, path in owners.items() if path is not None and path != KEY]
     for owner, path in mapped:

@@ -86,15 +86,6 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_task(value: Any) -> Any:
-    if value in ("multi-instance", "multi_instance"):
-        raise ValueError(
-            f'expected classification or regression, found "{value}", which Riparian does not do yet; '
-            "choose one of the two"
-        )
-    return value
-
-
 def name_keys(value: Any) -> Any:
     """Feature names that are numbers in YAML are texts in JSON."""
     return {str(k) if type(k) is int else k: v for k, v in value.items()} if isinstance(value, dict) else value
@@ -156,13 +147,18 @@ class RecordSpec(Part):
         "unless it says so).",
     )
     x: _AnyPath = Field(
-        default="x", description='Path of the object that holds the features; "" for the record itself.'
+        default="x",
+        description='Path of the object that holds the features; "" for the record itself. Of bags: of '
+        "the list of instances, each an object.",
     )
     y: _FieldPath | None = Field(
         default="y", description="Path of a label inside the feature record, used where it is there; null to ignore it."
     )
     max_bytes: int = Field(
         default=262_144, ge=1, le=104_857_600, description="Largest record that is decoded, in bytes."
+    )
+    max_instances: int = Field(
+        default=1000, ge=1, le=1_000_000, description="Most instances of a bag; a larger one is rejected."
     )
 
 
@@ -192,7 +188,8 @@ class FeatureSpec(Part):
     from_: _FieldPath | None = Field(
         default=None,
         alias="from",
-        description="Path of the value from the record's top. Default: its name, inside `record.x`.",
+        description="Path of the value from the record's top, of bags from the instance. Default: its name, inside "
+        "`record.x`.",
     )
 
     @model_validator(mode="after")
@@ -240,7 +237,8 @@ class JoinSpec(Part):
         ge=1_000_000,
         le=10**15,
         description="Most bytes that waiting instances take, a partition; the oldest leaves. An instance is reckoned "
-        "at 128 bytes, its id, 8 a feature, and 8 for each output of each model; the arrays may be twice as large.",
+        "at 128 bytes, its id, 8 a feature, and 8 for each output of each model; the arrays may be twice as large. A "
+        "bag: 16 more, and 8 a feature of each of its instances.",
     )
     max_labels: int = Field(default=100_000, ge=1, description="Most labels that wait, a partition; the oldest leaves.")
     max_wait: duration("2s") = Field(  # type: ignore[valid-type]

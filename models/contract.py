@@ -100,9 +100,9 @@ class Learner(ABC):
 
     @abstractmethod
     def run(self, program: Program, slab: Any, out: Floats) -> None:
-        """Execute `program`. slab : (capacity, d) float64, or Bags. out : (capacity, schema.n_outputs); PREDICT r writes
-        out[r, :]: class probabilities that sum to 1 (all 0 when nothing is known yet), or the predicted value in
-        column 0."""
+        """Execute `program`. slab : (capacity, d) float64, or Bags. out : (capacity, schema.n_outputs); PREDICT r
+        writes out[r, :]: class probabilities that sum to 1 (all 0 when nothing is known yet), or the predicted value
+        in column 0."""
 
     @abstractmethod
     def resize(self, schema: Schema) -> None:

@@ -10,9 +10,10 @@ of n gives what n batches of 1 give.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from itertools import chain
+from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -87,7 +88,7 @@ class _Reader:
         self, mapping: Mapping, leaves: list[Leaf], id_path: Path | None, time: Path | None, y: Path | None
     ) -> None:
         self.mapping, self.id, self.time, self.y = mapping, id_path, time, y
-        self.classification = mapping.task == r.CLASSIFICATION
+        self.classification = mapping.task != r.REGRESSION
         named = [
             *([Leaf(id_path, ID)] if id_path is not None else []),
             *([Leaf(time, TIME)] if time is not None else []),
@@ -204,12 +205,22 @@ class _Reader:
 
 
 class _Column(NamedTuple):
-    """Values of one vocabulary in the batch. at : column of x, or -1 for the label."""
+    """Values of one vocabulary in the batch. at : column of x, or -1 for the label. starts : where the values of each
+    record begin, and where they end; None where a record has one."""
 
     at: int
     name: str
     vocabulary: Vocabulary
     values: list[Scalar | None]
+    starts: list[int] | None = None
+
+    def span(self, i: int) -> slice:
+        """The places of the values of record i."""
+        return slice(i, i + 1) if self.starts is None else slice(self.starts[i], self.starts[i + 1])
+
+    def record(self, place: int) -> int:
+        """The record that a value is of."""
+        return place if self.starts is None else bisect_right(self.starts, place) - 1
 
 
 def _texts(values: list[Any]) -> list[str | None]:
@@ -236,54 +247,66 @@ def _codes(columns: list[_Column], bad: Bad) -> list[list[float]]:
     for column, text in zip(columns, texts, strict=True):
         new = set(text).difference(column.vocabulary.codes)
         if new:
-            rows.update(i for i, v in enumerate(text) if v in new)
+            rows.update(column.record(place) for place, v in enumerate(text) if v in new)
     for i in sorted(rows):
         refused = bad.get(i)
         if refused is None:
             refused = _refusal(columns, texts, i)
         if refused is not None:
             bad[i] = refused
-            for text in texts:
-                text[i] = None
+            for column, text in zip(columns, texts, strict=True):
+                text[column.span(i)] = [None] * len(text[column.span(i)])
             continue
         for column in columns:
-            value = column.values[i]
-            if value is not None:
-                column.vocabulary.code(value)
+            for value in column.values[column.span(i)]:
+                if value is not None:
+                    column.vocabulary.code(value)
     return [list(map(column.vocabulary.codes.__getitem__, text)) for column, text in zip(columns, texts, strict=True)]
 
 
 def _refusal(columns: list[_Column], texts: list[list[str | None]], i: int) -> tuple[str, str] | None:
     """Why a vocabulary cannot take record i, or None."""
     for column, text in zip(columns, texts, strict=True):
-        value, vocabulary = text[i], column.vocabulary
-        if value is None or value in vocabulary.codes:
-            continue
-        if vocabulary.closed:
-            return r.UNKNOWN_VALUE, f"{column.name}: {value[:40]!r} is not among the declared values"
-        if len(vocabulary) >= vocabulary.limit:
-            return r.NOMINAL_OVERFLOW, f"{column.name}: {value[:40]!r} is new, and {vocabulary.limit} are known"
-        if len(value) > MAX_TEXT:
-            return r.TOO_LONG, f"{column.name}: a value of {len(value)} characters, at most {MAX_TEXT}"
+        vocabulary = column.vocabulary
+        known = len(vocabulary)
+        for value in dict.fromkeys(text[column.span(i)]):
+            if value is None or value in vocabulary.codes:
+                continue
+            if vocabulary.closed:
+                return r.UNKNOWN_VALUE, f"{column.name}: {value[:40]!r} is not among the declared values"
+            if known >= vocabulary.limit:
+                return r.NOMINAL_OVERFLOW, f"{column.name}: {value[:40]!r} is new, and {vocabulary.limit} are known"
+            if len(value) > MAX_TEXT:
+                return r.TOO_LONG, f"{column.name}: a value of {len(value)} characters, at most {MAX_TEXT}"
+            known += 1
     return None
 
 
 class JsonCodec:
-    """JSON objects, one a record, as the mapping lays them out. Fields that are not mapped are ignored."""
+    """JSON objects, one a record, as the mapping lays them out. Fields that are not mapped are ignored.
+
+    A bag's features are those of each object in the list at `mapping.x`; everything else is of the record.
+    """
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
         leaves = [Leaf(feature.path, _TYPES[feature.type]) for feature in mapping.features]
+        self._bags = mapping.task == r.MULTI_INSTANCE
+        # Where features are found: in the record, or in each instance of a bag.
+        inside = Layout(leaves) if self._bags else None
+        if inside is not None:
+            leaves = [Leaf(mapping.x, list[inside.type] | None)]  # type: ignore[name-defined]
         self._features = _Reader(mapping, leaves, mapping.id, mapping.time, mapping.y)
+        self._layout = inside or self._features.layout
         self._labels = _Reader(mapping, [], mapping.label_id, mapping.label_time, mapping.label_y)
         self._blocks = self._numeric_blocks()
         self._nominal = [(i, f) for i, f in enumerate(mapping.features) if f.type == r.NOMINAL]
         n = len(mapping.x)
-        self._has_x = n > 0 and any(feature.path[:n] == mapping.x for feature in mapping.features)
+        self._has_x = n > 0 and not self._bags and any(f.path[:n] == mapping.x for f in mapping.features)
         self._predictions = PredictionWriter()
 
     def _numeric_blocks(self) -> list[_Block]:
-        layout = self._features.layout
+        layout = self._layout
         columns: dict[Path, list[int]] = {}
         for i, feature in enumerate(self.mapping.features):
             if feature.type != r.NOMINAL:
@@ -304,9 +327,10 @@ class JsonCodec:
         records = reader.decode(batch.values, bad)
         ids = reader.ids(records, batch.keys, bad)
         times = reader.times(records, bad)
-        x = self._numbers(records, bad)
+        objects, starts = self._unpack(records, bad) if self._bags else (records, None)
+        x = self._numbers(objects, bad)
         columns = [
-            _Column(i, feature.name, vocabulary, reader.layout.column(records, feature.path))
+            _Column(i, feature.name, vocabulary, self._layout.column(objects, feature.path), starts)
             for i, feature in self._nominal
             if (vocabulary := vocabularies[i]) is not None
         ]
@@ -322,10 +346,33 @@ class JsonCodec:
                 x[:, column.at] = codes
         if y is not None and classes is None:
             y = [float("nan") if v is None else v for v in y]
+        sizes = None if starts is None else np.array(starts[1:], np.int64) - np.array(starts[:-1], np.int64)
         if not bad:
-            return Features(None, ids, x, y, times, [])
+            return Features(None, ids, x, y, times, [], sizes)
         kept = [i for i in range(len(records)) if i not in bad]
-        return Features(kept, _take(ids, kept), x[kept], _take(y, kept), _take(times, kept), _rejected(bad))
+        if sizes is None:
+            x = x[kept]
+        else:
+            is_kept = np.zeros(len(records), bool)
+            is_kept[kept] = True
+            x, sizes = x[np.repeat(is_kept, sizes)], sizes[kept]
+        return Features(kept, _take(ids, kept), x, _take(y, kept), _take(times, kept), _rejected(bad), sizes)
+
+    def _unpack(self, records: list[Any], bad: Bad) -> tuple[list[Any], list[int]]:
+        """The instances of all bags, and where those of each begin (and the last one's end). Those of a record that
+        has been refused are left out."""
+        bags, where = self._features.layout.column(records, self.mapping.x), ".".join(self.mapping.x)
+        for i, bag in enumerate(bags):
+            if bag is None:
+                bad.setdefault(i, (r.MISSING_X, f"{where}: the instances are missing"))
+            elif not bag:
+                bad.setdefault(i, (r.EMPTY_BAG, f"{where}: a bag has at least one instance"))
+            elif len(bag) > self.mapping.max_instances:
+                most = f"at most {self.mapping.max_instances}"
+                bad.setdefault(i, (r.TOO_MANY_INSTANCES, f"{where}: a bag of {len(bag)} instances, {most}"))
+        if bad:
+            bags = [[] if i in bad else bag for i, bag in enumerate(bags)]
+        return list(chain.from_iterable(bags)), [0, *accumulate(map(len, bags))]
 
     def decode_labels(self, batch: RawBatch, classes: Vocabulary | None = None) -> Labels:
         """Ids, class codes or targets, and event times of the labels that can be used. See `Codec`."""
@@ -348,7 +395,7 @@ class JsonCodec:
 
     def _numbers(self, records: list[Any], bad: Bad) -> Floats:
         """x with its numeric and boolean columns filled in, NaN elsewhere."""
-        layout, n = self._features.layout, len(records)
+        layout, n = self._layout, len(records)
         if self._has_x:
             for i in layout.objects(records, self.mapping.x)[1]:
                 bad.setdefault(i, (r.MISSING_X, f"{'.'.join(self.mapping.x)}: the features are missing"))

@@ -71,6 +71,11 @@ class Layout:
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._root.type).decode
         self.empty = self._root.empty
 
+    @property
+    def type(self) -> Any:
+        """The struct type, for a record that holds such records."""
+        return self._root.type
+
     def objects(self, records: list[Any], path: Path) -> tuple[list[Any], list[int]]:
         """The object at `path` in each record, an empty one where it is missing, and where it is missing."""
         node, missing = self._root, []

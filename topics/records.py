@@ -17,6 +17,7 @@ Path = tuple[str, ...]
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
+MULTI_INSTANCE = "multi-instance"
 
 NUMERIC = "numeric"
 NOMINAL = "nominal"
@@ -33,6 +34,8 @@ WRONG_TYPE = "wrong-type"  # a field is not of the type that the stream file say
 NOT_FINITE = "not-finite"  # a number that float64 cannot hold
 MISSING_ID = "missing-id"  # no id, null, or ""
 MISSING_X = "missing-x"  # the object that holds the features is absent or null
+EMPTY_BAG = "empty-bag"  # a list of no instances
+TOO_MANY_INSTANCES = "too-many-instances"  # more than record.max_instances
 WRONG_TIME = "wrong-time"  # neither a number nor ISO 8601, or beyond the year 9999
 WRONG_LABEL = "wrong-label"  # absent (in the labels topic), or not of the task's type
 UNKNOWN_VALUE = "unknown-value"  # a nominal value or class that the stream file does not declare
@@ -50,6 +53,8 @@ REASONS = (
     NOT_FINITE,
     MISSING_ID,
     MISSING_X,
+    EMPTY_BAG,
+    TOO_MANY_INSTANCES,
     WRONG_TIME,
     WRONG_LABEL,
     UNKNOWN_VALUE,
@@ -72,14 +77,15 @@ class Mapping:
 
     Attributes
     ----------
-    task : "classification" or "regression".
-    features : in the order of the columns of x.
-    x : the object that must be there (features may stand elsewhere); () asks for none.
+    task : "classification", "regression" or "multi-instance".
+    features : in the order of the columns of x. Their paths begin at the record; of bags, at each instance.
+    x : the object that must be there (features may stand elsewhere); () asks for none. Of bags, the list of instances.
     id, label_id : path of the id, or None where it is the Kafka key.
     time, label_time : path of the event time, or None where there is none.
     y : path of a label inside the feature record, or None.
     label_y : path of the label in the labels topic.
     max_bytes : largest value that is decoded, in bytes.
+    max_instances : most instances of a bag.
     """
 
     task: str
@@ -92,6 +98,7 @@ class Mapping:
     label_y: Path = ("y",)
     label_time: Path | None = None
     max_bytes: int = 262_144
+    max_instances: int = 1000
 
 
 class RawBatch(NamedTuple):
@@ -123,6 +130,7 @@ class Features(NamedTuple):
     position : of each in its batch, or None where all were kept. ids : n. x : (n, d) float64, codes of nominal
     values, NaN where missing. y : n class codes or targets, NaN where absent; None where no record has one.
     times : n event times in ms since 1970, None where absent; None where the stream file names no field.
+    sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other. None where a record is a row.
     """
 
     position: list[int] | None
@@ -131,6 +139,7 @@ class Features(NamedTuple):
     y: list[float] | None
     times: list[float | None] | None
     rejected: list[Rejected]
+    sizes: NDArray[np.int64] | None = None
 
 
 class Labels(NamedTuple):

@@ -73,12 +73,16 @@ def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
 
 
 def waiting_bytes(spec: "Spec") -> int:
-    """What the instances of a full pending store take, a partition, apart from their ids."""
+    """What the instances of a full pending store take, a partition, apart from their ids; of bags, the largest."""
     from app.pending import ROW_BYTES
+    from app.ragged import PLACE_BYTES
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
-    each = ROW_BYTES + 8 * (len(spec.features) + n_outputs * len(spec.models()))
+    x = 8 * len(spec.features)
+    if spec.task == "multi-instance":
+        x = PLACE_BYTES + spec.record.max_instances * x
+    each = ROW_BYTES + x + 8 * n_outputs * len(spec.models())
     return min(spec.join.max_pending * each, spec.join.max_pending_bytes)
 
 

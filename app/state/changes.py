@@ -126,7 +126,7 @@ def _topics(meta: Mapping[str, Any], topics: Sequence[str]) -> list[Change]:
 
 
 def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
-    was = REGRESSION if meta["classes"] is None else CLASSIFICATION
+    was = (meta.get("settings") or {}).get("task") or (REGRESSION if meta["classes"] is None else CLASSIFICATION)
     if was == spec.task:
         return []
     return [Change("task", REFUSED, f"task was {was}, is {spec.task}: {CURE}")]

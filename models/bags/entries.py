@@ -15,11 +15,14 @@ ENTRIES = (
         tasks=(MULTI_INSTANCE,),
         parameters=(
             *_WINDOW,
+            Parameter(
+                "size_exponent", float, 0.75, 0.0, 10.0, text="instances weigh less in a large bag: 0 not, 1 fully"
+            ),
             Parameter("k", float, 5.0, 0.0, 1e9, text="evidence that a proportion of positives needs"),
             Parameter(
                 "split_criterion",
                 str,
-                "max-bepp",
+                "gini",
                 choices=("max-bepp", "gini", "sum-squared-bepp"),
                 text="merit of a test, of the estimated proportions of positives in both halves",
             ),

@@ -20,9 +20,18 @@ STREAM = {
     "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
     "metrics": {"window": 7},
 }
+BAGS = {
+    **STREAM,
+    "task": "multi-instance",
+    "classes": [0, 1],
+    "record": {"max_instances": 3},
+    "champion": {"model": "miti", "window": 20, "refit_every": 8},
+    "challengers": {"qdd": {"model": "quick-diverse-density", "window": 10, "max_steps": 5}, "last": "last-label"},
+    "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
+}
 
 
-def records(seed: int, n: int) -> tuple[RawBatch, RawBatch]:
+def records(seed: int, n: int, bags: bool = False) -> tuple[RawBatch, RawBatch]:
     """Features and labels with repeats, holes, late and early labels, clocks that run backwards, bad records."""
     rng = np.random.default_rng(seed)
     columns: list[list] = [[], [], [], []]
@@ -33,16 +42,21 @@ def records(seed: int, n: int) -> tuple[RawBatch, RawBatch]:
             clock += int(rng.integers(0, 4)) - (2 if rng.random() < 0.1 else 0)
             id_ = str(max(0, i + int(rng.integers(-3, 4)) * (rng.random() < 0.3)))
             if rng.random() < 0.05:
-                value = [b"{", None, b'{"id": 1, "x": {"a": "no"}, "y": []}', b"[]"][rng.integers(4)]
+                value = [b"{", None, b'{"id": 1, "x": {"a": "no"}, "y": []}', b"[]", b'{"id": 1, "x": []}'][
+                    rng.integers(4 + bags)
+                ]
             elif kind == 0:
-                x = {"a": float(rng.normal()), "c": "uvwxyz!"[rng.integers(7)], "b": bool(rng.integers(2))}
-                x = {name: None if rng.random() < 0.1 else v for name, v in x.items()}
-                record = {"id": id_, "x": x}
+                instances = []
+                for _ in range(1 + int(rng.integers(4)) if bags else 1):
+                    x = {"a": float(rng.normal()), "c": "uvwxyz!"[rng.integers(7)], "b": bool(rng.integers(2))}
+                    instances.append({name: None if rng.random() < 0.1 else v for name, v in x.items()})
+                record = {"id": id_, "x": instances if bags else instances[0]}
                 if rng.random() < 0.05:
-                    record["y"] = "inline"
+                    record["y"] = 1 if bags else "inline"
                 value = json.dumps(record).encode()
             else:
-                value = json.dumps({"id": id_, "y": ["p", "q", 3, True][rng.integers(4)]}).encode()
+                y = [0, 1, 1, 0][rng.integers(4)] if bags else ["p", "q", 3, True][rng.integers(4)]
+                value = json.dumps({"id": id_, "y": y}).encode()
             stamps.append(clock + (5 if kind else 0))
             values.append(value)
         columns[2 * kind], columns[2 * kind + 1] = stamps, values
@@ -53,9 +67,9 @@ def records(seed: int, n: int) -> tuple[RawBatch, RawBatch]:
     )
 
 
-def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 0):
+def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 0, stream=STREAM):
     """Fold both topics in steps of at most `limit`; every so often, into a new learner restored from a cut."""
-    spec = build(STREAM, "test")
+    spec = build(stream, "test")
     learner = PartitionLearner(spec)
     merge = Merge(Buffer(), Buffer(), limit=limit)
     merge.features.add(features)
@@ -91,6 +105,21 @@ def test_the_same_fold_however_it_is_cut_and_restarted(seed, limit, restart_ever
     assert len(whole[0]) + sum(1 for kind, _, _ in whole[1] if kind == "f") == 120
     inline = sum(1 for value in features.values if value and b"inline" in value)
     assert counts["joined"] <= 120 + inline
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(0, 3))
+def test_the_same_fold_of_bags_however_it_is_cut_and_restarted(seed, limit, restart_every):
+    features, labels = records(seed, 120, bags=True)
+    whole = fold(features, labels, 10_000, stream=BAGS)
+    parts = fold(features, labels, limit, restart_every, stream=BAGS)
+    assert parts[0] == whole[0]
+    assert parts[1] == whole[1]
+    assert parts[2].digest() == whole[2].digest()
+    assert len(whole[0]) + sum(1 for kind, _, _ in whole[1] if kind == "f") == 120
+    assert {"empty-bag", "too-many-instances"} & {reason for _, _, reason in whole[1]}
+    assert whole[2].models["champion"].size()["n_nodes"] > 1
+    assert {"accuracy", "kappa", "log_loss"} <= whole[2].metrics["qdd"].metrics().keys()
 
 
 def test_everything_that_can_happen_to_a_record_happens_in_these_streams():

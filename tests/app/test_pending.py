@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from app import shelf
 from app.errors import StateError
 from app.pending import COUNTERS, ROW_BYTES, PendingStore
+from app.ragged import PLACE_BYTES
 from app.state import segments
-from models.contract import LEARN
+from models.contract import LEARN, Bags
 
 NAN = float("nan")
 
@@ -20,14 +21,21 @@ NAN = float("nan")
 @pytest.fixture(scope="module", autouse=True)
 def _warm():
     """Compile before hypothesis looks at the clock."""
-    PendingStore(1, {"m": 2}, horizon=1, max_pending=1, max_labels=1).warm_up()
+    for bags in (False, True):
+        PendingStore(1, {"m": 2}, horizon=1, max_pending=1, max_labels=1, bags=bags).warm_up()
+
+
+def instances(v: float) -> list[float]:
+    """The bag that instance v is, where instances are bags: one to four instances."""
+    return [v + 0.25 * i for i in range(1 + int(v) % 4)]
 
 
 class NaiveStore:
     """What waits, as lists of tuples in order of arrival. One feature, one model."""
 
-    def __init__(self, horizon_ms: int, max_pending: int, max_labels: int, max_bytes: int) -> None:
+    def __init__(self, horizon_ms: int, max_pending: int, max_labels: int, max_bytes: int, bags: bool = False) -> None:
         self.horizon, self.max_pending, self.max_labels = horizon_ms, max_pending, max_labels
+        self.bags = bags
         self.max_bytes = max_bytes
         self.waiting: list[tuple[str, int, float]] = []  # id, arrived, x
         self.labels: list[tuple[str, int, float]] = []  # id, arrived, y
@@ -49,7 +57,11 @@ class NaiveStore:
 
     @property
     def n_bytes(self) -> int:
-        return sum(ROW_BYTES + 8 + 8 * self.width + len(w[0].encode()) for w in self.waiting)
+        each = ROW_BYTES + 8 * self.width
+        return sum(each + self.x_bytes(w[2]) + len(w[0].encode()) for w in self.waiting)
+
+    def x_bytes(self, v: float) -> int:
+        return PLACE_BYTES + 8 * len(instances(v)) if self.bags else 8
 
     def feature(self, id_: str, x: float, time: int, y: float) -> None:
         self.tick(time, y)
@@ -96,6 +108,9 @@ class NaiveStore:
             "clock": np.array([self.clock]),
             "counts": np.array(list(self.counts.values())),
         }
+        if self.bags:
+            arrays["x"] = np.array([v for w in self.waiting for v in instances(w[2])]).reshape(-1, 1)
+            arrays["size"] = np.array([len(instances(w[2])) for w in self.waiting], np.int64)
         for name, ends, waiting in (("ids", "id_ends", self.waiting), ("label_ids", "label_id_ends", self.labels)):
             encoded = [w[0].encode() for w in waiting]
             arrays[name] = np.array(list(b"".join(encoded)), np.uint8)
@@ -131,6 +146,16 @@ event = st.tuples(
 )
 
 
+def value_at(store: PendingStore, row: int) -> float:
+    """Which instance stands in a row."""
+    if not isinstance(store.slab, Bags):
+        return float(store.slab[row, 0])
+    start, size, x = store.slab
+    bag = x[start[row] : start[row] + size[row], 0].tolist()
+    assert bag == instances(bag[0])
+    return bag[0]
+
+
 def run_batch(store: PendingStore, events, times, values):
     """Events of one batch, in merged order, through `join`; what was predicted and learned, in order."""
     features = [(e, t, v) for e, t, v in zip(events, times, values, strict=True) if not e[0]]
@@ -144,23 +169,26 @@ def run_batch(store: PendingStore, events, times, values):
     # As the learner does: classes are known, and predictions widened, before the batch is joined.
     highest = max((e[3] if e[0] else e[4] for e in events if e[0] or e[4] == e[4]), default=0.0)
     store.resize({"m": max(2, 1 << int(highest).bit_length())})
+    bags = isinstance(store.slab, Bags)
+    x = [u for _, _, v in features for u in (instances(v) if bags else [v])]
     joined = store.join(
         [e[1] for e, _, _ in features],
-        np.array([[v] for _, _, v in features]).reshape(-1, 1),
+        np.array(x).reshape(-1, 1),
         [t for _, t, _ in features],
         [e[4] for e, _, _ in features],
         [e[1] for e, _ in labels],
         [e[3] for e, _ in labels],
         [t for _, t in labels],
         np.array(before, dtype=np.int64),
+        np.array([len(instances(v)) for _, _, v in features], np.int64) if bags else None,
     )
     program = joined.program
-    predicted = store.slab[joined.predicted, 0].tolist()
+    predicted = [value_at(store, row) for row in joined.predicted]
     store.out["m"][joined.predicted] = 0.0
     store.out["m"][joined.predicted, 0] = predicted
     store.out["m"][joined.predicted, 1] = -np.array(predicted)
     learned = [
-        (float(store.slab[row, 0]), float(y))
+        (value_at(store, row), float(y))
         for op, row, y in zip(program.op, program.row, program.y, strict=True)
         if op == LEARN
     ]
@@ -191,15 +219,16 @@ def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     st.integers(1, 8),
     st.integers(1, 5),
     st.sampled_from([10**9, 400, 650, 900]),
+    st.booleans(),
 )
 def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
-    events, batches, horizon, max_pending, max_labels, max_bytes
+    events, batches, horizon, max_pending, max_labels, max_bytes, bags
 ):
     def new() -> PendingStore:
         bounds = {"max_pending": max_pending, "max_labels": max_labels, "max_bytes": max_bytes}
-        return PendingStore(1, {"m": 2}, horizon=horizon / 1000, **bounds)
+        return PendingStore(1, {"m": 2}, horizon=horizon / 1000, **bounds, bags=bags)
 
-    naive, store, written = NaiveStore(horizon, max_pending, max_labels, max_bytes), new(), Checkpoints()
+    naive, store, written = NaiveStore(horizon, max_pending, max_labels, max_bytes, bags), new(), Checkpoints()
     times, time = [], 1000
     for e in events:
         time += e[2] * 3
@@ -236,15 +265,15 @@ def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
     assert store.n_labels_waiting == len(naive.labels)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_store_equals_the_naive_one_over_a_long_stream(seed):
+@pytest.mark.parametrize(("seed", "bags"), [(0, False), (1, False), (2, True), (3, True)])
+def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
     """Long enough that rows, line and text are used many times over, while some ids wait through most of it."""
 
     def new() -> PendingStore:
-        return new_store(horizon=4, max_pending=85, max_labels=60)
+        return new_store(horizon=4, max_pending=85, max_labels=60, bags=bags)
 
     rng = np.random.default_rng(seed)
-    naive, store, written, learned = NaiveStore(4000, 85, 60, 10**9), new(), Checkpoints(), []
+    naive, store, written, learned = NaiveStore(4000, 85, 60, 10**9, bags), new(), Checkpoints(), []
     time = at = 0
     with everything_small():
         while at < 6000:
@@ -405,6 +434,21 @@ def test_rows_are_reused_so_memory_stays_flat():
     assert len(store.slab) <= 2048
     assert sizes[-1] == sizes[100]
     assert store.counts["joined"] == 20_000
+
+
+def test_bags_take_the_room_of_their_instances():
+    """A large one now and then costs its own room, not that of all; what has left is used again."""
+    store = PendingStore(4, {"m": 2}, horizon=100, max_pending=1000, max_labels=10, bags=True)
+    sizes = []
+    for i in range(300):
+        ids = [f"{i:03}-{j:02}" for j in range(20)]
+        size = np.full(20, 2)
+        size[0] = 500 if i % 10 == 0 else 2
+        x = np.ones((int(size.sum()), 4))
+        store.join(ids, x, [i] * 20, None, ids, [0.0] * 20, [i] * 20, np.zeros(20, np.int64), size)
+        sizes.append(store.n_bytes)
+    assert sizes[-1] == sizes[100]
+    assert sizes[-1] < 350_000  # 1,024 rows of 500 instances would be 16 MB
 
 
 def test_ids_with_the_same_hash_are_told_apart():

@@ -40,6 +40,7 @@ def file(case: str, version: int = checkpoint.VERSION) -> Path:
 
 def stream(model: str, task: str) -> Spec:
     """The stream file of a golden state."""
+    bags = {"classes": ["no", "yes"]} if task == "multi-instance" else {}
     grow = {"grace_period": 50, "delta": 0.05} if model == "hoeffding-tree" else {}
     content: dict[str, Any] = {
         "name": "golden",
@@ -49,6 +50,7 @@ def stream(model: str, task: str) -> Spec:
         "champion": {"model": model, **grow},
         "metrics": {"window": 50},
         "drift": "none",
+        **bags,
     }
     return build(content, "golden")
 
@@ -64,8 +66,10 @@ def records(task: str) -> tuple[RawBatch, RawBatch]:
     for i in range(AFTER):
         a, c, b = round(_draw(i, "a"), 6), "uvwxyz"[int(6 * _draw(i, "c"))], _draw(i, "b") < 0.5
         high = (a > 0.5 and c != "u") or _draw(i, "noise") < 0.05
-        y = ("yes" if high else "no") if task == "classification" else round(10 * a + high, 6)
-        x = {"a": None if i % 31 == 0 else a, "c": c, "b": b}
+        y = round(10 * a + high, 6) if task == "regression" else ("yes" if high else "no")
+        x: Any = {"a": None if i % 31 == 0 else a, "c": c, "b": b}
+        if task == "multi-instance":
+            x = [x, *({"a": 0.5 * a, "c": c} for _ in range(i % 3))]
         times.append(1000 + i)
         features.append(json.dumps({"id": f"i{i}", "x": x}).encode())
         labels.append(json.dumps({"id": f"i{i}" if i % 50 else f"early{i}", "y": y}).encode())

@@ -15,10 +15,10 @@ class Instance:
 
 
 class Bag:
-    def __init__(self, instances, positive, weight):
+    def __init__(self, instances, positive, weight, exponent):
         self.instances = [Instance(x, self) for x in instances]
         self.positive, self.explained = positive, False
-        self.instance_weight = weight / len(instances)
+        self.instance_weight = weight / len(instances) ** exponent
 
 
 class Node:
@@ -44,14 +44,16 @@ def weights(instances):
 class MITITwin:
     """k, criterion : as the learner's. n_values : 0 for numeric features."""
 
-    def __init__(self, n_values, k=5.0, criterion="max-bepp"):
-        self.n_values, self.k, self.criterion = n_values, k, criterion
+    def __init__(self, n_values, k, criterion, size_exponent):
+        self.n_values, self.k, self.criterion, self.size_exponent = n_values, k, criterion, size_exponent
 
     def bepp(self, positive, total):
         return positive / (total + self.k) if total + self.k else math.nan
 
     def fit(self, bags, y, w):
-        self.bags = [Bag(instances, label == 1, weight) for instances, label, weight in zip(bags, y, w, strict=True)]
+        self.bags = [
+            Bag(i, label == 1, weight, self.size_exponent) for i, label, weight in zip(bags, y, w, strict=True)
+        ]
         root = Node([i for bag in self.bags for i in bag.instances])
         self.nodes, waiting = [root], [root]
         while waiting:

@@ -57,9 +57,9 @@ def test_miti_is_its_twin(criterion, missing, ties, k):
     for seed in range(3):
         bags, y = world(60, seed, missing, ties)
         w = np.random.default_rng(seed).choice([0.5, 1.0, 2.0], len(y))
-        learner = MITI(SCHEMA, k=k, split_criterion=criterion)
+        learner = MITI(SCHEMA, k=k, split_criterion=criterion, size_exponent=1.0 if seed else 0.5)
         learner.fit(bags, y, w)
-        twin = MITITwin(N_VALUES, k, criterion).fit(lists(bags), y, w)
+        twin = MITITwin(N_VALUES, k, criterion, 1.0 if seed else 0.5).fit(lists(bags), y, w)
         described = [{k: v for k, v in node.items() if k not in ("id", "depth")} for node in learner.describe()]
         assert len(described) > 9
         assert described == nodes_of(twin)
@@ -72,7 +72,7 @@ def test_miti_is_its_twin(criterion, missing, ties, k):
 def test_a_positive_leaf_explains_its_bags():
     """The bag's other instance stands among those of negative bags, and no longer counts there."""
     bags = Bags.of([2, 2, 2, 2], [[9.0], [0.1], [9.1], [0.2], [0.0], [0.3], [0.15], [0.25]])
-    learner = MITI(Schema((0,), 2, "multi-instance"), k=1.0)
+    learner = MITI(Schema((0,), 2, "multi-instance"), k=1.0, split_criterion="max-bepp", size_exponent=1.0)
     learner.fit(bags, [1, 1, 0, 0])
     root, *leaves = learner.describe()
     assert root["children"] == [1, 2]

@@ -109,7 +109,7 @@ CASES = {
     "soft-tree": [Case({"depth": 3, "learning_rate": 0.05}), Case({"depth": 2, "n_trees": 3, "learning_rate": 0.05})],
     "miti": [
         Case({"refit_every": 100, "window": 200, **more}, {"max_instances": 300})
-        for more in ({}, {"split_criterion": "gini", "k": 0.0}, {"split_criterion": "sum-squared-bepp"})
+        for more in ({}, {"split_criterion": "max-bepp", "k": 0.0}, {"split_criterion": "sum-squared-bepp"})
     ],
     "quick-diverse-density": [
         Case({"refit_every": 200, "window": 200, "max_steps": 20, **more}, {"max_instances": 300})

@@ -35,10 +35,40 @@ class Naive:
         wanted: list[tuple[str, str]] = []
         i = self._id(found, key, m.id, reasons)
         t = self._time(found, m.time, reasons)
-        if m.x and any(f.path[: len(m.x)] == m.x for f in m.features):
-            self._object(found, m.x, reasons)
+        if m.task == r.MULTI_INSTANCE:
+            rows = [self._row(o, reasons, wanted) for o in self._instances(found, reasons)]
+        else:
+            if m.x and any(f.path[: len(m.x)] == m.x for f in m.features):
+                self._object(found, m.x, reasons)
+            rows = [self._row(found, reasons, wanted)]
+        y: Any = None if m.y is None else self._label(found, m.y, reasons, wanted)
+        self._admit(wanted, reasons)
+        if reasons:
+            return reasons, None
+        rows = [[self._code(*v) if isinstance(v, tuple) else v for v in row] for row in rows]
+        x = rows if m.task == r.MULTI_INSTANCE else rows[0]
+        return reasons, (i, x, self._code(*y) if isinstance(y, tuple) else math.nan if y is None else y, t)
+
+    def _instances(self, found: Any, reasons: set[str]) -> list[Any]:
+        v = self._at(found, self.mapping.x, reasons)
+        if v is None:
+            reasons.add(r.MISSING_X)
+        elif not isinstance(v, list):
+            _mistyped(v, reasons)
+        elif not v:
+            reasons.add(r.EMPTY_BAG)
+        else:
+            if len(v) > self.mapping.max_instances:
+                reasons.add(r.TOO_MANY_INSTANCES)
+            for o in v:
+                if not isinstance(o, dict):
+                    _mistyped(o, reasons)
+            return [o for o in v if isinstance(o, dict)]
+        return []
+
+    def _row(self, found: Any, reasons: set[str], wanted: list[tuple[str, str]]) -> list[Any]:
         x: list[Any] = []
-        for feature in m.features:
+        for feature in self.mapping.features:
             v = self._at(found, feature.path, reasons)
             if v is None:
                 x.append(math.nan)
@@ -53,12 +83,7 @@ class Naive:
                 x.append((feature.name, text_of(v)))
             else:
                 reasons.add(r.NOT_FINITE if isinstance(v, float) else r.WRONG_TYPE)
-        y: Any = None if m.y is None else self._label(found, m.y, reasons, wanted)
-        self._admit(wanted, reasons)
-        if reasons:
-            return reasons, None
-        row = [self._code(*v) if isinstance(v, tuple) else v for v in x]
-        return reasons, (i, row, self._code(*y) if isinstance(y, tuple) else math.nan if y is None else y, t)
+        return x
 
     def label(self, key: bytes | None, value: bytes | None) -> tuple[set[str], Any]:
         """The reasons to reject a label record, or none and (id, y, time)."""
@@ -176,12 +201,14 @@ class Naive:
         return "class", text_of(v)
 
     def _admit(self, wanted: list[tuple[str, str]], reasons: set[str]) -> None:
-        for name, text in wanted:
+        new = dict.fromkeys(self.texts, 0)
+        for name, text in dict.fromkeys(wanted):
             if text in self.texts[name]:
                 continue
+            new[name] += 1
             if name in self.closed:
                 reasons.add(r.UNKNOWN_VALUE)
-            elif len(self.texts[name]) >= self.limits[name]:
+            elif len(self.texts[name]) + new[name] > self.limits[name]:
                 reasons.add(r.NOMINAL_OVERFLOW)
             elif len(text) > 1024:
                 reasons.add(r.TOO_LONG)

@@ -1,0 +1,129 @@
+"""Bags of instances: JsonCodec against the naive decoder, batches against single records, every reason of their own."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.topics.naive_codec import Naive
+from tests.topics.test_codecs import KEYS, NOMINALS, NUMBERS, ODD, TIMES, optional, raw
+from topics import records as r
+from topics.codecs import JsonCodec
+from topics.records import Feature, Features, Mapping, RawBatch
+from topics.vocabulary import Vocabulary
+
+MAPPING = Mapping(
+    "multi-instance",
+    (
+        Feature("a", "numeric", ("a",)),
+        Feature("c", "nominal", ("c",)),
+        Feature("n", "boolean", ("deep", "n")),
+        Feature("d", "nominal", ("deep", "d")),
+    ),
+    x=("molecule", "shapes"),
+    time=("ts",),
+    max_instances=3,
+)
+CLASSES = [0, 1]
+
+
+def fresh(limit: int = 2) -> tuple[list[Any], Vocabulary]:
+    return [None, Vocabulary(limit), Vocabulary(2, [False, True]), Vocabulary(2, ["u", "v"])], Vocabulary(2, CLASSES)
+
+
+def decode(*bags: Any, **record: Any) -> Features:
+    values = [json.dumps({"id": str(i), "molecule": {"shapes": bag}, **record}).encode() for i, bag in enumerate(bags)]
+    return JsonCodec(MAPPING).decode_features(raw(values), *fresh())
+
+
+def test_a_bag_becomes_rows() -> None:
+    found = decode([{"a": 1, "c": "red", "deep": {"n": True}}, {"a": 2}], [{"c": "blue", "z": []}], y=1)
+    assert found.position is None
+    assert found.sizes is not None
+    assert found.sizes.tolist() == [2, 1]
+    nan = math.nan
+    expected = [[1.0, 0.0, 1.0, nan], [2.0, nan, nan, nan], [nan, 1.0, nan, nan]]
+    assert np.array_equal(found.x, expected, equal_nan=True)
+    assert found.x.flags.c_contiguous
+    assert found.y == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("bag", "reason", "detail"),
+    [
+        (None, r.MISSING_X, "molecule.shapes: the instances are missing"),
+        ([], r.EMPTY_BAG, "molecule.shapes: a bag has at least one"),
+        ([{}] * 4, r.TOO_MANY_INSTANCES, "molecule.shapes: a bag of 4 instances, at most 3"),
+        ({}, r.WRONG_TYPE, "molecule.shapes: "),
+        ({"a": 1}, r.WRONG_TYPE, "molecule.shapes: "),
+        ([{"a": 1}, None], r.WRONG_TYPE, "molecule.shapes[1]: "),
+        ([{"a": 1}, 5], r.WRONG_TYPE, "molecule.shapes[1]: "),
+        ([{"a": 1}, {"a": "1"}], r.WRONG_TYPE, "molecule.shapes[1].a: "),
+        ([{"a": 10**400}], r.NOT_FINITE, "molecule.shapes[0].a: "),
+        ([{"deep": {"d": "u"}}, {"deep": {"d": "w"}}], r.UNKNOWN_VALUE, "d: 'w'"),
+        ([{"c": "x"}, {"c": "y"}, {"c": "z"}], r.NOMINAL_OVERFLOW, "c: 'z' is new, and 2 are known"),
+        ([{"c": "v" * 1025}], r.TOO_LONG, "c: "),
+    ],
+)
+def test_every_fault_of_a_bag(bag: Any, reason: str, detail: str) -> None:
+    found = decode([{"a": 1}], bag, [{"a": 2}, {"a": 3}])
+    (bad,) = found.rejected
+    assert (bad.position, bad.reason) == (1, reason)
+    assert bad.detail.startswith(detail)
+    assert found.position == [0, 2]
+    assert found.sizes is not None
+    assert found.sizes.tolist() == [1, 2]
+    assert found.x[:, 0].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_bag_that_is_refused_leaves_no_trace() -> None:
+    codec, (vocabularies, classes) = JsonCodec(MAPPING), fresh()
+    bags = [[{"c": "p"}, {"c": "q"}, {"c": "r"}], [{"c": "q"}], [{"c": "p"}, {"c": "q"}], [{"c": "r"}]]
+    values = [json.dumps({"id": "i", "molecule": {"shapes": bag}}).encode() for bag in bags]
+    found = codec.decode_features(raw(values), vocabularies, classes)
+    assert [bad.position for bad in found.rejected] == [0, 3]
+    assert vocabularies[1].values == ["q", "p"]
+    assert found.x[:, 1].tolist() == [0.0, 1.0, 0.0]
+
+
+INSTANCE = st.one_of(
+    optional({"a": st.integers(0, 5), "c": st.sampled_from(["red", "blue", "green"])}),
+    optional({"a": NUMBERS, "c": NOMINALS, "deep": st.one_of(optional({"n": st.booleans(), "d": NOMINALS}), ODD)}),
+)
+BAG = st.one_of(st.lists(INSTANCE, min_size=1, max_size=3), st.lists(st.one_of(INSTANCE, ODD), max_size=4), ODD)
+RECORD = st.fixed_dictionaries(
+    {"id": st.one_of(st.sampled_from(["a", "b"]), ODD), "molecule": st.one_of(optional({"shapes": BAG}), ODD)},
+    optional={"ts": TIMES, "y": st.one_of(st.sampled_from(CLASSES), ODD)},
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(RECORD.map(lambda o: json.dumps(o).encode()), KEYS), min_size=1, max_size=6))
+def test_batches_single_records_and_the_oracle_agree(data: list[tuple[bytes, bytes | None]]) -> None:
+    codec = JsonCodec(MAPPING)
+    batch = raw([value for value, _ in data], [key for _, key in data])
+    (v1, c1), (v2, c2) = fresh(), fresh()
+    whole = codec.decode_features(batch, v1, c1)
+    parts = [codec.decode_features(RawBatch(*([column[i]] for column in batch)), v2, c2) for i in range(len(batch))]
+    assert [v.state() for v in v1[1:]] == [v.state() for v in v2[1:]]
+    assert whole.sizes is not None
+    assert whole.sizes.tolist() == [n for part in parts for n in part.sizes]
+    assert np.array_equal(whole.x, np.concatenate([part.x for part in parts]), equal_nan=True)
+    assert [bad.reason for bad in whole.rejected] == [bad.reason for part in parts for bad in part.rejected]
+
+    naive = Naive(MAPPING, {"c": 2, "d": 2, "n": 2, "class": 2}, {"d": ["u", "v"], "n": [False, True], "class": [0, 1]})
+    expected = [naive.feature(key, value) for value, key in data]
+    kept = list(range(len(data))) if whole.position is None else whole.position
+    assert kept == [i for i, (reasons, _) in enumerate(expected) if not reasons]
+    for bad in whole.rejected:
+        assert bad.reason in expected[bad.position][0]
+    bags = np.split(whole.x, np.cumsum(whole.sizes)[:-1])
+    for place, i in enumerate(kept):
+        id_, x, y, time = expected[i][1]
+        assert (whole.ids[place], whole.times and whole.times[place]) == (id_, time)
+        assert np.array_equal(bags[place], x, equal_nan=True)
+        assert np.array_equal(math.nan if whole.y is None else whole.y[place], y, equal_nan=True)
