@@ -24,8 +24,8 @@ from app.spec import Spec
 from app.spec_parts import NOTHING, REPLACE, RESET
 from app.trial import DROPPED, REPLACED, Trial
 from app.watch import ABSOLUTE, LEVELS, MISTAKES, VALUES, Found, Signal, errors
-from models.contract import LEARN, PREDICT, Floats, Learner, Program
-from topics.records import CLASSIFICATION, DriftRecord
+from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
+from topics.records import REGRESSION, DriftRecord
 
 PACE = 250  # labels between the places where a trial may begin or end
 ALARM = 1000  # values for which a drift counts as recent
@@ -51,7 +51,7 @@ class Drift:
         self.partition = partition
         self.n_events = 0
         self._fresh = fresh
-        self.kind = MISTAKES if spec.task == CLASSIFICATION else ABSOLUTE
+        self.kind = ABSOLUTE if spec.task == REGRESSION else MISTAKES
         detectors, seed = spec.drift.detectors, spec.seed + partition
         self.actions = spec.on_drift()
         roles = self.actions if detectors else ()
@@ -73,7 +73,9 @@ class Drift:
 
     # -- models ------------------------------------------------------------------------------------------------
 
-    def run(self, role: str, model: Learner, program: Program, slab: Floats, out: Floats, n_learned: int) -> Learner:
+    def run(
+        self, role: str, model: Learner, program: Program, slab: Floats | Bags, out: Floats, n_learned: int
+    ) -> Learner:
         """Run `program` and watch the errors; the model to go on with.
 
         n_learned : labels that were learned before. `out` is as `Learner.run` leaves it.
@@ -185,6 +187,7 @@ class Drift:
         offsets: NDArray[np.int64],
         label_offsets: NDArray[np.int64],
         times: NDArray[np.int64],
+        sizes: NDArray[np.int64] | None = None,
     ) -> tuple[list[DriftRecord], int]:
         """All that was found since the last call, in the order in which it happened, after the features were watched.
 
@@ -192,6 +195,7 @@ class Drift:
         ----------
         program : as all models have run it.
         x, offsets, label_offsets, times : of its n PREDICTs in order: (n, d) float64 and (n,) int64.
+        sizes : (n,) int64, how many rows of x each has, where an instance is a bag.
 
         Returns
         -------
@@ -201,9 +205,10 @@ class Drift:
         predicted = np.flatnonzero(program.op == PREDICT) if self.features or self._found else np.zeros(0, np.int64)
         for j, (name, signal) in self.features.items():
             there = np.flatnonzero(np.isfinite(x[:, j]))
+            whose = there if sizes is None else np.repeat(np.arange(len(sizes)), sizes)[there]
             for one in signal.update(np.ascontiguousarray(x[there, j])):
                 action = "alert" if one.level == LEVELS[1] and self.spec.drift.on_drift != NOTHING else None
-                self._note(int(predicted[there[one.i]]), None, name, signal, one, action)
+                self._note(int(predicted[whose[one.i]]), None, name, signal, one, action)
         last = self._last
         if len(offsets):
             self._last = np.array([offsets[-1], label_offsets[-1], times[-1]], np.int64)

@@ -251,7 +251,7 @@ class PartitionLearner:
             self.models[role] = self.drift.run(role, model, program, slab, out, n_learned)
             self.metrics[role].score(program, out)
             p[role] = out[joined.predicted]
-        drifts, n_settled = self.drift.finish(program, features.x, offsets, versions, times)
+        drifts, n_settled = self.drift.finish(program, features.x, offsets, versions, times, features.sizes)
         kernel_seconds = time.perf_counter() - started
         if len(f_piece.offsets):
             self.feature_offset = int(f_piece.offsets[-1]) + 1

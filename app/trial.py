@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.watch import ERRORS, MISTAKES
-from models.contract import LEARN, PREDICT, Floats, Learner, Program
+from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
 
 DEVIATIONS = 3.0  # standard errors of a mean difference; it is looked at every `PACE` labels (app/drift.py)
 
@@ -48,12 +48,12 @@ class Trial:
     def by(self) -> int:
         return int(self.numbers[1])
 
-    def run(self, older: Learner, program: Program, slab: Floats, out: Floats) -> None:
+    def run(self, older: Learner, program: Program, slab: Floats | Bags, out: Floats) -> None:
         """Execute `program` for the older model, as `older.run` would, and let the fresh one learn and both compare."""
         op = program.op
         learns = op == LEARN
         # Every operation has a row of its own here, so an instance can be asked a second time beside its first answer.
-        x, n = slab[program.row], len(op)
+        x, n = slab.take(program.row) if isinstance(slab, Bags) else slab[program.row], len(op)
         place = np.repeat(np.arange(n, dtype=np.int32), np.where(learns, 2, 1))
         both = op[place]
         asked = np.flatnonzero(learns[place])[::2]

@@ -3,10 +3,10 @@
     python -m benchmarks.peers [--models HT,HAT] [--streams agrawal] [--n 1000000] [--river-n 20000] [--rounds 3]
 
 Every figure is CPU time of the thread that learns, reading and decoding left out: ours of one kernel call over a
-program of test-then-train, MOA's what its own loop (EvaluatePrequential) reports over instances that were cached (and so
-shuffled: the same ones in another order), River's of predict_one and learn_one over dicts made before. MOA is compiled
-while it runs: give it a million instances. River is slow: it gets the first --river-n; trees grow, and so it gains by
-that. Rounds are interleaved; ratios are taken within a round; medians count.
+program of test-then-train, MOA's what its own loop (EvaluatePrequential) reports over instances that were cached (and
+so shuffled: the same ones in another order), River's of predict_one and learn_one over dicts made before. MOA is
+compiled while it runs: give it a million instances. River is slow: it gets the first --river-n; trees grow, and so it
+gains by that. Rounds are interleaved; ratios are taken within a round; medians count.
 
 MOA comes from CapyMOA's wheel, River into an environment of its own, both below --folder, with pip, at the first run. A
 peer that cannot be had is named, and the others are measured. A further learner is a line in MODELS.

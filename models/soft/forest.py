@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from models import observers
 from models.contract import Floats, Schema
-from models.hoeffding.tree import enlarge
+from models.hoeffding.nodes import enlarge
 from models.streams.randomness import seeded, uniform
 
 Ints = NDArray[np.int32]

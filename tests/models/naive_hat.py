@@ -119,7 +119,8 @@ class HatTwin(MutableTreeTwin):
     def plant(self, node):
         node.alternate = None
         self.nodes = self.below(self.root)
-        node.alternate = Node(-1, node.parent, {}, self.n_values)
+        n_bins = self.settings["n_bins"] if self.settings["observer"] == "histogram" else 0
+        node.alternate = Node(-1, node.parent, {}, self.n_values, n_bins)
         node.alternate.parent, node.alternate.depth = node, node.depth
         self.begin(node.alternate)
         self.nodes.append(node.alternate)
