@@ -17,6 +17,7 @@ A model is only reset or put on trial where its errors are known to have risen.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -254,7 +255,9 @@ class Drift:
 
     @property
     def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state().values())
+        """Bytes of detectors and of models on trial."""
+        trials = (array for trial in self.trials.values() for array in trial.state().values())
+        return sum(array.nbytes for array in (*self._arrays().values(), *trials))
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -264,16 +267,23 @@ class Drift:
             resized(trial.model)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Live arrays; none where nothing is watched."""
+        """`signals`, all that watches as one array of bytes (it is many small ones, which all change all the time), and
+        the live arrays of models on trial. Nothing where nothing is watched."""
         if not self.models:
             return {}
+        plain = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in self._arrays().items()}
+        state = {"signals": np.frombuffer(msgspec.msgpack.encode(plain), np.uint8)}
+        for role, trial in self.trials.items():
+            state |= _over(f"trials/{role}/", trial.state())
+        return state
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Of everything but the trials."""
         arrays: dict[str, NDArray[Any]] = {"last": self._last, "events": np.array([self.n_events], np.int64)}
         for role, signal in self.models.items():
             arrays |= _over(f"models/{role}/", signal.state())
             asked = np.array([self._asked.get(role, -1)], np.int64)
             arrays |= _over(f"models/{role}/", {"reactions": self.reactions[role], "asked": asked})
-            if role in self.trials:
-                arrays |= _over(f"trials/{role}/", self.trials[role].state())
         for j, (_, signal) in self.features.items():
             arrays |= _over(f"features/{j}/", signal.state())
         return arrays
@@ -293,8 +303,11 @@ class Drift:
         same : whether the detectors and their parameters are those of then; others begin anew.
         model : role and arrays -> the model restored.
         """
-        if "events" not in arrays:
+        if "signals" not in arrays:
             return
+        plain = msgspec.msgpack.decode(arrays["signals"].tobytes())
+        found = {name: np.frombuffer(data, kind).reshape(shape) for name, (kind, shape, data) in plain.items()}
+        arrays = {**arrays, **found}
         self.n_events, self._last = int(arrays["events"][0]), arrays["last"].copy()
         if not same:
             return

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.watch import ERRORS, MISTAKES
+from app.watch import MISTAKES, scores
 from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
 
 DEVIATIONS = 3.0  # standard errors of a mean difference; it is looked at every `PACE` labels (app/drift.py)
@@ -68,17 +68,13 @@ class Trial:
         kept = learns[place]
         fresh = np.zeros((n, out.shape[1]))
         self.model.run(Program(both[kept], place[kept], y[kept], w[kept]), x, fresh)
-        target = program.y[learns]
-        pair = np.column_stack([self._errors(answers[learns], target), self._errors(fresh[learns], target)])
+        labels = Program(op[learns], np.flatnonzero(learns).astype(np.int32), program.y[learns], program.w[learns])
+        pair = np.column_stack([scores(self.kind, labels, of)[1] for of in (answers, fresh)])
+        if self.kind == MISTAKES:  # who does not know is wrong
+            pair[np.isnan(pair)] = 1.0
         pair = pair[np.isfinite(pair).all(axis=1)]
         self.numbers[0] += len(pair)
         self.recent = np.concatenate((self.recent, pair))[-self.window :].copy()
-
-    def _errors(self, p: Floats, y: Floats) -> Floats:
-        found = ERRORS[self.kind](p, y)
-        if self.kind == MISTAKES:  # who does not know is wrong
-            found[np.isnan(found)] = 1.0
-        return found
 
     def verdict(self) -> str | None:
         """REPLACED, DROPPED, or None: not yet."""

@@ -22,6 +22,7 @@ from models.contract import LEARN, Floats, Program
 from models.drift import create, find
 from models.drift.contract import DRIFT, WARNING
 from models.drift.scaling import standardise
+from models.kernel import kernel
 
 RECENT = 100  # values that `after` is the mean of
 
@@ -154,6 +155,8 @@ class Signal:
         """Compile the kernels, or load them from the cache."""
         twin = Signal({name: detector.parameters() for name, detector in self.detectors.items()}, self.kind)
         twin.update(np.zeros(1))
+        nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
+        scores(self.kind, nothing, np.zeros((0, 1)))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays: everything that is known."""
@@ -177,29 +180,41 @@ class Signal:
             detector.restore({f.removeprefix(prefix): a for f, a in arrays.items() if f.startswith(prefix)})
 
 
-def mistakes(p: Floats, y: Floats) -> Floats:
-    """(n, k) predictions against n class codes: 1 where wrong, 0 where right, NaN where nothing was predicted."""
-    wrong: Floats = (p.argmax(axis=1) != y).astype(np.float64)
-    wrong[~(p.max(axis=1) > 0.0)] = np.nan
-    return wrong
-
-
-def absolute(p: Floats, y: Floats) -> Floats:
-    """(n, 1) predictions against n targets: absolute errors, NaN where nothing was predicted."""
-    found: Floats = np.abs(p[:, 0] - y)
-    found[~np.isfinite(found)] = np.nan
-    return found
-
-
-ERRORS = {MISTAKES: mistakes, ABSOLUTE: absolute}
+def scores(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Places in `program` of the LEARNs, and their errors against what was predicted for their rows: NaN where that was
+    nothing."""
+    places, found = np.empty(len(program.op), np.int64), np.empty(len(program.op))
+    n = _score(program.op, program.row, program.y, out, kind == MISTAKES, places, found)
+    return places[:n], found[:n]
 
 
 def errors(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Places in `program` of the LEARNs that count, and their errors against what was predicted for their rows."""
-    learn = np.flatnonzero(program.op == LEARN)
-    found = ERRORS[kind](out[program.row[learn]], program.y[learn])
+    """As `scores`, without those for which nothing was predicted."""
+    places, found = scores(kind, program, out)
     kept = np.isfinite(found)
-    return (learn, found) if kept.all() else (learn[kept], found[kept])
+    return (places, found) if kept.all() else (places[kept], found[kept])
+
+
+@kernel
+def _score(op, row, y, out, classes, places, found):
+    """Write place and error of each LEARN into `places` and `found`; their number. O(n_outputs) a label."""
+    n = 0
+    for i in range(len(op)):
+        if op[i] != LEARN:
+            continue
+        r, error = row[i], np.nan
+        if classes:
+            best, highest = -1, 0.0
+            for k in range(out.shape[1]):
+                if out[r, k] > highest:
+                    best, highest = k, out[r, k]
+            if best >= 0:
+                error = 0.0 if best == y[i] else 1.0
+        elif np.isfinite(out[r, 0]):
+            error = abs(out[r, 0] - y[i])
+        places[n], found[n] = i, error
+        n += 1
+    return n
 
 
 def _sum(start: float, values: Floats) -> float:

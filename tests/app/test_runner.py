@@ -3,6 +3,7 @@
 import asyncio
 import types
 
+import msgspec
 import numpy as np
 import pytest
 from aiokafka.errors import KafkaError
@@ -19,7 +20,7 @@ from app.state import checkpoint
 from app.state.log import StateLog
 from app.transport import Fetched
 from topics.names import OUTPUTS
-from topics.records import RawBatch
+from topics.records import DriftRecord, RawBatch
 
 TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
 NOTHING_SENT = Sent(Script(np.zeros(0, np.int64), np.zeros(0, np.int64)), {}, {}, {}, {})
@@ -164,3 +165,88 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
 def test_records_are_taken_from_where_those_before_are_gone(spec):
     runner = runner_of(spec, lost={"features": Lost(7, 30), "labels": Lost(0, 0)})
     assert (runner.features.next_offset, runner.labels.next_offset) == (30, 0)
+
+
+def event(number: int, offset: int = 5) -> DriftRecord:
+    return DriftRecord("s", 0, number, "error", "adwin", offset, 3, 1000, 10, model="champion", level="drift")
+
+
+class Sending:
+    """Outputs that note what happens in which order."""
+
+    def __init__(self) -> None:
+        self.position = dict.fromkeys(TOPICS, 0)
+        self.log: list[object] = []
+
+    async def flush(self) -> None:
+        self.log.append("flush")
+
+    async def send(self, topic: str, batches: object) -> None:
+        self.log.append("predictions")
+
+    async def send_one(self, topic: str, key: bytes | None, value: bytes, headers: object = ()) -> None:
+        assert (topic, key) == ("s.drift", None)
+        self.log.append(msgspec.json.decode(value, type=DriftRecord).number)
+
+
+def stepping(spec, sent: Sent | None = None, events: list[DriftRecord] | None = None):
+    """A runner, and a step of it: whether there are predictions, drift events, and how many of these are settled."""
+    runner = runner_of(spec, sent)
+    runner.outputs = outputs = Sending()
+    runner.engine.observer = types.SimpleNamespace(stepped=lambda *_: None)
+    runner._held = list(events or [])
+
+    def step(predicted: bool, drifts: list[DriftRecord], n_settled: int) -> list[object]:
+        outputs.log.clear()
+        runner.learner.drift.n_events += len(drifts)
+        outcome = types.SimpleNamespace(
+            ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, refused_features=[], refused_labels=[]
+        )
+
+        async def in_thread(*_: object) -> object:
+            return outcome, []
+
+        runner.engine.in_thread = in_thread
+        asyncio.run(runner._step(None))
+        return list(outputs.log)
+
+    return runner, step
+
+
+def test_a_drift_event_is_sent_when_a_prediction_behind_it_is_with_the_broker(spec):
+    runner, step = stepping(spec)
+    assert step(True, [event(0), event(1)], 1) == ["predictions", "flush", 0]
+    assert step(False, [event(2)], 0) == ["predictions"]
+    assert step(True, [event(3)], 1) == ["predictions", "flush", 1, 2, 3]
+    assert step(False, [event(4)], 0) == ["predictions"]
+    # Or when a manifest that holds it is.
+    runner._told = 5
+    runner.outputs.log.clear()
+    asyncio.run(runner._tell())
+    assert runner.outputs.log == ["flush", 4]
+    assert runner._held == []
+
+
+def test_drift_events_that_were_sent_are_not_sent_again(spec):
+    tail = Script(np.array([5, 6], dtype=np.int64), np.array([0, 1], dtype=np.int64))
+    sent = Sent(tail, {}, {}, dict.fromkeys(TOPICS, 0), {}, drift=2)
+    _, step = stepping(spec, sent)
+    assert step(True, [event(0, 4), event(1, 5), event(2, 6)], 3) == ["predictions", "flush", 2]
+    _, step = stepping(spec, sent)  # a changed stream file has fewer events in what was sent
+    assert step(True, [event(0, 7)], 1) == ["predictions", "flush", 0]
+
+
+def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
+    manifest = types.SimpleNamespace(events=[event(3), event(4)], sequence=7)
+    state = types.SimpleNamespace(manifest=manifest, n_bytes=0, live_bytes=0)
+    sent = NOTHING_SENT._replace(drift=4)
+    learner = PartitionLearner(spec)
+    learner.drift.n_events = 5
+    engine = runner_of(spec).engine
+
+    async def make() -> Runner:
+        return Runner(engine, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
+
+    runner = asyncio.run(make())
+    asyncio.run(runner._tell())
+    assert runner.outputs.log == ["flush", 4]

@@ -1,0 +1,98 @@
+"""What watching for drift costs: the fold of a worker (decode, join, learn, score) with and without it, in pairs.
+
+    python -m benchmarks.drift [--instances 100000] [--rounds 5]
+
+A stream of SEA, labels 50 ms later, steps of at most 4,096 records of a topic; CPU seconds of the process. Every round
+folds the same records by each stream file in turn, and ratios are to `drift: none` in the same round; their median is
+printed. Kafka's part of a worker's time (fetching, encoding, producing) is not among it: it makes the shares smaller.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any
+
+from app.learner import PartitionLearner
+from app.merge import EVERYTHING, Buffer, Merge
+from app.spec import Spec, build
+from app.synthetic import Drift, open_source
+from topics.records import RawBatch
+
+LIMIT, DELAY = 4096, 50
+TREE = {"model": "hoeffding-tree"}
+STREAMS: dict[str, Any] = {
+    "none": "none",
+    "adwin (default)": {},
+    "adwin, reset": {"on_drift": "reset"},
+    "adwin, replace": {"on_drift": "replace"},
+    "adwin, ddm, hddm-w": {"detectors": ["adwin", "ddm", "hddm-w"]},
+    "kswin": {"detectors": "kswin"},
+    "adwin, 3 features": {"features": "all"},
+}
+
+
+def stream(drift: Any) -> Spec:
+    content = {
+        "name": "s",
+        "task": "classification",
+        "features": dict.fromkeys(("a", "b", "c"), "numeric"),
+        "champion": TREE,
+        "challengers": {"nb": "naive-bayes"},
+        "drift": drift,
+    }
+    return build(content, "s")
+
+
+def records(n: int) -> tuple[RawBatch, RawBatch]:
+    """Features and labels; the concept changes in the middle."""
+    made = open_source("sea", 1, {"function": 0, "noise": 0.1}, [Drift(n // 2, 0, {"function": 2})]).take(n)
+    features, labels = [], []
+    for i in range(n):
+        x = dict(zip("abc", made.x[i].tolist(), strict=True))
+        features.append(json.dumps({"id": str(i), "x": x}).encode())
+        labels.append(json.dumps({"id": str(i), "y": int(made.y[i])}).encode())
+    offsets = list(range(n))
+    late = [i + DELAY for i in offsets]
+    return RawBatch(offsets, offsets, [None] * n, features), RawBatch(offsets, late, [None] * n, labels)
+
+
+def fold(spec: Spec, data: tuple[RawBatch, RawBatch]) -> tuple[float, int]:
+    """CPU seconds, and drift events."""
+    learner, found = PartitionLearner(spec), 0
+    merge = Merge(Buffer(), Buffer(), limit=LIMIT)
+    merge.features.add(data[0])
+    merge.labels.add(data[1])
+    started = time.process_time()
+    while len(merge.features) or len(merge.labels):
+        found += len(learner.step(merge.release(EVERYTHING)).drifts)
+    return time.process_time() - started, found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--instances", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    specs = {name: stream(drift) for name, drift in STREAMS.items()}
+    data, small = records(given.instances), records(1000)
+    events = {}
+    for spec in specs.values():
+        PartitionLearner(spec).warm_up()
+        fold(spec, small)
+    seconds: dict[str, list[float]] = {name: [] for name in specs}
+    for _ in range(given.rounds):
+        for name, spec in specs.items():
+            took, events[name] = fold(spec, data)
+            seconds[name].append(took)
+    print("| drift | us an instance | to none | us a label and model more | events |")
+    print("|---|---|---|---|---|")
+    for name, all_took in seconds.items():
+        ratio = statistics.median(one / none for one, none in zip(all_took, seconds["none"], strict=True))
+        each = statistics.median(all_took) / given.instances * 1e6
+        more = statistics.median(a - b for a, b in zip(all_took, seconds["none"], strict=True))
+        print(f"| {name} | {each:.2f} | {ratio:.3f} | {more / given.instances / 2 * 1e6:.3f} | {events[name]} |")
+
+
+if __name__ == "__main__":
+    main()
