@@ -269,7 +269,7 @@ class Drift:
     def state(self) -> dict[str, NDArray[Any]]:
         """`signals`, all that watches as one array of bytes (it is many small ones, which all change all the time), and
         the live arrays of models on trial. Nothing where nothing is watched."""
-        if not self.models:
+        if not self.models and not self.n_events:
             return {}
         plain = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in self._arrays().items()}
         state = {"signals": np.frombuffer(msgspec.msgpack.encode(plain), np.uint8)}

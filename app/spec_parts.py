@@ -268,7 +268,7 @@ def _detectors_form(value: Any) -> Any:
 def _check_detectors(value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     from models.drift import validate
 
-    return {name: validate(name, parameters) for name, parameters in value.items()}
+    return {name: validate(name, value[name]) for name in sorted(value)}  # a state knows them by their places
 
 
 def _check_watched(value: Any) -> Any:

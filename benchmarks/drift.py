@@ -1,6 +1,7 @@
 """What watching for drift costs: the fold of a worker (decode, join, learn, score) with and without it, in pairs.
 
     python -m benchmarks.drift [--instances 100000] [--rounds 5]
+    python -m benchmarks.drift --features      what detectors say of features, scaled as a worker does
 
 A stream of SEA, labels 50 ms later, steps of at most 4,096 records of a topic; CPU seconds of the process. Every round
 folds the same records by each stream file in turn, and ratios are to `drift: none` in the same round; their median is
@@ -13,10 +14,14 @@ import statistics
 import time
 from typing import Any
 
+import numpy as np
+
 from app.learner import PartitionLearner
 from app.merge import EVERYTHING, Buffer, Merge
 from app.spec import Spec, build
 from app.synthetic import Drift, open_source
+from app.watch import VALUES, Signal
+from models.drift import DETECTORS
 from topics.records import RawBatch
 
 LIMIT, DELAY = 4096, 50
@@ -69,11 +74,34 @@ def fold(spec: Spec, data: tuple[RawBatch, RawBatch]) -> tuple[float, int]:
     return time.process_time() - started, found
 
 
+def features(runs: int = 20) -> None:
+    """False drifts in 50,000 steady values of a feature, and the delay when its mean moves by a standard deviation."""
+    print("| detector | false in 100,000, normal | log-normal | delay | found |")
+    print("|---|---|---|---|---|")
+    for name in [name for name, entry in DETECTORS.items() if not entry.errors_only]:
+        false, delays = {"normal": 0, "log-normal": 0}, []
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+            steady = {"normal": rng.normal(40, 7, 50_000), "log-normal": rng.lognormal(3, 1, 50_000)}
+            for kind, values in steady.items():
+                found = Signal({name: {}}, VALUES, seed=seed).update(values)
+                false[kind] += sum(one.level == "drift" for one in found)
+            moved = rng.normal(40, 7, 10_000) + 7.0 * (np.arange(10_000) >= 5000)
+            found = Signal({name: {}}, VALUES, seed=seed).update(moved)
+            delays += [one.n - 5000 for one in found if one.level == "drift" and one.n > 5000][:1]
+        rates = " | ".join(f"{2 * n / runs:.1f}" for n in false.values())
+        print(f"| {name} | {rates} | {np.mean(delays) if delays else np.nan:.0f} | {len(delays)}/{runs} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--instances", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--features", action="store_true")
     given = parser.parse_args()
+    if given.features:
+        features()
+        return
     specs = {name: stream(drift) for name, drift in STREAMS.items()}
     data, small = records(given.instances), records(1000)
     events = {}

@@ -101,12 +101,16 @@ def test_detectors_go_on_where_they_are_the_same_and_with_the_model_that_they_wa
     assert {role: int(signal.totals[0]) for role, signal in learner.drift.models.items()} == {
         "champion": seen["nb"], "most": seen["most"], "tree": seen["champion"]
     }  # fmt: skip
-    other, _ = STORED.restored(changed(drift={"detectors": "ddm"}))
+    nervous = Stored(drift={"detectors": {"hddm-w": {"drift_confidence": 0.3, "warning_confidence": 0.5}}})
+    other, _ = nervous.restored(changed(drift={"detectors": "ddm"}))
     assert {int(signal.totals[0]) for signal in other.drift.models.values()} == {0}
-    assert other.drift.n_events == STORED.learner.drift.n_events
-    off, said = STORED.restored(changed(drift="none"))
-    assert off.drift.state() == {}
-    assert any("drift.detectors was adwin, is none" in sentence for sentence in said)
+    off, said = nervous.restored(changed(drift="none"))
+    assert list(off.drift.signals()) == []
+    assert off.drift.n_events == other.drift.n_events == nervous.learner.drift.n_events > 0
+    again = PartitionLearner(changed())
+    again.restore(off.cut())
+    assert again.drift.n_events == off.drift.n_events  # numbers go on
+    assert any("drift.detectors was hddm-w (drift_confidence 0.3, " in sentence for sentence in said)
 
 
 def test_a_state_from_before_drift_was_watched_for_is_watched_from_here_on() -> None:

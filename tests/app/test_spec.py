@@ -267,3 +267,16 @@ def test_the_example_of_mapped_paths_reads_the_record_in_its_comment() -> None:
     assert found.x.tolist() == [[99.5, 0.0, 41.0, 1.0]]
     assert found.y == [0.0]
     assert found.times == [1_714_564_800_000.0]
+
+
+def test_detectors_may_be_named_listed_or_given_parameters() -> None:
+    usual = spec("").drift
+    assert list(usual.detectors) == ["adwin"]
+    assert usual.detectors["adwin"]["delta"] == 0.002
+    assert spec("drift: {detectors: adwin}").drift == spec("drift: {detectors: [adwin]}").drift == usual
+    given = spec("drift: {detectors: {kswin: , adwin: {delta: 1e-3}}}").drift.detectors
+    assert list(given) == ["adwin", "kswin"]  # whatever the order in the file
+    assert (given["adwin"]["delta"], given["kswin"]["window_size"]) == (0.001, 100)
+    assert spec("drift: none").drift.detectors == {}
+    assert spec("drift: {features: all}").watched() == spec("drift: {features: [a]}").watched() == {"a": 0}
+    assert spec("drift: none").watched() == {}
