@@ -11,7 +11,9 @@ nevertheless happen at one place of the record order, however that was cut into 
   all labels learned is a multiple of `PACE`. Programs of such a model are run in pieces that end at these labels, and
   trials begin and end only there: a count of labels is the same wherever batches are cut.
 
-A model is only reset or put on trial where its errors are known to have risen.
+A model is only reset or put on trial where its errors are known to have risen. Labels of instances that were predicted
+before a model took its place say nothing of it: its detectors do not see them. Which these are is known by the number
+of an instance's arrival (app/pending.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from app.pending import NEVER, PendingStore
 from app.spec import Spec
 from app.spec_parts import NOTHING, REPLACE, RESET
 from app.trial import DROPPED, REPLACED, Trial
@@ -36,6 +39,9 @@ STARTED = "replace-started"
 REACTIONS = (RESET, REPLACED, DROPPED)
 
 
+_NOTHING = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
+
+
 class Drift:
     """Everything that watches the models and features of a partition.
 
@@ -45,13 +51,16 @@ class Drift:
     partition : int
     fresh : callable
         Role -> a new model, as it was when the stream began, with room for what is known now.
+    pending : PendingStore
+        What waits, of the same partition.
     """
 
-    def __init__(self, spec: Spec, partition: int, fresh: Callable[[str], Learner]) -> None:
+    def __init__(self, spec: Spec, partition: int, fresh: Callable[[str], Learner], pending: PendingStore) -> None:
         self.spec = spec
         self.partition = partition
         self.n_events = 0
         self._fresh = fresh
+        self._pending = pending
         self.kind = ABSOLUTE if spec.task == REGRESSION else MISTAKES
         detectors, seed = spec.drift.detectors, spec.seed + partition
         self.actions = spec.on_drift()
@@ -63,6 +72,10 @@ class Drift:
         self.reactions = {role: np.zeros(len(REACTIONS), np.int64) for role in self.models}
         self._asked: dict[str, int] = {}  # role -> the detector that asked for a trial
         self._last = np.zeros(3, np.int64)  # offset, label offset and time of the last prediction
+        self._since: dict[str, int] = {}  # role -> arrival of the first instance that the present model predicted
+        self._program = _NOTHING
+        self._first_arrival = self._n_learned = 0  # before the program
+        self._numbers: NDArray[np.int64] | None = None  # arrivals of its instances, where they are wanted
         # Of the program in hand: place, order at that place, record (its place in the topics is still to be told).
         self._found: list[tuple[int, int, DriftRecord, Signal, Found | None]] = []
 
@@ -74,18 +87,18 @@ class Drift:
 
     # -- models ------------------------------------------------------------------------------------------------
 
-    def run(
-        self, role: str, model: Learner, program: Program, slab: Floats | Bags, out: Floats, n_learned: int
-    ) -> Learner:
-        """Run `program` and watch the errors; the model to go on with.
+    def begin(self, program: Program, next_arrival: int) -> None:
+        """Take the program that the pending store has just made. next_arrival : the store's, before it did."""
+        self._program, self._first_arrival, self._numbers = program, next_arrival, None
+        self._n_learned = self._pending.counts["joined"] - int(np.count_nonzero(program.op == LEARN))
 
-        n_learned : labels that were learned before. `out` is as `Learner.run` leaves it.
-        """
-        signal, action, at = self.models.get(role), self.actions[role], 0
+    def run(self, role: str, model: Learner, slab: Floats | Bags, out: Floats) -> Learner:
+        """Run the program and watch the errors; the model to go on with. `out` is as `Learner.run` leaves it."""
+        signal, action, program, at = self.models.get(role), self.actions[role], self._program, 0
         if signal is None:
             model.run(program, slab, out)
             return model
-        stops = _paced(program, n_learned) if action == REPLACE else iter([(len(program.op), False)])
+        stops = _paced(program, self._n_learned) if action == REPLACE else iter([(len(program.op), False)])
         for stop, paced in stops:
             while at < stop:
                 part = _between(program, at, stop)
@@ -95,7 +108,7 @@ class Drift:
                 else:
                     trial.run(model, part, slab, out)
                 saved = signal.copy() if action == RESET else None
-                found = self._update(signal, part, out)
+                found = self._update(role, part, out, at)
                 acting = next((place for place, one in found if one.rose and one.level == LEVELS[1]), None)
                 if saved is None or acting is None:
                     self._tell(role, found, at)
@@ -103,20 +116,34 @@ class Drift:
                     continue
                 if acting + 1 < len(part.op):
                     signal.restore(saved)
-                    found = self._update(signal, _between(part, 0, acting + 1), out)
+                    found = self._update(role, _between(part, 0, acting + 1), out, at)
                 self._tell(role, found, at)
                 self._count(role, RESET)
-                signal.forget()
-                model = self._fresh(role)
                 at += acting + 1
+                self._begin_anew(role, at)
+                model = self._fresh(role)
             if paced:
                 model = self._judge(role, model, stop - 1)
         return model
 
-    def _update(self, signal: Signal, program: Program, out: Floats) -> list[tuple[int, Found]]:
-        """What the detectors find in the labels of `program`, each with its place there."""
-        places, values = errors(self.kind, program, out)
-        return [(int(places[one.i]), one) for one in signal.update(values)]
+    def _update(self, role: str, part: Program, out: Floats, at: int) -> list[tuple[int, Found]]:
+        """What the detectors find in the labels of a part of the program that begins at `at`, each with its place."""
+        places, values = errors(self.kind, part, out)
+        if role in self._since:
+            own = self._arrivals()[at + places] >= self._since[role]
+            places, values = places[own], values[own]
+        return [(int(places[one.i]), one) for one in self.models[role].update(values)]
+
+    def _arrivals(self) -> NDArray[np.int64]:
+        if self._numbers is None:
+            self._numbers = self._pending.arrivals(self._program, self._first_arrival)
+        return self._numbers
+
+    def _begin_anew(self, role: str, at: int) -> None:
+        """The model of a role is another one from place `at` of the program on."""
+        self.models[role].forget()
+        later = self._arrivals()[at:][self._program.op[at:] == PREDICT]
+        self._since[role] = min(int(later.min(initial=NEVER)), self._pending.next_arrival)
 
     def _tell(self, role: str, found: list[tuple[int, Found]], at: int) -> None:
         """Note what was found in a part of the program that begins at `at`, and what is done about it."""
@@ -151,7 +178,7 @@ class Drift:
         self._note(place, role, ERROR, signal, ended, verdict)
         if verdict == DROPPED:
             return model
-        signal.forget()
+        self._begin_anew(role, place + 1)
         return trial.model
 
     def _trial(self, model: Learner, by: int) -> Trial:
@@ -183,7 +210,6 @@ class Drift:
 
     def finish(
         self,
-        program: Program,
         x: Floats,
         offsets: NDArray[np.int64],
         label_offsets: NDArray[np.int64],
@@ -194,8 +220,7 @@ class Drift:
 
         Parameters
         ----------
-        program : as all models have run it.
-        x, offsets, label_offsets, times : of its n PREDICTs in order: (n, d) float64 and (n,) int64.
+        x, offsets, label_offsets, times : of the program's n PREDICTs in order: (n, d) float64 and (n,) int64.
         sizes : (n,) int64, how many rows of x each has, where an instance is a bag.
 
         Returns
@@ -203,6 +228,7 @@ class Drift:
         list of DriftRecord, and how many of them stand before a later prediction, or at one: a reader of the
         predictions knows which labels came before these.
         """
+        program = self._program
         predicted = np.flatnonzero(program.op == PREDICT) if self.features or self._found else np.zeros(0, np.int64)
         for j, (name, signal) in self.features.items():
             there = np.flatnonzero(np.isfinite(x[:, j]))
@@ -282,8 +308,11 @@ class Drift:
         arrays: dict[str, NDArray[Any]] = {"last": self._last, "events": np.array([self.n_events], np.int64)}
         for role, signal in self.models.items():
             arrays |= _over(f"models/{role}/", signal.state())
-            asked = np.array([self._asked.get(role, -1)], np.int64)
-            arrays |= _over(f"models/{role}/", {"reactions": self.reactions[role], "asked": asked})
+            n_old = self._pending.n_before(self._since[role]) if role in self._since else 0
+            if not n_old:
+                self._since.pop(role, None)
+            more = np.array([self._asked.get(role, -1), n_old], np.int64)
+            arrays |= _over(f"models/{role}/", {"reactions": self.reactions[role], "more": more})
         for j, (_, signal) in self.features.items():
             arrays |= _over(f"features/{j}/", signal.state())
         return arrays
@@ -295,7 +324,7 @@ class Drift:
         same: bool,
         model: Callable[[str, Mapping[str, NDArray[Any]]], Learner],
     ) -> None:
-        """Take over what `state` gave.
+        """Take over what `state` gave, after the pending store has been restored.
 
         Parameters
         ----------
@@ -318,10 +347,13 @@ class Drift:
                 continue
             signal.restore(mine)
             self.reactions[role] = mine["reactions"].copy()
+            asked, n_old = mine["more"].tolist()
+            if n_old:
+                self._since[role] = self._pending.arrival(n_old)
             if self.actions[role] != REPLACE:
                 continue
-            if mine["asked"][0] >= 0:
-                self._asked[role] = int(mine["asked"][0])
+            if asked >= 0:
+                self._asked[role] = asked
             trial = under(arrays, f"trials/{source}/")
             if trial:
                 self.trials[role] = self._trial(model(role, under(trial, "model/")), int(trial["numbers"][1]))

@@ -21,7 +21,7 @@ from app.merge import Ints, Piece, Release
 from app.pending import PendingStore
 from app.spec import Spec
 from app.state.changes import DETECTORS, next_origin, reconcile, settings
-from models.contract import LEARN, Floats, Learner, Program, Schema
+from models.contract import Floats, Learner, Program, Schema
 from models.prequential import Prequential
 from models.registry import create
 from topics.codecs import CODECS
@@ -136,7 +136,6 @@ class PartitionLearner:
             self.models[role] = create(name, self.schema, seed=spec.seed + partition, **parameters)
             self.model_names[role] = name
         self._first = self.schema
-        self.drift = Drift(spec, partition, self._fresh)
         window, fading = spec.metrics.window, spec.metrics.fading
         self.metrics = {
             role: Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading) for role in self.models
@@ -150,6 +149,7 @@ class PartitionLearner:
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
         )
+        self.drift = Drift(spec, partition, self._fresh, self.pending)
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
@@ -231,6 +231,7 @@ class PartitionLearner:
             label_times = label_times[kept]
             labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
         self._fit_schema()
+        next_arrival = self.pending.next_arrival
         joined = self.pending.join(
             features.ids,
             features.x,
@@ -245,13 +246,13 @@ class PartitionLearner:
         started = time.perf_counter()
         p = {}
         program, slab = joined.program, self.pending.slab
-        n_learned = self.pending.counts["joined"] - int(np.count_nonzero(program.op == LEARN))
+        self.drift.begin(program, next_arrival)
         for role, model in self.models.items():
             out = self.pending.out[role]
-            self.models[role] = self.drift.run(role, model, program, slab, out, n_learned)
+            self.models[role] = self.drift.run(role, model, slab, out)
             self.metrics[role].score(program, out)
             p[role] = out[joined.predicted]
-        drifts, n_settled = self.drift.finish(program, features.x, offsets, versions, times, features.sizes)
+        drifts, n_settled = self.drift.finish(features.x, offsets, versions, times, features.sizes)
         kernel_seconds = time.perf_counter() - started
         if len(f_piece.offsets):
             self.feature_offset = int(f_piece.offsets[-1]) + 1

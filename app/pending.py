@@ -43,10 +43,11 @@ from app.shelf import (
     packed,
 )
 from app.state.segments import Columns, PendingCut, Segments
-from models.contract import Bags, Floats, Program
+from models.contract import PREDICT, Bags, Floats, Program
 
 COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels")
 UNBOUNDED = 2**62
+NEVER = 2**62  # no number of an arrival is as large
 ROW_BYTES = 128  # of a waiting instance beside features, predictions and id: book, table, line, segments
 
 
@@ -131,6 +132,32 @@ class PendingStore:
     @property
     def _width(self) -> int:
         return max((out.shape[1] for out in self.out.values()), default=1)
+
+    @property
+    def next_arrival(self) -> int:
+        """The number that the next instance which has to wait will have."""
+        return int(self._instances.at[NEXT_SERIAL])
+
+    def arrivals(self, program: Program, first: int) -> Ints:
+        """For each operation of the program that `join` has just given, the number of its instance's arrival.
+
+        first : `next_arrival` before that. NEVER for an instance that did not wait, its label having come before it.
+        """
+        numbers: Ints = self._instances.book[program.row, SERIAL]
+        predict = program.op == PREDICT
+        numbers[predict & (numbers < first)] = NEVER  # what its row held before
+        at_once = ~predict[1:] & predict[:-1] & (program.row[1:] == program.row[:-1])
+        numbers[1:][at_once] = NEVER
+        return numbers
+
+    def n_before(self, number: int) -> int:
+        """How many wait of those that arrived before the one of this number. O(waiting)."""
+        return int(np.count_nonzero(self._instances.book[self._instances.rows(), SERIAL] < number))
+
+    def arrival(self, i: int) -> int:
+        """The number of the instance that waits in place i of those that wait, or that would. O(waiting)."""
+        rows = self._instances.rows()
+        return int(self._instances.book[rows[i], SERIAL]) if i < len(rows) else self.next_arrival
 
     def resize(self, outputs: dict[str, int]) -> None:
         """Widen the predictions; what stands there stays."""

@@ -2,6 +2,7 @@
 
     python -m benchmarks.drift [--instances 100000] [--rounds 5]
     python -m benchmarks.drift --features      what detectors say of features, scaled as a worker does
+    python -m benchmarks.drift --answers CSV.GZ NOMINAL,...      accuracy by what is done about drift
 
 A stream of SEA, labels 50 ms later, steps of at most 4,096 records of a topic; CPU seconds of the process. Every round
 folds the same records by each stream file in turn, and ratios are to `drift: none` in the same round; their median is
@@ -9,6 +10,8 @@ printed. Kafka's part of a worker's time (fetching, encoding, producing) is not 
 """
 
 import argparse
+import csv
+import gzip
 import json
 import statistics
 import time
@@ -62,9 +65,9 @@ def records(n: int) -> tuple[RawBatch, RawBatch]:
     return RawBatch(offsets, offsets, [None] * n, features), RawBatch(offsets, late, [None] * n, labels)
 
 
-def fold(spec: Spec, data: tuple[RawBatch, RawBatch]) -> tuple[float, int]:
+def fold(spec: Spec, data: tuple[RawBatch, RawBatch], learner: PartitionLearner | None = None) -> tuple[float, int]:
     """CPU seconds, and drift events."""
-    learner, found = PartitionLearner(spec), 0
+    learner, found = learner or PartitionLearner(spec), 0
     merge = Merge(Buffer(), Buffer(), limit=LIMIT)
     merge.features.add(data[0])
     merge.labels.add(data[1])
@@ -93,15 +96,43 @@ def features(runs: int = 20) -> None:
         print(f"| {name} | {rates} | {np.mean(delays) if delays else np.nan:.0f} | {len(delays)}/{runs} |")
 
 
+def answers(path: str, nominal: str) -> None:
+    """Prequential accuracy on a file (the last column is the class) by on_drift and by how late labels are."""
+    with gzip.open(path, "rt", newline="") as file:
+        names, *rows = csv.reader(file)
+    *names, target = names
+    types = {name: "nominal" if name in nominal.split(",") else "numeric" for name in names}
+    data = []
+    for i, row in enumerate(rows):
+        x = {n: v if types[n] == "nominal" else float(v) for n, v in zip(names, row[:-1], strict=True) if v}
+        data.append((json.dumps({"id": str(i), "x": x}).encode(), json.dumps({"id": str(i), "y": row[-1]}).encode()))
+    features, labels = map(list, zip(*data, strict=True))
+    offsets = list(range(len(rows)))
+    print(f"{path}, class {target}: accuracy (reset, replaced, dropped)")
+    for detector in ("adwin", "ddm", "hddm-a"):
+        for delay in (0, 500):
+            late = RawBatch(offsets, [i + delay for i in offsets], [None] * len(rows), labels)
+            told = []
+            for action in ("alert", "reset", "replace"):
+                drift = {"detectors": detector, "on_drift": action}
+                content = {"name": "s", "task": "classification", "features": types, "champion": TREE, "drift": drift}
+                spec = build(content, "s")
+                learner = PartitionLearner(spec)
+                fold(spec, (RawBatch(offsets, offsets, [None] * len(rows), features), late), learner)
+                accuracy = learner.metrics["champion"].metrics()["accuracy"]
+                told.append(f"{action} {accuracy:.4f} {tuple(learner.drift.reactions['champion'].tolist())}")
+            print(f"{detector}, labels {delay} later: {', '.join(told)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--instances", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--features", action="store_true")
+    parser.add_argument("--answers", nargs=2)
     given = parser.parse_args()
-    if given.features:
-        features()
-        return
+    if given.features or given.answers:
+        return features() if given.features else answers(*given.answers)
     specs = {name: stream(drift) for name, drift in STREAMS.items()}
     data, small = records(given.instances), records(1000)
     events = {}

@@ -33,7 +33,7 @@ def stream(task: str = "classification", **drift: Any) -> Spec:
     return build({**FILE, "task": task, "champion": champion, "drift": given}, "s")
 
 
-def records(task: str, n: int = N, seed: int = 0) -> tuple[RawBatch, RawBatch]:
+def records(task: str, n: int = N, seed: int = 0, delay: int = DELAY) -> tuple[RawBatch, RawBatch]:
     """The concept turns round at CHANGE, a's mean moves at 3500; labels come DELAY later, some never, some twice."""
     rng = np.random.default_rng(seed)
     columns: tuple[list[bytes], list[bytes]] = ([], [])
@@ -47,7 +47,7 @@ def records(task: str, n: int = N, seed: int = 0) -> tuple[RawBatch, RawBatch]:
         columns[0].append(json.dumps({"id": str(i), "x": x}).encode())
         columns[1].append(json.dumps({"id": str(i) if i % 97 else f"other {i}", "y": y}).encode())
     offsets, times = list(range(n)), [1000 + 2 * i for i in range(n)]
-    late = [time + 2 * DELAY + 1 for time in times]
+    late = [time + 2 * delay + 1 for time in times]
     return RawBatch(offsets, times, [None] * n, columns[0]), RawBatch(offsets, late, [None] * n, columns[1])
 
 
@@ -79,13 +79,15 @@ def fold(spec: Spec, data: tuple[RawBatch, RawBatch], limit: int, restart: int =
     ("task", "action", "more"),
     [
         ("classification", "reset", {"features": "all"}),
+        ("late", "reset", {}),
         ("classification", "replace", {}),
         ("classification", "alert", {"detectors": ["hddm-w", "kswin"], "features": ["a"]}),
         ("regression", "replace", {}),
     ],
 )
 def test_events_states_and_actions_are_the_same_for_every_cut(task: str, action: str, more: dict[str, Any]) -> None:
-    spec, data = stream(task, on_drift=action, **more), records(task)
+    delay, task = (90, "classification") if task == "late" else (DELAY, task)
+    spec, data = stream(task, on_drift=action, **more), records(task, delay=delay)
     whole, events, predicted = fold(spec, data, N)
     for limit, restart in ((700, 1), (64, 0), (64, 7)):
         learner, found, same = fold(spec, data, limit, restart)
@@ -119,19 +121,20 @@ def instances(spec: Spec, data: tuple[RawBatch, RawBatch]):
     return learner.schema, features.x, np.array(labels.y)
 
 
+@pytest.mark.parametrize("delay", [DELAY, 60])
 @pytest.mark.parametrize("action", ["reset", "replace"])
-def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str) -> None:
+def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str, delay: int) -> None:
     """One instance, one label at a time, with models that never see more: predictions and actions are the same."""
     from models.drift import create as detector_of
 
-    spec, data = stream(on_drift=action), records("classification")
+    spec, data = stream(on_drift=action), records("classification", delay=delay)
     learner, events, predicted = fold(spec, data, 512)
     schema, x, y = instances(spec, data)
     # The twin works with the whole vocabulary from the start: predictions do not depend on room.
     fresh = lambda: create("hoeffding-tree", schema, **{k: v for k, v in TREE.items() if k != "model"})  # noqa: E731
     model, trial, asked, detector = fresh(), None, False, detector_of("adwin", delta=0.01)
     errors: list[float] = []  # since the drift before
-    reference = np.nan
+    reference, generation, made = np.nan, 0, {}  # which model predicted an instance
     pairs: list[tuple[bool, bool]] = []
     acts, out, learned, seen, last = [], {}, 0, 0, -1
 
@@ -141,14 +144,14 @@ def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str) -> No
 
     for kind, i in labelled(data):
         if kind == 0:
-            out[i], last = model.predict_many(x[i : i + 1])[0], i
+            out[i], last, made[i] = model.predict_many(x[i : i + 1])[0], i, generation
             continue
         if trial is not None:
             pairs.append((wrong(model, i), wrong(trial, i)))
             trial.learn_many(x[i : i + 1], y[i : i + 1])
         model.learn_many(x[i : i + 1], y[i : i + 1])
         learned += 1
-        if out[i].max() > 0.0:
+        if out[i].max() > 0.0 and made[i] == generation:
             seen += 1
             errors.append(float(out[i].argmax() != y[i]))
             if detector.update(errors[-1]) == 2:
@@ -159,6 +162,7 @@ def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str) -> No
                 if rose and action == "reset":
                     acts.append(("reset", last, seen))
                     model, detector, reference = fresh(), detector_of("adwin", delta=0.01), np.nan
+                    generation += 1
                 elif rose and trial is None and not asked:
                     acts.append(("replace-started", last, seen))
                     asked = True
@@ -171,7 +175,7 @@ def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str) -> No
             if len(gains) == 200 and mean > 3.0 * deviation / 200**0.5:
                 acts.append(("replaced", last, seen))
                 model, trial, errors, reference = trial, None, [], np.nan
-                detector = detector_of("adwin", delta=0.01)
+                detector, generation = detector_of("adwin", delta=0.01), generation + 1
             elif len(pairs) >= 1000:
                 acts.append(("dropped", last, seen))
                 trial = None
