@@ -272,11 +272,10 @@ class Drift:
                     yield role, name, detector, level, int(signal.counts[k, i]), int(signal.times[k, i])
 
     def alarms(self) -> dict[str, bool]:
-        """Role ("" for all features) -> whether there was a drift lately that is not to be left alone."""
-        found = {role: self.actions[role] != NOTHING and signal.alarmed(ALARM) for role, signal in self.models.items()}
-        if self.features:
-            heard = self.spec.drift.on_drift != NOTHING
-            found[""] = heard and any(signal.alarmed(ALARM) for _, signal in self.features.values())
+        """Role ("" for all features) -> whether there was a drift lately; of those that are not to be left alone."""
+        found = {role: signal.alarmed(ALARM) for role, signal in self.models.items() if self.actions[role] != NOTHING}
+        if self.features and self.spec.drift.on_drift != NOTHING:
+            found[""] = any(signal.alarmed(ALARM) for _, signal in self.features.values())
         return found
 
     @property

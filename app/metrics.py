@@ -161,7 +161,9 @@ METRICS: dict[str, Measure] = {
     DRIFT_TIME: Measure(
         GAUGE, "Kafka timestamp at the last of these (Unix time).", ("model", "detector", "signal", "level")
     ),
-    ALERTING: Measure(GAUGE, f"1 for {ALARM:,} labels (values) after a drift, unless on_drift is nothing.", ("model",)),
+    ALERTING: Measure(
+        GAUGE, f"1 for {ALARM:,} labels (values) after a drift; none where on_drift is nothing.", ("model",)
+    ),
     REPLACEMENTS: Measure(
         COUNTER, "Models that were reset or replaced after a drift, and fresh ones dropped.", ("model", "action")
     ),
