@@ -6,9 +6,8 @@ leaf that learns nothing keeps its bytes. Within a block, feature after feature,
 - numeric: n (weight), mean, M2 (sum of squared deviations), min, max: 5 rows of n_classes (weighted Welford);
 - nominal with V values: the weight of the class, then of each value: 1 + V rows of n_classes.
 
-Where a learner asks for histograms (n_bins > 0), those 5 rows of a numeric feature are followed by the number of keys,
-the keys, and for each the weight of every class (models.histogram): 1 + n_bins (1 + n_classes) numbers. They are for
-thresholds; naive Bayes goes on with the Gaussians.
+Where a learner asks for histograms (n_bins > 0), a numeric feature has other numbers, and there is no cache:
+models.blocks.
 
 `cache` has a row for each block with the logarithms that naive Bayes needs, so that a prediction takes none. It is
 scratch, never state: each number in it is a pure function of the statistics, so it can be dropped at any time
@@ -31,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
-from models.histogram import place_of
 from models.kernel import kernel
 
 Offsets = NDArray[np.uint64]
@@ -78,18 +76,18 @@ def lay_out(schema: Schema, n_bins: int = 0) -> tuple[Layout, int, int]:
     k = schema.n_outputs
     n_values = np.array(schema.n_values, dtype=np.int32)
     numeric = n_values == 0
-    stats = np.where(numeric, 5 * k + _bins(n_bins, k), (1 + n_values) * k)
+    stats = np.where(numeric, _numeric(n_bins, k), (1 + n_values) * k)
     cache = np.where(numeric, 3, 1 + n_values) * k
     starts = [np.concatenate(([first], first + np.cumsum(widths))) for first, widths in ((0, stats), (k, cache))]
     codes = np.concatenate(([0], np.cumsum(n_values)))
     offset, cached, code = (np.ascontiguousarray(s[:-1], dtype=np.uint64) for s in (*starts, codes))
     layout = Layout(n_values, offset, cached, code, np.array([n_bins], np.int64))
-    return layout, int(starts[0][-1]), int(starts[1][-1])
+    return layout, int(starts[0][-1]), 0 if n_bins else int(starts[1][-1])
 
 
-def _bins(n_bins: int, n_classes: int) -> int:
-    """Numbers of a histogram."""
-    return 1 + n_bins * (1 + n_classes) if n_bins else 0
+def _numeric(n_bins: int, n_classes: int) -> int:
+    """Numbers of a numeric feature."""
+    return n_classes + 1 + n_bins * (1 + n_classes) if n_bins else 5 * n_classes
 
 
 def know_nothing(schema: Schema) -> Known:
@@ -102,22 +100,21 @@ def transfer(stats: Floats, known: Known, old: Schema, new: Schema, n_bins: int 
     moved = np.zeros((len(stats), after[1]))
     learned = know_nothing(new)
     learned.n_seen[:] = known.n_seen
+    k, wider = old.n_outputs, new.n_outputs
     for f, n in enumerate(old.n_values):
-        rows = 5 if n == 0 else 1 + n
-        wide = 5 if n == 0 else 1 + new.n_values[f]
-        source = stats[:, before.offset[f] : before.offset[f] + rows * old.n_outputs]
-        target = moved[:, after[0].offset[f] : after[0].offset[f] + wide * new.n_outputs]
-        target.reshape(-1, wide, new.n_outputs)[:, :rows, : old.n_outputs] = source.reshape(-1, rows, old.n_outputs)
-        learned.values[after[0].code[f] : after[0].code[f] + n] = known.values[before.code[f] : before.code[f] + n]
+        start, begin = int(before.offset[f]), int(after[0].offset[f])
         if n == 0 and n_bins:
-            start, begin = (
-                int(layout.offset[f]) + 5 * k for layout, k in ((before, old.n_outputs), (after[0], new.n_outputs))
-            )
-            keys = 1 + n_bins
-            moved[:, begin : begin + keys] = stats[:, start : start + keys]
-            source = stats[:, start + keys : start + _bins(n_bins, old.n_outputs)]
-            target = moved[:, begin + keys : begin + _bins(n_bins, new.n_outputs)]
-            target.reshape(-1, n_bins, new.n_outputs)[:, :, : old.n_outputs] = source.reshape(-1, n_bins, old.n_outputs)
+            keys, first = start + k, begin + wider
+            moved[:, begin : begin + k] = stats[:, start:keys]
+            moved[:, first : first + 1 + n_bins] = stats[:, keys : keys + 1 + n_bins]
+            start, begin = keys + 1 + n_bins, first + 1 + n_bins
+            rows = wide = n_bins
+        else:
+            rows = 5 if n == 0 else 1 + n
+            wide = 5 if n == 0 else 1 + new.n_values[f]
+        source = stats[:, start : start + rows * k].reshape(-1, rows, k)
+        moved[:, begin : begin + wide * wider].reshape(-1, wide, wider)[:, :rows, :k] = source
+        learned.values[after[0].code[f] : after[0].code[f] + n] = known.values[before.code[f] : before.code[f] + n]
     return moved, learned
 
 
@@ -207,20 +204,6 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
         if fresh:
             cache_density(block, i, cached, j, k)
     return new
-
-
-@kernel
-def observe_bins(block, layout, n_classes, x, r, c, w):
-    """Learn row `r` of x, of class `c` and weight `w` > 0, into the histograms of a block. Mutates block.
-    O(d log n_bins), and O(n_bins n_classes) for a new key."""
-    n_bins = layout.bins[0]
-    for f in range(len(layout.n_values)):
-        value = x[r, f]
-        if layout.n_values[f] > 0 or value - value != 0.0:  # NaN or infinite
-            continue
-        start = np.int64(layout.offset[f]) + 5 * n_classes
-        place = place_of(block, start, n_bins, n_classes, n_classes, value)
-        block[start + 1 + n_bins + place * n_classes + c] += w
 
 
 @kernel(inline=True)

@@ -6,14 +6,15 @@ better than the present one by the bound, its subtree dies and it takes that tes
 models.hoeffding.subtrees.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.blocks import observe_bins, score_bins
 from models.contract import PREDICT, Floats, Program, Schema
 from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN
-from models.hoeffding.parameters import NB, NBA
+from models.hoeffding.parameters import NB, NBA, bins_of
 from models.hoeffding.split import FEATURE, MERIT, VALUE, best_split, branch, hoeffding_bound, merit
 from models.hoeffding.subtrees import (
     DEFAULT,
@@ -36,7 +37,7 @@ from models.hoeffding.subtrees import (
     try_branch,
 )
 from models.kernel import kernel
-from models.observers import heaviest, observe, observe_bins, refresh, score, score_two, write_joint, write_weights
+from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
 
 
 class ExtremelyFastDecisionTreeState(NamedTuple):
@@ -119,7 +120,7 @@ class ExtremelyFastDecisionTree(MutableTree):
         leaf_prediction: str = "nba",
         observer: str = "gaussian",
         n_split_points: int = 10,
-        n_bins: int = 64,
+        n_bins: int = 16,
         binary_splits: bool = False,
         min_branch_fraction: float = 0.01,
         max_nodes: int = 10_000,
@@ -152,8 +153,9 @@ class ExtremelyFastDecisionTree(MutableTree):
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         progress = np.zeros(4, np.int64)
         period = float(self._parameters["reevaluation_period"])
+        run = _run_binned if bins_of(self._parameters) else _run
         while (
-            _run(
+            run(
                 program.op, program.row, program.y, program.w, slab, out, progress,
                 self._nodes, self._known, self._cache, self._layout, self._settings, period, self._scratch,
             ) == GROW
@@ -227,113 +229,131 @@ def _revise(r, slab, nodes, fresh, layout, settings, period, scratch, progress):
         node = child if child >= 0 else links[node, DEFAULT]
 
 
-@kernel
-def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settings, period, scratch):
-    """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, known, cache and scratch.
+def _loop(*, binned: bool) -> Any:
+    """The loop over a program, for leaves with histograms or with Gaussians."""
 
-    GROW: make room and call again. Where progress[LEARNED] is set, the operation has been learned but for splits on its
-    path; else nothing of it has happened. O(depth d + d n_outputs) an operation, an evaluation of tests once a period.
-    """
-    links, test, weights, leaf, stats, child_of_value, counts = nodes
-    n_values = layout.n_values
-    n_seen = known.n_seen
-    cached, fresh = cache
-    binary = settings.binary_splits
-    joint = scratch.joint
-    n_classes = weights.shape[1]
-    if progress[LEARNED] > 0:
-        if _revise(row[progress[NEXT]], slab, nodes, fresh, layout, settings, period, scratch, progress) == GROW:
-            return GROW
-        progress[LEARNED] = 0
-        progress[NEXT] += 1
-    # The leaf and naive Bayes class of the row predicted last, while nothing was learned since.
-    last_row = -1
-    last_node = np.int32(0)
-    last_best = -1
-    last_scored = False
-    for i in range(progress[NEXT], len(op)):
-        r = row[i]
-        if op[i] == PREDICT:
-            node = route(links, test, child_of_value, n_values, binary, slab, r, 0)
-            last_row = r
-            if links[node, TEST] >= 0:
-                node = route_known(links, test, child_of_value, n_values, binary, slab, r, node)
-                last_row = -1  # learning it may open a branch
-            last_node = node
-            last_scored = False
-            best = -1
-            if settings.leaf_prediction == NB or (
-                settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT]
-            ):
-                if fresh[node] == 0:
-                    refresh(stats[node], cached[node], n_seen, layout, weights[node])
-                    fresh[node] = 1
-                if n_classes == 2:
-                    best = score_two(cached[node], n_values, layout.cached, slab, r, joint)
-                else:
-                    best = score(cached[node], n_values, layout.cached, slab, r, joint)
-                last_best = best
-                last_scored = True
-            if best >= 0:
-                write_joint(joint, best, out, r)
-            else:
-                write_weights(weights[node], out, r)
-            continue
-        if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
-            continue
-        c = int(y[i])
-        if last_row == r:
-            end = last_node
-        else:
-            last_scored = False
-            end = route(links, test, child_of_value, n_values, binary, slab, r, 0)
-            if links[end, TEST] >= 0 and counts[N_NODES] < settings.max_nodes:
-                end = try_branch(end, int(slab[r, links[end, TEST]]), nodes, fresh, progress)
-                if end < 0:
-                    progress[NEXT] = i
-                    return GROW
-            elif links[end, TEST] >= 0:
-                end = route_known(links, test, child_of_value, n_values, binary, slab, r, end)
+    @kernel
+    def run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settings, period, scratch):
+        """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, known, cache and scratch.
+
+        GROW: make room and call again. Where progress[LEARNED] is set, the operation has been learned but for splits on
+        its path; else nothing of it has happened. O(depth d + d n_outputs) an operation, an evaluation of tests once a
+        period.
+        """
+        links, test, weights, leaf, stats, child_of_value, counts = nodes
+        n_values = layout.n_values
+        n_seen = known.n_seen
+        cached, fresh = cache
+        binary = settings.binary_splits
+        joint = scratch.joint
+        n_classes = weights.shape[1]
+        if progress[LEARNED] > 0:
+            if _revise(row[progress[NEXT]], slab, nodes, fresh, layout, settings, period, scratch, progress) == GROW:
+                return GROW
+            progress[LEARNED] = 0
+            progress[NEXT] += 1
+        # The leaf and naive Bayes class of the row predicted last, while nothing was learned since.
         last_row = -1
-        if settings.leaf_prediction == NBA:
-            majority = heaviest(weights[end])
-            best = last_best
-            if not last_scored:
-                if fresh[end] == 0:
-                    refresh(stats[end], cached[end], n_seen, layout, weights[end])
-                    fresh[end] = 1
-                if n_classes == 2:
-                    best = score_two(cached[end], n_values, layout.cached, slab, r, joint)
+        last_node = np.int32(0)
+        last_best = -1
+        last_scored = False
+        for i in range(progress[NEXT], len(op)):
+            r = row[i]
+            if op[i] == PREDICT:
+                node = route(links, test, child_of_value, n_values, binary, slab, r, 0)
+                last_row = r
+                if links[node, TEST] >= 0:
+                    node = route_known(links, test, child_of_value, n_values, binary, slab, r, node)
+                    last_row = -1  # learning it may open a branch
+                last_node = node
+                last_scored = False
+                best = -1
+                if settings.leaf_prediction == NB or (
+                    settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT]
+                ):
+                    if binned:
+                        best = score_bins(stats[node], weights[node], n_seen, layout, slab, r, joint)
+                    else:
+                        if fresh[node] == 0:
+                            refresh(stats[node], cached[node], n_seen, layout, weights[node])
+                            fresh[node] = 1
+                        if n_classes == 2:
+                            best = score_two(cached[node], n_values, layout.cached, slab, r, joint)
+                        else:
+                            best = score(cached[node], n_values, layout.cached, slab, r, joint)
+                    last_best = best
+                    last_scored = True
+                if best >= 0:
+                    write_joint(joint, best, out, r)
                 else:
-                    best = score(cached[end], n_values, layout.cached, slab, r, joint)
-            if best < 0:
-                best = majority
-            if majority == c:
-                leaf[end, MC_CORRECT] += w[i]
-            if best == c:
-                leaf[end, NB_CORRECT] += w[i]
-        weights[end, c] += w[i]
-        leaf[end, SEEN] += w[i]
-        new = observe(
-            stats[end], cached[end], fresh[end] == 1, known, layout, n_classes, slab, r, c, w[i], weights[end, c]
-        )
-        if new:
-            fresh[:] = 0
-        if layout.bins[0] > 0:
-            observe_bins(stats[end], layout, n_classes, slab, r, c, w[i])
-        due = leaf[end, SEEN] - leaf[end, EVALUATED] >= settings.grace_period
-        node = links[end, PARENT]
-        while node >= 0:  # the leaf's ancestors are its path
-            weights[node, c] += w[i]
-            leaf[node, SEEN] += w[i]
-            observe(stats[node], cached[node], False, known, layout, n_classes, slab, r, c, w[i], weights[node, c])
-            if layout.bins[0] > 0:
-                observe_bins(stats[node], layout, n_classes, slab, r, c, w[i])
-            if leaf[node, SEEN] - leaf[node, EVALUATED] >= period:
-                due = True
-            node = links[node, PARENT]
-        if due and _revise(r, slab, nodes, fresh, layout, settings, period, scratch, progress) == GROW:
-            progress[LEARNED] = 1
-            progress[NEXT] = i
-            return GROW
-    return DONE
+                    write_weights(weights[node], out, r)
+                continue
+            if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
+                continue
+            c = int(y[i])
+            if last_row == r:
+                end = last_node
+            else:
+                last_scored = False
+                end = route(links, test, child_of_value, n_values, binary, slab, r, 0)
+                if links[end, TEST] >= 0 and counts[N_NODES] < settings.max_nodes:
+                    end = try_branch(end, int(slab[r, links[end, TEST]]), nodes, fresh, progress)
+                    if end < 0:
+                        progress[NEXT] = i
+                        return GROW
+                elif links[end, TEST] >= 0:
+                    end = route_known(links, test, child_of_value, n_values, binary, slab, r, end)
+            last_row = -1
+            if settings.leaf_prediction == NBA:
+                majority = heaviest(weights[end])
+                best = last_best
+                if not last_scored:
+                    if binned:
+                        best = score_bins(stats[end], weights[end], n_seen, layout, slab, r, joint)
+                    else:
+                        if fresh[end] == 0:
+                            refresh(stats[end], cached[end], n_seen, layout, weights[end])
+                            fresh[end] = 1
+                        if n_classes == 2:
+                            best = score_two(cached[end], n_values, layout.cached, slab, r, joint)
+                        else:
+                            best = score(cached[end], n_values, layout.cached, slab, r, joint)
+                if best < 0:
+                    best = majority
+                if majority == c:
+                    leaf[end, MC_CORRECT] += w[i]
+                if best == c:
+                    leaf[end, NB_CORRECT] += w[i]
+            weights[end, c] += w[i]
+            leaf[end, SEEN] += w[i]
+            if binned:
+                observe_bins(stats[end], known, layout, n_classes, slab, r, c, w[i])
+            elif observe(
+                stats[end], cached[end], fresh[end] == 1, known, layout, n_classes, slab, r, c, w[i], weights[end, c]
+            ):
+                fresh[:] = 0
+            due = leaf[end, SEEN] - leaf[end, EVALUATED] >= settings.grace_period
+            node = links[end, PARENT]
+            while node >= 0:  # the leaf's ancestors are its path
+                weights[node, c] += w[i]
+                leaf[node, SEEN] += w[i]
+                if binned:
+                    observe_bins(stats[node], known, layout, n_classes, slab, r, c, w[i])
+                else:
+                    observe(
+                        stats[node], cached[node], False, known, layout, n_classes, slab, r, c, w[i], weights[node, c]
+                    )
+                if leaf[node, SEEN] - leaf[node, EVALUATED] >= period:
+                    due = True
+                node = links[node, PARENT]
+            if due and _revise(r, slab, nodes, fresh, layout, settings, period, scratch, progress) == GROW:
+                progress[LEARNED] = 1
+                progress[NEXT] = i
+                return GROW
+        return DONE
+
+    return run
+
+
+_run = _loop(binned=False)
+_run_binned = _loop(binned=True)

@@ -14,9 +14,11 @@ _HOEFFDING = (
         choices=("mc", "nb", "nba"),
         text="majority class, naive Bayes, or in each leaf the one that was correct more often",
     ),
-    Parameter("observer", str, "gaussian", choices=("gaussian", "histogram"), text="where thresholds come from"),
+    Parameter(
+        "observer", str, "gaussian", choices=("gaussian", "histogram"), text="what leaves keep of numeric features"
+    ),
     Parameter("n_split_points", int, 10, 1, 10_000, text="thresholds tried a numeric feature of Gaussians"),
-    Parameter("n_bins", int, 64, 3, 10_000, text="keys of a histogram, each tried as threshold"),
+    Parameter("n_bins", int, 16, 3, 10_000, text="keys of a histogram, each tried as threshold"),
     Parameter("binary_splits", bool, False, text="nominal tests: one value against the rest"),
     Parameter("min_branch_fraction", float, 0.01, 0.0, 0.5, text="two branches have more of the weight"),
     Parameter("max_nodes", int, 10_000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),

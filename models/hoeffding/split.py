@@ -141,7 +141,7 @@ def branch(stats, layout, block, n_classes, f, value, binary, post):
                 post[v, c] = stats[block, i + (1 + v) * n_classes + c]
         return n_values
     if n_values == 0 and layout.bins[0] > 0:
-        keys = i + 5 * n_classes + 1
+        keys = i + n_classes + 1
         sums = keys + layout.bins[0]
         post[0, :n_classes] = 0.0
         for p in range(int(stats[block, keys - 1])):
@@ -198,7 +198,8 @@ def best_split(
                     best = gain
                     best_value = float(v)
         elif layout.bins[0] > 0:
-            keys = np.int64(layout.offset[f]) + 5 * n_classes + 1
+            i = np.int64(layout.offset[f])
+            keys = i + n_classes + 1
             sums = keys + layout.bins[0]
             for p in range(int(stats[block, keys - 1]) - 1):
                 if p == 0:
@@ -206,7 +207,7 @@ def best_split(
                 else:  # as `branch` would, but for what it has added up already
                     for c in range(n_classes):
                         post[0, c] += stats[block, sums + p * n_classes + c]
-                        post[1, c] = max(0.0, stats[block, keys - 1 - 5 * n_classes + c] - post[0, c])
+                        post[1, c] = max(0.0, stats[block, i + c] - post[0, c])
                 gain = merit(post, 2, n_classes, observed, criterion, min_branch_fraction)
                 if gain > best:
                     best = gain

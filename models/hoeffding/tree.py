@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.hoeffding.growth import may_grow, rank_leaves, try_split
+from models.contract import Floats, Learner, Program, Schema
+from models.hoeffding.loop import run_binned, run_gaussian
 from models.hoeffding.nodes import (
     BLOCK,
     DEEPEST,
     DEFAULT,
     DEPTH,
-    DONE,
-    EVALUATED,
     FIRST,
     GROW,
     MAP,
@@ -40,35 +38,21 @@ from models.hoeffding.nodes import (
     NEED_BLOCKS,
     NEED_MAPPED,
     NEED_NODES,
-    NEXT,
     PARENT,
     SEEN,
     TEST,
-    WAITING,
     HoeffdingTreeState,
     Nodes,
     enlarge,
-    route,
-    route_known,
-    try_branch,
 )
-from models.hoeffding.parameters import NB, NBA, bins_of, check_parameters, settings_of
-from models.kernel import kernel
+from models.hoeffding.parameters import NBA, bins_of, check_parameters, settings_of
 from models.observers import (
     Cache,
     Known,
     check_growth,
-    heaviest,
     know_nothing,
     lay_out,
-    observe,
-    observe_bins,
-    refresh,
-    score,
-    score_two,
     transfer,
-    write_joint,
-    write_weights,
 )
 
 
@@ -82,7 +66,7 @@ class HoeffdingTree(Learner):
     class weights.
 
     Memory is bounded by `max_nodes`, `max_active_leaves` and the schema: a leaf has 5 numbers a class and numeric
-    feature (a histogram: 1 + n_bins, and n_bins a class, more), 1 + V a class and nominal feature of V values, and
+    feature (with histograms 1 + n_bins, and 1 + n_bins more), 1 + V a class and nominal feature of V values, and
     scratch of 3 and 1 + V that is not state. At `max_nodes` or `max_leaves` nothing splits any more; leaves go on
     learning. A split that would exceed it does not happen, though a smaller one might. At `max_active_leaves` the tree
     goes on growing: the least promising leaves lose their statistics and predict their majority class, until they are
@@ -104,8 +88,7 @@ class HoeffdingTree(Learner):
     leaf_prediction : {"mc", "nb", "nba"}
         Majority class, naive Bayes, or in each leaf the one that has been correct more often there.
     observer : {"gaussian", "histogram"}
-        Where thresholds of numeric features come from: a Gaussian a class, or a bounded histogram of what was seen.
-        Naive Bayes takes the Gaussians either way.
+        What a leaf keeps of a numeric feature, for thresholds and for naive Bayes: a Gaussian a class, or a histogram.
     n_split_points : int
         Thresholds tried a numeric feature of Gaussians, >= 1.
     n_bins : int
@@ -160,7 +143,7 @@ class HoeffdingTree(Learner):
         leaf_prediction: str = "nba",
         observer: str = "gaussian",
         n_split_points: int = 10,
-        n_bins: int = 64,
+        n_bins: int = 16,
         binary_splits: bool = False,
         min_branch_fraction: float = 0.01,
         max_nodes: int = 10_000,
@@ -215,8 +198,9 @@ class HoeffdingTree(Learner):
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         progress = np.array([0, -1, 0, 0, 0], np.int64)
+        run = run_binned if bins_of(self._parameters) else run_gaussian
         while (
-            _run(
+            run(
                 program.op, program.row, program.y, program.w, slab, out, progress,
                 self._nodes, self._known, self._cache, self._layout, self._settings,
                 self._joint, self._post, self._found,
@@ -330,118 +314,3 @@ class HoeffdingTree(Learner):
 
     def parameters(self) -> dict[str, Any]:
         return dict(self._parameters)
-
-
-@kernel
-def _run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settings, joint, post, found):
-    """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, known, cache and scratch.
-
-    GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the split
-    has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
-    O(depth + d n_outputs) an operation, a split attempt once in a grace period.
-    """
-    # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
-    links, test, weights, leaf, stats, child_of_value, counts = nodes
-    n_values = layout.n_values
-    n_seen = known.n_seen
-    cached, fresh = cache
-    n_classes = weights.shape[1]
-    if progress[WAITING] >= 0:
-        if try_split(progress[WAITING], nodes, fresh, layout, settings, post, found, progress) == GROW:
-            return GROW
-        progress[WAITING] = -1
-    # The leaf and naive Bayes class of the row predicted last, while nothing was learned since.
-    last_row = -1
-    last_node = 0
-    last_best = -1
-    last_scored = False
-    for i in range(progress[NEXT], len(op)):
-        r = row[i]
-        if op[i] == PREDICT:
-            node = route(links, test, child_of_value, n_values, slab, r, 0)
-            last_row = r
-            if links[node, TEST] >= 0:
-                node = route_known(links, test, child_of_value, n_values, slab, r, node)
-                last_row = -1  # learning it may open a branch
-            last_node = node
-            last_scored = False
-            best = -1
-            block = links[node, BLOCK]
-            if block >= 0 and (
-                settings.leaf_prediction == NB
-                or (settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT])
-            ):
-                if fresh[block] == 0:
-                    refresh(stats[block], cached[block], n_seen, layout, weights[node])
-                    fresh[block] = 1
-                if n_classes == 2:
-                    best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
-                else:
-                    best = score(cached[block], n_values, layout.cached, slab, r, joint)
-                last_best = best
-                last_scored = True
-            if best >= 0:
-                write_joint(joint, best, out, r)
-            else:
-                write_weights(weights[node], out, r)
-            continue
-        if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
-            continue
-        c = int(y[i])
-        if last_row == r:
-            node = last_node
-        else:
-            last_scored = False
-            node = route(links, test, child_of_value, n_values, slab, r, 0)
-            if (
-                links[node, TEST] >= 0
-                and counts[N_NODES] < settings.max_nodes
-                and (settings.max_leaves < 0 or counts[N_LEAVES] < settings.max_leaves)
-            ):
-                if try_branch(node, int(slab[r, links[node, TEST]]), nodes, progress) == GROW:
-                    progress[NEXT] = i
-                    return GROW
-                node = counts[N_NODES] - 1
-                if settings.max_active_leaves >= 0:
-                    rank_leaves(nodes, fresh, settings)
-            elif links[node, TEST] >= 0:
-                node = route_known(links, test, child_of_value, n_values, slab, r, node)
-        last_row = -1
-        block = links[node, BLOCK]
-        if block >= 0 and settings.leaf_prediction == NBA:
-            majority = heaviest(weights[node])
-            best = last_best
-            if not last_scored:
-                if fresh[block] == 0:
-                    refresh(stats[block], cached[block], n_seen, layout, weights[node])
-                    fresh[block] = 1
-                if n_classes == 2:
-                    best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
-                else:
-                    best = score(cached[block], n_values, layout.cached, slab, r, joint)
-            if best < 0:
-                best = majority
-            if majority == c:
-                leaf[node, MC_CORRECT] += w[i]
-            if best == c:
-                leaf[node, NB_CORRECT] += w[i]
-        weights[node, c] += w[i]
-        leaf[node, SEEN] += w[i]
-        if block >= 0 and observe(
-            stats[block], cached[block], fresh[block] == 1, known, layout, n_classes, slab, r, c, w[i], weights[node, c]
-        ):
-            fresh[:] = 0
-        if layout.bins[0] > 0 and block >= 0:
-            observe_bins(stats[block], layout, n_classes, slab, r, c, w[i])
-        seen = leaf[node, SEEN]
-        if seen - leaf[node, EVALUATED] >= settings.grace_period:
-            leaf[node, EVALUATED] = seen
-            if block < 0:
-                rank_leaves(nodes, fresh, settings)
-            elif not may_grow(node, nodes, settings):
-                continue
-            elif try_split(node, nodes, fresh, layout, settings, post, found, progress) == GROW:
-                progress[WAITING] = node
-                progress[NEXT] = i + 1
-                return GROW
-    return DONE

@@ -89,6 +89,11 @@ class Histogram:
     def weights(self, key):
         return [self.counts[key][c] for c in sorted(self.counts[key])]
 
+    def log_share(self, value, c):
+        """log(n_bc + 1 / n) and log n, which is the same for all classes: it is left out."""
+        key = min((key for key in self.counts if key >= value), default=max(self.counts))
+        return math.log(len(self.counts) * self.counts[key].get(c, 0.0) + 1.0)
+
     def thresholds(self):
         return sorted(self.counts)[:-1]
 
@@ -106,6 +111,8 @@ class NumericObserver:
             return
         if self.histogram:
             self.histogram.add(value, c, weight)
+            self.classes[c] = self.classes.get(c, 0.0) + weight
+            return
         if c in self.classes:
             self.classes[c].add(value, weight)
         else:
@@ -114,6 +121,8 @@ class NumericObserver:
     def log_likelihood(self, value, c, n_known):
         if missing(value):
             return 0.0
+        if c in self.classes and self.histogram:
+            return self.histogram.log_share(value, c) - math.log(self.classes[c] + 1.0)
         return self.classes[c].log_density(value) if c in self.classes else -math.inf
 
     def candidates(self, settings):
@@ -130,8 +139,8 @@ class NumericObserver:
     def branches(self, value, settings):
         if self.histogram:
             left = {c: self.histogram.weight_up_to(value, c) for c in self.classes}
-        else:
-            left = {c: g.weight_up_to(value) for c, g in self.classes.items()}
+            return {0: left, 1: {c: max(0.0, n - left[c]) for c, n in self.classes.items()}}
+        left = {c: g.weight_up_to(value) for c, g in self.classes.items()}
         return {0: left, 1: {c: max(0.0, g.n - left[c]) for c, g in self.classes.items()}}
 
 

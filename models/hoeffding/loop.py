@@ -1,0 +1,175 @@
+"""The loop of a Hoeffding tree over a program: one kernel call, compiled for leaves with Gaussians and with histograms.
+
+A PREDICT finds its leaf and writes what majority class or naive Bayes says there. A LEARN finds its leaf (or opens a
+branch for a new value), counts which of the two was right, observes, and lets the leaf try to split when its grace
+period has ended.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from models.blocks import observe_bins, score_bins
+from models.contract import PREDICT
+from models.hoeffding.growth import may_grow, rank_leaves, try_split
+from models.hoeffding.nodes import (
+    BLOCK,
+    DONE,
+    EVALUATED,
+    GROW,
+    MC_CORRECT,
+    N_LEAVES,
+    N_NODES,
+    NB_CORRECT,
+    NEXT,
+    SEEN,
+    TEST,
+    WAITING,
+    route,
+    route_known,
+    try_branch,
+)
+from models.hoeffding.parameters import NB, NBA
+from models.kernel import kernel
+from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
+
+
+def _loop(*, binned: bool) -> Any:
+    """The loop over a program, for leaves with histograms or with Gaussians."""
+
+    @kernel
+    def run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settings, joint, post, found):
+        """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, known, cache and scratch.
+
+        GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the
+        split has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
+        O(depth + d n_outputs) an operation, a split attempt once in a grace period.
+        """
+        # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
+        links, test, weights, leaf, stats, child_of_value, counts = nodes
+        n_values = layout.n_values
+        n_seen = known.n_seen
+        cached, fresh = cache
+        n_classes = weights.shape[1]
+        if progress[WAITING] >= 0:
+            if try_split(progress[WAITING], nodes, fresh, layout, settings, post, found, progress) == GROW:
+                return GROW
+            progress[WAITING] = -1
+        # The leaf and naive Bayes class of the row predicted last, while nothing was learned since.
+        last_row = -1
+        last_node = 0
+        last_best = -1
+        last_scored = False
+        for i in range(progress[NEXT], len(op)):
+            r = row[i]
+            if op[i] == PREDICT:
+                node = route(links, test, child_of_value, n_values, slab, r, 0)
+                last_row = r
+                if links[node, TEST] >= 0:
+                    node = route_known(links, test, child_of_value, n_values, slab, r, node)
+                    last_row = -1  # learning it may open a branch
+                last_node = node
+                last_scored = False
+                best = -1
+                block = links[node, BLOCK]
+                if block >= 0 and (
+                    settings.leaf_prediction == NB
+                    or (settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT])
+                ):
+                    if binned:
+                        best = score_bins(stats[block], weights[node], n_seen, layout, slab, r, joint)
+                    else:
+                        if fresh[block] == 0:
+                            refresh(stats[block], cached[block], n_seen, layout, weights[node])
+                            fresh[block] = 1
+                        if n_classes == 2:
+                            best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                        else:
+                            best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                    last_best = best
+                    last_scored = True
+                if best >= 0:
+                    write_joint(joint, best, out, r)
+                else:
+                    write_weights(weights[node], out, r)
+                continue
+            if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
+                continue
+            c = int(y[i])
+            if last_row == r:
+                node = last_node
+            else:
+                last_scored = False
+                node = route(links, test, child_of_value, n_values, slab, r, 0)
+                if (
+                    links[node, TEST] >= 0
+                    and counts[N_NODES] < settings.max_nodes
+                    and (settings.max_leaves < 0 or counts[N_LEAVES] < settings.max_leaves)
+                ):
+                    if try_branch(node, int(slab[r, links[node, TEST]]), nodes, progress) == GROW:
+                        progress[NEXT] = i
+                        return GROW
+                    node = counts[N_NODES] - 1
+                    if settings.max_active_leaves >= 0:
+                        rank_leaves(nodes, fresh, settings)
+                elif links[node, TEST] >= 0:
+                    node = route_known(links, test, child_of_value, n_values, slab, r, node)
+            last_row = -1
+            block = links[node, BLOCK]
+            if block >= 0 and settings.leaf_prediction == NBA:
+                majority = heaviest(weights[node])
+                best = last_best
+                if not last_scored:
+                    if binned:
+                        best = score_bins(stats[block], weights[node], n_seen, layout, slab, r, joint)
+                    else:
+                        if fresh[block] == 0:
+                            refresh(stats[block], cached[block], n_seen, layout, weights[node])
+                            fresh[block] = 1
+                        if n_classes == 2:
+                            best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                        else:
+                            best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                if best < 0:
+                    best = majority
+                if majority == c:
+                    leaf[node, MC_CORRECT] += w[i]
+                if best == c:
+                    leaf[node, NB_CORRECT] += w[i]
+            weights[node, c] += w[i]
+            leaf[node, SEEN] += w[i]
+            if block >= 0:
+                if binned:
+                    observe_bins(stats[block], known, layout, n_classes, slab, r, c, w[i])
+                elif observe(
+                    stats[block],
+                    cached[block],
+                    fresh[block] == 1,
+                    known,
+                    layout,
+                    n_classes,
+                    slab,
+                    r,
+                    c,
+                    w[i],
+                    weights[node, c],
+                ):
+                    fresh[:] = 0
+            seen = leaf[node, SEEN]
+            if seen - leaf[node, EVALUATED] >= settings.grace_period:
+                leaf[node, EVALUATED] = seen
+                if block < 0:
+                    rank_leaves(nodes, fresh, settings)
+                elif not may_grow(node, nodes, settings):
+                    continue
+                elif try_split(node, nodes, fresh, layout, settings, post, found, progress) == GROW:
+                    progress[WAITING] = node
+                    progress[NEXT] = i + 1
+                    return GROW
+        return DONE
+
+    return run
+
+
+run_gaussian = _loop(binned=False)
+run_binned = _loop(binned=True)
