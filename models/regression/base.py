@@ -89,7 +89,9 @@ class RegressionTree(Learner):
         """What follows from the schema and is not state."""
         self._layout, width = lay_out(self.schema, self._parameters["n_bins"])
         d = self.schema.n_features
-        self._scratch = Scratch(np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width))
+        self._scratch = Scratch(
+            np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width), np.zeros((2, d), np.int64)
+        )
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         self._nodes = make_room(self._nodes, more_nodes, more_blocks)
@@ -106,7 +108,8 @@ class RegressionTree(Learner):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         kinds = self._nodes._asdict().items()
-        self._nodes = Nodes(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in kinds})
+        nodes = Nodes(**{name: np.array(state[name], dtype=array.dtype, order="C") for name, array in kinds})
+        self._nodes = nodes._replace(scales=np.ascontiguousarray(nodes.scales.T))
         self._prepare()
 
     def describe(self) -> list[dict[str, Any]]:

@@ -339,7 +339,7 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
     while owner >= 0 and links[owner, OTHER] < 0:
         owner = links[owner, PARENT]
     watched = links[owner, PARENT] if owner >= 0 else links[leaf, PARENT]
-    width = nodes.scales[len(layout.n_values), PER_WIDTH]
+    width = nodes.scales[PER_WIDTH, len(layout.n_values)]
     alarmed = _watch(nodes, watched, abs(error) * width, w, drift)
     if alarmed >= 0:
         _drop_alternates(nodes, alarmed)
@@ -354,7 +354,18 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
     node = route(links, nodes.test, layout.n_values, x, r, links[owner, OTHER])
     block = nodes.blocks[links[node, BLOCK]]
     other_error = y - learn_leaf(
-        block, layout.n_values, layout.weight, layout.offset, layout.bins[0], growth, scratch.z, x, r, y, w
+        block,
+        layout.n_values,
+        layout.weight,
+        layout.offset,
+        layout.bins[0],
+        growth,
+        scratch.z,
+        scratch.places,
+        x,
+        r,
+        y,
+        w,
     )
     if block[SEEN] - block[EVALUATED] >= growth.grace_period:
         _try_split(node, nodes, layout, growth, growth.max_nodes, scratch)
@@ -379,12 +390,17 @@ def _run(op, row, y, w, slab, out, progress, nodes, layout, growth, drift, scrat
     links, test, blocks = nodes.links, nodes.test, nodes.blocks
     n_values, weight, offset, bins = layout
     z = scratch.z
+    # The leaf of the row predicted last, and its inputs in z, while nothing was learned since.
+    last_row = -1
+    last_leaf = links[0, PARENT]
     for i in range(progress[0], len(op)):
         r = row[i]
         if op[i] == PREDICT:
             leaf = route(links, test, n_values, slab, r, 0)
             if growth.leaf_prediction != MEAN_LEAF:
                 standardise(nodes.scales, n_values, slab, r, z)
+            last_row = r
+            last_leaf = leaf
             out[r, 0] = predict_leaf(blocks[links[leaf, BLOCK]], n_values, weight, growth.leaf_prediction, z, slab, r)
             continue
         if not learnable(y[i], w[i]):
@@ -392,11 +408,16 @@ def _run(op, row, y, w, slab, out, progress, nodes, layout, growth, drift, scrat
         if not has_room(nodes, MORE_NODES, MORE_BLOCKS):
             progress[0] = i
             return GROW
-        leaf = route(links, test, n_values, slab, r, 0)
-        if growth.leaf_prediction != MEAN_LEAF:
-            standardise(nodes.scales, n_values, slab, r, z)
+        leaf = last_leaf
+        if last_row != r:
+            leaf = route(links, test, n_values, slab, r, 0)
+            if growth.leaf_prediction != MEAN_LEAF:
+                standardise(nodes.scales, n_values, slab, r, z)
+        last_row = -1
         block = blocks[links[leaf, BLOCK]]
-        error = y[i] - learn_leaf(block, n_values, weight, offset, bins[0], growth, z, slab, r, y[i], w[i])
+        error = y[i] - learn_leaf(
+            block, n_values, weight, offset, bins[0], growth, z, scratch.places, slab, r, y[i], w[i]
+        )
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             _try_split(leaf, nodes, layout, growth, drift.room, scratch)
         if drift.detect:

@@ -25,7 +25,7 @@ LEAF_PREDICTIONS = {"mean": MEAN_LEAF, "model": MODEL_LEAF, "adaptive": ADAPTIVE
 # |y - prediction|), and what the observers' sums are differences from.
 SEEN, EVALUATED, N, MEAN, AGE, MEAN_ERROR, MODEL_ERROR, ORIGIN = range(HEAD)
 
-# Columns of `scales`, whose row f is of feature f, the last of the target: weight, mean, sum of squared deviations, and
+# Rows of `scales`, whose column f is of feature f, the last of the target: weight, mean, sum of squared deviations, and
 # 1 / (3 standard deviations), 0 where there is none.
 WEIGHT, CENTRE, M2, PER_WIDTH = range(4)
 LEAST_VARIANCE = 1e-300
@@ -40,37 +40,42 @@ def learnable(y, w):
 
 
 @kernel(inline=True)
-def widen(scales, f, value, w):
-    """Learn one value into row f of `scales` (weighted Welford). Mutates scales."""
-    n = scales[f, WEIGHT] + w
-    mean = scales[f, CENTRE]
-    moved = mean + (value - mean) * (w / n)
-    m2 = scales[f, M2] + w * (value - mean) * (value - moved)
-    scales[f, WEIGHT] = n
-    scales[f, CENTRE] = moved
-    scales[f, M2] = m2
-    scales[f, PER_WIDTH] = math.sqrt(n / m2) / 3.0 if m2 > LEAST_VARIANCE * n else 0.0
-
-
-@kernel(inline=True)
 def widen_all(scales, n_values, x, r, y, w):
-    """Learn row r of x and its target into `scales`; missing values and nominal features are left out."""
-    for f in range(len(n_values)):
+    """Learn row r of x and its target into `scales` (weighted Welford); missing values and nominal features are left
+    out. Mutates scales. Without branches, so that it runs on several features at once: it takes a third of the time.
+    """
+    last = len(n_values)
+    for f in range(last):
         value = x[r, f]
-        if n_values[f] == 0 and value - value == 0.0:
-            widen(scales, f, value, w)
-    widen(scales, len(n_values), y, w)
+        known = value - value == 0.0 and n_values[f] == 0
+        before = scales[WEIGHT, f]
+        mean = scales[CENTRE, f]
+        squares = scales[M2, f]
+        n = before + w
+        moved = mean + (value - mean) * (w / n)
+        m2 = squares + w * (value - mean) * (value - moved)
+        inverse = math.sqrt(n / m2) / 3.0
+        inverse = inverse if m2 > LEAST_VARIANCE * n else 0.0
+        scales[WEIGHT, f] = n if known else before
+        scales[CENTRE, f] = moved if known else mean
+        scales[M2, f] = m2 if known else squares
+        scales[PER_WIDTH, f] = inverse if known else scales[PER_WIDTH, f]
+    n = scales[WEIGHT, last] + w
+    mean = scales[CENTRE, last]
+    moved = mean + (y - mean) * (w / n)
+    m2 = scales[M2, last] + w * (y - mean) * (y - moved)
+    scales[WEIGHT, last] = n
+    scales[CENTRE, last] = moved
+    scales[M2, last] = m2
+    scales[PER_WIDTH, last] = math.sqrt(n / m2) / 3.0 if m2 > LEAST_VARIANCE * n else 0.0
 
 
 @kernel(inline=True)
 def standardise(scales, n_values, x, r, z):
     """z[f] : the model's input of every numeric feature of row r. Mutates z."""
     for f in range(len(n_values)):
-        z[f] = 0.0
-        if n_values[f] == 0:
-            scaled = (x[r, f] - scales[f, CENTRE]) * scales[f, PER_WIDTH]
-            if scaled == scaled:
-                z[f] = min(max(scaled, -1.0), 1.0)
+        scaled = (x[r, f] - scales[CENTRE, f]) * scales[PER_WIDTH, f]
+        z[f] = min(max(scaled, -1.0), 1.0) if n_values[f] == 0 and scaled == scaled else 0.0
 
 
 @kernel(inline=True)
@@ -124,7 +129,7 @@ def predict_leaf(block, n_values, weight, leaf_prediction, z, x, r):
 
 
 @kernel
-def learn_leaf(block, n_values, weight, offset, n_bins, settings, z, x, r, y, w):
+def learn_leaf(block, n_values, weight, offset, n_bins, settings, z, places, x, r, y, w):
     """Learn row r into a leaf's block; what the leaf predicted before. Mutates block. O(d log n_bins)."""
     if not block[N] > 0.0:  # the first leaf of all: every other inherits
         block[MEAN] = y
@@ -144,5 +149,5 @@ def learn_leaf(block, n_values, weight, offset, n_bins, settings, z, x, r, y, w)
     block[SEEN] += w
     block[N] += w
     block[MEAN] = mean + (y - mean) * (w / block[N])
-    observe(block, n_values, offset, n_bins, x, r, y - block[ORIGIN], w)
+    observe(block, n_values, offset, n_bins, places, x, r, y - block[ORIGIN], w)
     return prediction

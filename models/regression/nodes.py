@@ -38,7 +38,8 @@ class Nodes(NamedTuple):
         value `test` goes LEFT; others go RIGHT, missing ones and codes outside the schema to DEFAULT. PARENT is -1 for
         the root, BLOCK the leaf's row of `blocks`, OTHER -1 for none.
     test : (n_nodes,) float64. monitor : (n_nodes, 8) float64. blocks : (n_leaves, width) float64.
-    scales : (n_features + 1, 4) float64, of models.regression.leaf. counts : (6,) int64.
+    scales : (4, n_features + 1) float64, of models.regression.leaf, in the state (n_features + 1, 4).
+    counts : (6,) int64.
     """
 
     links: NDArray[np.int32]
@@ -66,13 +67,14 @@ class Growth(NamedTuple):
 
 class Scratch(NamedTuple):
     """z : (d,) standardised inputs. merits, values : (d,) best test of each feature. sides : (4,) of `divide`.
-    block : a copy of a block."""
+    block : a copy of a block. places : (2, d) of models.regression.observers."""
 
     z: Floats
     merits: Floats
     values: Floats
     sides: Floats
     block: Floats
+    places: NDArray[np.int64]
 
 
 def plant(n_features: int, width: int) -> Nodes:
@@ -84,7 +86,7 @@ def plant(n_features: int, width: int) -> Nodes:
         np.zeros(1),
         np.zeros((1, N_MONITOR)),
         np.zeros((1, width)),
-        np.zeros((n_features + 1, 4)),
+        np.zeros((4, n_features + 1)),
         np.array([1, 1, 1, 0, 0, 0], np.int64),
     )
 
@@ -108,7 +110,7 @@ def used(nodes: Nodes) -> Nodes:
         nodes.test[:n_nodes],
         nodes.monitor[:n_nodes],
         nodes.blocks[:n_blocks],
-        nodes.scales,
+        np.ascontiguousarray(nodes.scales.T),
         nodes.counts,
     )
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
-from models.histogram import place_of
+from models.histogram import insert
 from models.kernel import kernel
 
 HEAD = 8  # numbers before the weights
@@ -68,13 +68,40 @@ def transfer(blocks: Floats, old: Schema, new: Schema, n_bins: int) -> Floats:
 
 
 @kernel(inline=True)
-def observe(block, n_values, offset, n_bins, x, r, dy, w):
-    """Learn row r of x with the target ORIGIN + dy and weight w into a block. n_values, offset : of Layout.
+def first_keys_not_below(block, n_values, offset, x, r, places):
+    """places[0, f] : column of the first of a numeric feature's sorted keys that is not below its value in row r; of
+    the last key if all are, of the first where there is none. Mutates places. O(d log n_bins), without branches.
+
+    All features take a step before any takes the next, so that what they load is waited for together: 0.40 µs an
+    instance of Friedman's stream with one leaf, 0.61 feature by feature; 1.2 and 1.35 with 750 leaves.
+    """
+    most = 1
+    for f in range(len(n_values)):
+        places[0, f] = offset[f] + 1
+        places[1, f] = 1
+        if n_values[f] == 0:
+            n = np.int64(block[offset[f]])
+            places[1, f] = n
+            most = max(most, n)
+    while most > 1:
+        for f in range(len(n_values)):
+            half = places[1, f] >> 1
+            low = places[0, f]
+            places[0, f] = low + half if block[low + half - 1] < x[r, f] else low
+            places[1, f] -= half
+        most -= most >> 1
+
+
+@kernel(inline=True)
+def observe(block, n_values, offset, n_bins, places, x, r, dy, w):
+    """Learn row r of x with the target ORIGIN + dy and weight w into a block. n_values, offset : of Layout. places :
+    (2, d) int64, scratch.
 
     Missing values (NaN, also infinities) and codes outside the schema are left out. Mutates block. O(d log n_bins).
     """
     sum_of = w * dy
     squares = sum_of * dy
+    first_keys_not_below(block, n_values, offset, x, r, places)
     for f in range(len(n_values)):
         value = x[r, f]
         if n_values[f] > 0:
@@ -84,8 +111,17 @@ def observe(block, n_values, offset, n_bins, x, r, dy, w):
         else:
             if value - value != 0.0:
                 continue
-            place = place_of(block, offset[f], n_bins, 3, 1, value)
-            at = offset[f] + 1 + n_bins + 3 * place
+            keys = offset[f] + 1
+            n = np.int64(block[offset[f]])
+            place = np.int64(-1)
+            if n > 0:
+                place = places[0, f] - keys
+                key = block[keys + place]
+                if key != value and (n < n_bins or key < value or place == 0):
+                    place = np.int64(-1)
+            if place < 0:
+                place = np.int64(insert(block, offset[f], n_bins, 3, 1, value))
+            at = keys + n_bins + 3 * place
         block[at] += w
         block[at + 1] += sum_of
         block[at + 2] += squares

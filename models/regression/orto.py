@@ -362,7 +362,7 @@ def _run(op, row, y, w, slab, out, progress, more, nodes, layout, growth, option
             if leaf < 0:
                 continue
             block = nodes.blocks[nodes.links[leaf, BLOCK]]
-            learn_leaf(block, n_values, weight, offset, bins[0], growth, z, slab, r, y[i], w[i])
+            learn_leaf(block, n_values, weight, offset, bins[0], growth, z, scratch.places, slab, r, y[i], w[i])
             if block[SEEN] - block[EVALUATED] >= growth.grace_period and nodes.links[leaf, OTHER] < 0:
                 _try_split(leaf, nodes, layout, growth, options, scratch)
         widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
