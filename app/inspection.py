@@ -239,6 +239,12 @@ def edges(node: dict[str, Any]) -> list[tuple[str, int]]:
     return shown
 
 
+def beside(node: dict[str, Any]) -> list[tuple[str, int]]:
+    """(what it is, root) of another tree for the instances that reach a node."""
+    names = {"alternate": "alternate tree", "option": "another option"}
+    return [(text, node[key]) for key, text in names.items() if key in node]
+
+
 def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
     """The nodes of a model (named) as an indented tree, or its parts as a list. Iterative: trees may be deep."""
     if not nodes:
@@ -258,7 +264,7 @@ def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
         line, node, prefix = stack.pop()
         if line:
             yield line
-        branches = edges(node)
+        branches = edges(node) + beside(node)
         if branches:
             below = [(text, by_id[child]) for text, child in branches]
         else:
@@ -353,6 +359,9 @@ def dot(state: State, spec: Spec, role: str) -> str:
         for condition, child in branches:
             linked.add(child)
             lines.append(f"  n{node['id']} -> n{child} [label={_quoted(condition)}];")
+        for text, root in beside(node):
+            linked.add(root)
+            lines.append(f"  n{node['id']} -> n{root} [label={_quoted(text)}, style=dashed];")
     for node in nodes:  # parts hang on their root without a condition
         if node.get("parent") is not None and node["id"] not in linked:
             lines.append(f"  n{node['parent']} -> n{node['id']};")

@@ -165,3 +165,42 @@ def test_partitions_and_models_that_are_not_there(spec: Spec) -> None:
         inspection.load(spec, "127.0.0.1:1", 2)
     with pytest.raises(SpecError, match="no model 'tree': give one of champion, nb, last"):
         inspection.check_role(spec, "tree")
+
+
+BESIDE = """
+name: orchard
+task: classification
+features:
+  size: numeric
+  colour: nominal
+  ripe: boolean
+champion:
+  model: hoeffding-adaptive-tree
+  grace_period: 50
+  drift_delta: 0.5
+  least_window: 100000
+"""
+
+
+def test_alternate_trees_are_shown_beside_their_node() -> None:
+    spec = loads(BESIDE)
+    learner = PartitionLearner(spec, 0)
+    rows = orchard()
+    for row in rows[1500:]:  # the fruit are turned round
+        row["y"] = {"apple": "plum", "plum": "apple"}.get(row["y"], row["y"])
+    values = [json.dumps(row).encode() for row in rows]
+    offsets = np.arange(len(values))
+    raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), values)
+    empty = Piece(RawBatch([], [], [], []), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    learner.step(Release(Piece(raw, offsets, offsets), empty, np.zeros(len(values), np.int64)))
+    state = inspection.restore(spec, 0, items_of(learner.cut(), "orchard", 0, sequence=1))
+    nodes = json.loads(inspection.as_json(state, spec, "champion"))["nodes"]
+    beside = [node["alternate"] for node in nodes if "alternate" in node]
+    assert beside
+    text = inspection.text(state, spec, "champion")
+    assert text.count("alternate tree") == len(beside)
+    # every leaf is shown, those of the alternate trees too
+    assert sum(" by " in line for line in text.splitlines()) == sum("predictor" in node for node in nodes)
+    dot = inspection.dot(state, spec, "champion")
+    assert dot.count("style=dashed") == len(beside)
+    assert all(re.search(rf"-> n{root} .*alternate tree", dot) for root in beside)
