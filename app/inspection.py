@@ -154,7 +154,10 @@ def named(node: dict[str, Any], names: Names) -> dict[str, Any]:
             result["children"] = {names.value(feature, int(code)): child for code, child in node["children"].items()}
     if "gate" in node:
         result["gate"] = rules.named_gate(node["gate"], names.features, names.value)
-    if isinstance(node.get("value"), list):
+    if "class" in node and names.classes is not None:
+        code = node["class"]
+        result["class"] = names.classes[code] if code < len(names.classes) else f"#{code}"
+    if isinstance(node.get("value"), list) and node.get("unit") != "score":
         result["value"] = names.by_class(node["value"])
     for field in ("mean", "deviation"):
         if isinstance(node.get(field), list):
@@ -192,6 +195,8 @@ def _content(node: dict[str, Any]) -> str:
     if "loss" in node:
         return rules.standing(node)
     parts = [_distribution(node["value"])] if "value" in node else []
+    if node.get("unit") == "score":
+        parts[0] = f"score {parts[0]}"
     parts.append(f"weight {_number(node.get('weight', 0.0))}")
     if "predictor" in node:
         parts.append(f"by {node['predictor']}")
@@ -206,11 +211,17 @@ def _content(node: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _part(node: dict[str, Any]) -> str:
-    """What a part is called that hangs on its parent without a condition."""
-    if "loss" in node:
-        return rules.candidate(node)
-    return "tree" if "gate" in node else f"{node.get('feature', node['id'])}"
+def _title(part: dict[str, Any]) -> str:
+    """What a part is called that hangs on its parent without a condition: a candidate of a pool, a tree by its stage and
+    class or by its share of the vote, others by their feature or number."""
+    if "loss" in part:
+        return rules.candidate(part)
+    if "stage" in part:
+        of = f", class {part['class']}" if "class" in part else ""
+        return f"stage {part['stage'] + 1}{of}"
+    if "share" in part:
+        return f"tree, {part['share']:.1%} of the vote"
+    return "tree" if "gate" in part else str(part.get("feature", part["id"]))
 
 
 def edges(node: dict[str, Any]) -> list[tuple[str, int]]:
@@ -268,7 +279,7 @@ def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
         if branches:
             below = [(text, by_id[child]) for text, child in branches]
         else:
-            below = [(_part(part), part) for part in parts.get(node["id"], [])]
+            below = [(_title(part), part) for part in parts.get(node["id"], [])]
         rows = []
         for i, (text, child) in enumerate(below):
             last = i == len(below) - 1
@@ -362,9 +373,10 @@ def dot(state: State, spec: Spec, role: str) -> str:
         for text, root in beside(node):
             linked.add(root)
             lines.append(f"  n{node['id']} -> n{root} [label={_quoted(text)}, style=dashed];")
-    for node in nodes:  # parts hang on their root without a condition
+    for node in nodes:  # parts hang on their root without a condition; a tree says which one it is
         if node.get("parent") is not None and node["id"] not in linked:
-            lines.append(f"  n{node['parent']} -> n{node['id']};")
+            label = f" [label={_quoted(_title(node))}]" if "stage" in node else ""
+            lines.append(f"  n{node['parent']} -> n{node['id']}{label};")
     return "\n".join([*lines, "}"])
 
 

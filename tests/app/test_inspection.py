@@ -24,7 +24,10 @@ features:
   colour: nominal
   ripe: boolean
 champion: {model: hoeffding-tree, grace_period: 50, leaf_prediction: mc, delta: 0.05}
-challengers: {nb: {model: naive-bayes}, last: {model: last-label}}
+challengers:
+  nb: {model: naive-bayes}
+  last: {model: last-label}
+  boosted: {model: stochastic-gradient-tree, n_stages: 2}
 """
 COLOURS = ["red", 'deep "green"', "blue"]
 
@@ -114,6 +117,19 @@ def test_the_summary_is_that_of_the_checkpoint(
     assert shown["metrics"] == trained.metrics["nb"].metrics()
     assert shown["checkpoint_bytes"] == sum(map(len, items.values()))
     assert shown["age_seconds"] > 1e9
+
+
+def test_a_committee_is_shown_as_trees_by_stage_and_class(spec: Spec, state: inspection.State) -> None:
+    nodes = json.loads(inspection.as_json(state, spec, "boosted"))["nodes"]
+    roots = [(node["stage"], node["class"]) for node in nodes if "stage" in node]
+    assert roots[0][0] == 0
+    assert sorted(roots) == sorted((stage, name) for stage in (0, 1) for name in ("plum", "pear"))
+    assert sum(nodes[0]["value"].values()) == nodes[0]["weight"] == 3000
+    text = inspection.text(state, spec, "boosted")
+    assert re.search(r"─ stage 1, class plum\n", text)
+    assert re.search(r"─ (size|colour) .*: score -?[0-9.]+, weight [0-9,.]+", text)
+    dot = inspection.dot(state, spec, "boosted")
+    assert 'n0 -> n1 [label="stage 1, class' in dot
 
 
 def test_text_names_features_values_and_classes(spec: Spec, state: inspection.State) -> None:

@@ -1,0 +1,158 @@
+"""What each choice in stochastic gradient trees is worth: one row a variant, one column a data set.
+
+    python -m benchmarks.gradient_trees [--data ../shared/data] [--rows 10000] [--only tuned paper …] [--shuffle SEED]
+                                        [--markdown] [--json ablation.json]
+
+Test-then-train in file order, immediate labels; accuracy in % (a prediction that is all zero is wrong), mean absolute
+error for fried and abalone. Agrawal: function 0, perturbation 0.05, 100,000 instances, seed 1. Speed is instances a
+second of the thread's own time, so that other processes on the machine count little.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.data import DataFile
+from benchmarks.accuracy import NOMINAL, Table, encode, read, test_then_train
+from models.contract import Schema
+from models.registry import create
+from models.streams import agrawal
+
+REGRESSIONS = ("fried", "abalone")
+LEARNER = "stochastic-gradient-tree"
+
+# What the paper's learner becomes step by step, and what the default loses or wins by each choice.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {"preset": "paper"},
+    "paper, grace 50, delta .01": {"preset": "paper", "grace_period": 50, "delta": 0.01},
+    "paper, warm-up 100 replayed": {"preset": "paper", "warm_up": 100, "replay": True},
+    "paper, bins made anew": {"preset": "paper", "rebin_period": 2000},
+    "paper, one value against the rest": {"preset": "paper", "multiway": False},
+    "paper, leaves move at every instance": {"preset": "paper", "leaf_update": "every-instance"},
+    "tuned (default)": {},
+    "leaves move when tested": {"leaf_update": "tested"},
+    "no decay": {"decay": 1.0},
+    "decay .9": {"decay": 0.9},
+    "step x1": {"learning_rate": 1.0},
+    "steps not bounded": {"largest_step": 1e9},
+    "grace 200": {"grace_period": 200},
+    "delta 1e-7": {"delta": 1e-7},
+    "warm-up 1,000": {"warm_up": 1000},
+    "warm-up not replayed": {"replay": False},
+    "bins never made anew": {"rebin_period": 0},
+    "quantile bins": {"binning": "quantiles"},
+    "16 bins": {"n_bins": 16},
+    "branch for each value": {"multiway": True},
+    "not paired": {"paired": False},
+    "gamma 0": {"node_cost": 0.0},
+    "lambda .1": {"penalty": 0.1},
+    "resets, delta .002": {"reset_delta": 0.002},
+    "one tree for all classes": {"outputs": "one-tree"},
+    "linear leaves .1": {"linear_rate": 0.1},
+    "linear leaves .03": {"linear_rate": 0.03},
+    "10 stages": {"n_stages": 10},
+    "10 stages, one tree each": {"n_stages": 10, "outputs": "one-tree"},
+    "boosted": {"preset": "boosted"},
+    "boosted, all features": {"preset": "boosted", "feature_share": 1.0},
+    "boosted, all instances": {"preset": "boosted", "poisson": False},
+    "boosted, shrinkage .1": {"preset": "boosted", "shrinkage": 0.1},
+    "boosted, resets .002": {"preset": "boosted", "reset_delta": 0.002},
+    "boosted, linear leaves .1": {"preset": "boosted", "linear_rate": 0.1},
+}
+
+
+def read_regression(path: Path) -> Table:
+    """A CSV whose last column is the target; nominal values get codes in order of first sight."""
+    file = DataFile(path)
+    types = file.types(task="regression")
+    wanted = [file.position(name, "a feature") for name in (*types.features, types.target)]
+    x, y = [], []
+    codes: list[dict[str, int]] = [{} for _ in wanted]
+    for block in file.blocks(wanted):
+        columns = [
+            file.numbers(block, at, name) if kind == "numeric" else encode(block.columns[at], codes[at])
+            for at, (name, kind) in enumerate(types.features.items())
+        ]
+        x.append(np.column_stack(columns))
+        y.append(file.numbers(block, len(columns), types.target))
+    n_values = tuple(types.n_values.get(name, 0) for name in types.features)
+    return Table(Schema(n_values, 1, "regression"), np.concatenate(x), np.concatenate(y))
+
+
+def tables(folder: Path, rows: int | None, shuffle: int | None) -> dict[str, Table]:
+    found = {name: read(folder / f"{name}.csv.gz", nominal) for name, nominal in NOMINAL.items()}
+    stream = agrawal.generate(100_000, 1)
+    schema = Schema(stream.n_values, stream.n_classes, "classification")
+    found["agrawal"] = Table(schema, stream.x, stream.y.astype(np.float64))
+    found |= {name: read_regression(folder / f"{name}.csv.gz") for name in REGRESSIONS}
+    for name, table in found.items():
+        order = np.arange(len(table.y))
+        if shuffle is not None:
+            order = np.random.default_rng(shuffle).permutation(len(table.y))
+        order = order[:rows]
+        found[name] = Table(table.schema, np.ascontiguousarray(table.x[order]), np.ascontiguousarray(table.y[order]))
+    return found
+
+
+def measure(table: Table, parameters: dict[str, Any]) -> dict[str, float]:
+    learner = create(LEARNER, table.schema, **parameters)
+    out = np.zeros((len(table.y), table.schema.n_outputs))
+    program = test_then_train(table.y)
+    start = time.thread_time()
+    learner.run(program, table.x, out)
+    seconds = time.thread_time() - start
+    if table.schema.task == "regression":
+        score = float(np.abs(out[:, 0] - table.y).mean())
+    else:
+        score = 100.0 * float(((out.argmax(axis=1) == table.y) & (out.max(axis=1) > 0.0)).mean())
+    return {
+        "score": score,
+        "instances_per_second": len(table.y) / seconds,
+        "state_bytes": learner.n_bytes,
+        **learner.size(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--rows", type=int, help="of each data set, from the beginning")
+    parser.add_argument("--shuffle", type=int, metavar="SEED", help="in random order instead of the files'")
+    parser.add_argument("--only", nargs="+", metavar="VARIANT", help="variants whose names begin so")
+    parser.add_argument("--markdown", action="store_true", help="print a table for a document")
+    parser.add_argument("--json", type=Path, help="write the figures there as well")
+    options = parser.parse_args()
+    data = tables(options.data, options.rows, options.shuffle)
+    variants = {
+        name: parameters
+        for name, parameters in VARIANTS.items()
+        if options.only is None or any(name.startswith(start) for start in options.only)
+    }
+    create(LEARNER, data["splice"].schema).warm_up()
+    if options.markdown:
+        print(f"| | {' | '.join(data)} | thousand/s on Agrawal |\n|{'---|' * (len(data) + 2)}")
+    else:
+        print(f"{'':38}" + "".join(f"{name:>20}" for name in data))
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    for variant, parameters in variants.items():
+        found = results[variant] = {name: measure(table, parameters) for name, table in data.items()}
+        digits = {name: 2 if name in REGRESSIONS else 1 for name in data}
+        if options.markdown:
+            cells = " | ".join(f"{figures['score']:.{digits[name]}f}" for name, figures in found.items())
+            print(f"| {variant} | {cells} | {found['agrawal']['instances_per_second'] / 1e3:,.0f} |", flush=True)
+        else:
+            cells = "".join(
+                f"{figures['score']:9.2f} {figures['instances_per_second'] / 1e3:6,.0f}k{figures['n_nodes']:>4}"
+                for figures in found.values()
+            )
+            print(f"{variant:38}{cells}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
