@@ -32,6 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paper, warm-up 100 replayed": {"preset": "paper", "warm_up": 100, "replay": True},
     "paper, bins made anew": {"preset": "paper", "rebin_period": 2000},
     "paper, one value against the rest": {"preset": "paper", "multiway": False},
+    "paper, linear leaves .1": {"preset": "paper", "linear_rate": 0.1},
     "paper, leaves move at every instance": {"preset": "paper", "leaf_update": "every-instance"},
     "tuned (default)": {},
     "leaves move when tested": {"leaf_update": "tested"},
@@ -52,8 +53,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lambda .1": {"penalty": 0.1},
     "resets, delta .002": {"reset_delta": 0.002},
     "one tree for all classes": {"outputs": "one-tree"},
-    "linear leaves .1": {"linear_rate": 0.1},
+    "constant leaves": {"linear_rate": 0.0},
     "linear leaves .03": {"linear_rate": 0.03},
+    "linear leaves .3": {"linear_rate": 0.3},
     "10 stages": {"n_stages": 10},
     "10 stages, one tree each": {"n_stages": 10, "outputs": "one-tree"},
     "boosted": {"preset": "boosted"},
@@ -61,7 +63,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "boosted, all instances": {"preset": "boosted", "poisson": False},
     "boosted, shrinkage .1": {"preset": "boosted", "shrinkage": 0.1},
     "boosted, resets .002": {"preset": "boosted", "reset_delta": 0.002},
-    "boosted, linear leaves .1": {"preset": "boosted", "linear_rate": 0.1},
+    "boosted, constant leaves": {"preset": "boosted", "linear_rate": 0.0},
 }
 
 

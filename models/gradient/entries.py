@@ -31,7 +31,7 @@ PARAMETERS = (
         choices=("tree-a-class", "one-tree"),
         text="a tree for each class but the first, or one whose leaves hold a score for each",
     ),
-    Parameter("linear_rate", float, 0.0, 0.0, 1.0, text="step of linear models in the leaves, 0 for constant leaves"),
+    _preset("linear_rate", float, 0.0, 1.0, text="step of linear models in the leaves, 0 for constant leaves"),
     _preset("n_stages", int, 1, 1000, text="stages of a boosted committee"),
     _preset("shrinkage", float, 1e-6, 1.0, text="share of its score that a stage adds, if there are several"),
     _preset("poisson", bool, text="each stage learns an instance Poisson(1) times"),

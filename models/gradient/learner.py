@@ -186,7 +186,7 @@ class StochasticGradientTree(Learner):
         loss_threshold: float = 1.0,
         quantile: float = 0.5,
         outputs: str = "tree-a-class",
-        linear_rate: float = 0.0,
+        linear_rate: float | None = None,
         n_stages: int | None = None,
         shrinkage: float | None = None,
         poisson: bool | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 TUNED, PAPER, BOOSTED = "tuned", "paper", "boosted"
 
 _TUNED: dict[str, Any] = {
+    "linear_rate": 0.1,
     "n_stages": 1,
     "shrinkage": 0.3,
     "poisson": False,
@@ -34,6 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Section 5 and sections 3.1 to 3.3: the experiments of the paper.
     PAPER: {
         **_TUNED,
+        "linear_rate": 0.0,
         "grace_period": 200,
         "delta": 1e-7,
         "penalty": 0.1,

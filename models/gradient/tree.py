@@ -217,14 +217,14 @@ def learn(nodes, growth, leaf, cells, chosen, stage, z, gradient, hessian, first
             nodes.curvature[leaf, k] = curvature
             step = -growth.rate * wg / (growth.penalty + curvature)
             nodes.value[leaf, k] += min(max(step, -growth.largest_step), growth.largest_step)
-            if growth.linear_rate > 0.0:
-                norm = 1.0
-                for f in range(len(z)):
-                    norm += z[f] * z[f]
-                step = -min(growth.linear_rate * w, 1.0) * g / norm
-                start = k * len(z)
-                for f in range(len(z)):
-                    nodes.slope[leaf, start + f] += step * z[f]
+        if growth.linear_rate > 0.0:
+            norm = 1.0
+            for f in range(len(z)):
+                norm += z[f] * z[f]
+            step = -min(growth.linear_rate * w, 1.0) * g / norm
+            start = k * len(z)
+            for f in range(len(z)):
+                nodes.slope[leaf, start + f] += step * z[f]
     nodes.meta[leaf, SEEN] += w
     return nodes.meta[leaf, SEEN] - nodes.meta[leaf, LAST_TEST] >= growth.grace_period
 

@@ -412,15 +412,14 @@ class SgtTwin:
             leaf.cell(f, cells[f]).take(g, h, w)
         leaf.instances.append((list(cells), g, h, w))
         leaf.seen += w
-        if self.leaf_update != "every-instance":
-            return
         norm = 1.0
         for value in z:
             norm += value * value
         for k in range(len(g)):
-            leaf.curvature[k] = self.decay * leaf.curvature[k] + w * h[k]
-            step = -self.learning_rate * (w * g[k]) / (self.penalty + leaf.curvature[k])
-            leaf.value[k] += min(max(step, -self.largest_step), self.largest_step)
+            if self.leaf_update == "every-instance":
+                leaf.curvature[k] = self.decay * leaf.curvature[k] + w * h[k]
+                step = -self.learning_rate * (w * g[k]) / (self.penalty + leaf.curvature[k])
+                leaf.value[k] += min(max(step, -self.largest_step), self.largest_step)
             if self.linear_rate > 0.0:
                 step = -min(self.linear_rate * w, 1.0) * g[k] / norm
                 for f in range(len(z)):
