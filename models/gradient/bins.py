@@ -177,6 +177,33 @@ def move_cells(stats, n_blocks, offset, size, old, n_old, edges, n_edges, low, h
                 row[target + i] += part[b * size + i]
 
 
+def refit(bins: Bins, layout: Layout, stats: Floats, n_blocks: int, n_bins: int, rows: Floats | None) -> None:
+    """New bins from the ranges, or from quantiles of `rows`; what the blocks of `stats` hold moves into them."""
+    size = int(layout.size[0])
+    part = np.zeros(n_bins * size)
+    for f, n_values in enumerate(layout.n_values.tolist()):
+        low, high = bins.ranges[f].tolist()
+        if n_values or not low < high:
+            continue
+        pace = 0.0
+        if rows is None:
+            edges = equal_width(low, high, n_bins)
+            if len(edges) == n_bins - 1 > 1 and 0.0 < edges[-1] - edges[0] < np.inf:
+                pace = (len(edges) - 1) / float(edges[-1] - edges[0])
+        else:
+            edges = quantiles(rows[np.isfinite(rows[:, f]), f], n_bins)
+        n_old = int(bins.n_edges[f])
+        old = bins.edges[f, :n_old].copy()
+        if np.array_equal(edges, old):
+            continue
+        bins.edges[f] = 0.0
+        bins.edges[f, : len(edges)] = edges
+        bins.n_edges[f] = len(edges)
+        bins.pace[f] = pace
+        start = int(layout.offset[f])
+        move_cells(stats, n_blocks, start, size, old, n_old, bins.edges[f], len(edges), low, high, part)
+
+
 def transfer(stats: Floats, old: tuple[Layout, int], new: tuple[Layout, int]) -> Floats:
     """The same statistics in blocks of a larger schema: the cells of missing values move behind new values, and cells
     hold zeros for new outputs."""

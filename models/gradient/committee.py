@@ -10,15 +10,27 @@ seen have a probability.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats
-from models.drift.adwin import ROWS, _adwin
+from models.contract import PREDICT
+from models.drift.adwin import _adwin
 from models.drift.contract import DRIFT
 from models.gradient.bins import find_cells, widen_ranges
+from models.gradient.clock import (
+    BUFFERED,
+    CENTRE,
+    CLOCK,
+    CROSS_ENTROPY,
+    LEARNED,
+    MEAN,
+    MIN_SIDE,
+    NEXT_BINS,
+    READY,
+    SPREAD,
+    SQUARES,
+    WEIGHT,
+)
 from models.gradient.losses import POISSON, derivatives, softmax
 from models.gradient.tree import DONE, GROW, learn, plant, route, score, try_change
 from models.kernel import kernel
@@ -27,100 +39,11 @@ from models.streams.randomness import uniform
 # Statuses besides DONE and GROW: the warm-up is complete; stages are to begin anew; bins are due.
 WARM, RESET, BIN = 2, 3, 4
 
-# Places in Clock.counts: labels learned (with those of the warm-up), labels in the buffer, whether the warm-up is over,
-# and the number of labels at which bins are due.
-LEARNED, BUFFERED, READY, NEXT_BINS = range(4)
-
 # Places in `progress`: the next operation, how many leaves wait for their test, which of them is next, and the nodes
 # and blocks that it, or a new tree, needs; and how many stages are to begin anew.
 NEXT, N_DUE, NEXT_DUE, NEED_NODES, NEED_BLOCKS, N_DRIFTED = range(6)
 
-# Of Clock.target: weight, mean and squared deviations of the targets learned, and the mean and deviation that scores
-# are relative to.
-WEIGHT, MEAN, SQUARES, CENTRE, SPREAD = range(5)
-
 LARGEST_TARGET = 1e100
-CROSS_ENTROPY = -1
-
-# Of the detectors, as models.drift.adwin.Adwin has them.
-CLOCK, MAX_BUCKETS, MIN_SIDE = 32, 5, 5
-
-
-class Clock(NamedTuple):
-    """What the learner knows besides trees and bins.
-
-    counts : (4,) int64. known : (n_classes,) float64, weight of each class, or (1,), of all labels. target : (5,)
-    float64. scales : (d, 3) float64, weight, mean and squared deviations of numeric features, for linear leaves.
-    buffer : (warm_up or sample, d + 2) float64: rows, labels and weights. rng : (4,) uint64.
-    """
-
-    counts: NDArray[np.int64]
-    known: Floats
-    target: Floats
-    scales: Floats
-    buffer: Floats
-    rng: NDArray[np.uint64]
-
-
-class Watch(NamedTuple):
-    """A detector (models.drift.adwin) of each stage's errors, or nothing where stages are not reset.
-
-    watch_counts : (stages, 3) int64. watch_sums : (stages, 2) float64. watch_filled : (stages, 48) int64. watch_totals,
-    watch_spreads : (stages, 48, 6) float64.
-    """
-
-    watch_counts: NDArray[np.int64]
-    watch_sums: Floats
-    watch_filled: NDArray[np.int64]
-    watch_totals: Floats
-    watch_spreads: Floats
-
-
-def no_watch(n_stages: int) -> Watch:
-    """Detectors that have seen nothing."""
-    shape = (n_stages, ROWS, MAX_BUCKETS + 1)
-    return Watch(
-        np.zeros((n_stages, 3), np.int64),
-        np.zeros((n_stages, 2)),
-        np.zeros((n_stages, ROWS), np.int64),
-        np.zeros(shape),
-        np.zeros(shape),
-    )
-
-
-class Task(NamedTuple):
-    """loss : CROSS_ENTROPY, or a regression's. parameter : of the loss. one_tree : of all outputs. poisson : sample
-    instances. sample : rows of the buffer that are kept for quantiles after the warm-up, in turn. linear : leaves.
-    reset_delta : of the detectors, 0 for none."""
-
-    loss: int
-    parameter: float
-    one_tree: bool
-    shrinkage: float
-    poisson: bool
-    sample: int
-    linear: bool
-    reset_delta: float
-
-
-class Scratch(NamedTuple):
-    """cells : (d,) int64. z : (d,) float64. leaves : (stages, trees) int32, -1 for none. scores : (stages, n) and sums,
-    points : (n,) float64, n being the number of classes, or 1. gradient, hessian : (n,). due : leaves with their
-    stages, (stages trees, 2) int32. error, level : (1,), in and out of a detector. drifted : (stages,) bool."""
-
-    cells: NDArray[np.int64]
-    z: Floats
-    leaves: NDArray[np.int32]
-    scores: Floats
-    sums: Floats
-    point: Floats
-    p: Floats
-    gradient: Floats
-    hessian: Floats
-    due: NDArray[np.int32]
-    error: Floats
-    level: NDArray[np.int8]
-    drifted: NDArray[np.bool_]
 
 
 @kernel(inline=True)

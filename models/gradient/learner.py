@@ -10,32 +10,29 @@ from numpy.typing import NDArray
 from models.contract import LEARN, Floats, Learner, Program, Schema
 from models.entry import checked
 from models.gradient import committee
-from models.gradient.bins import MOMENTS, equal_width, lay_out, move_cells, no_bins, quantiles, transfer
-from models.gradient.committee import (
-    BIN,
+from models.gradient.bins import MOMENTS, lay_out, no_bins, refit, transfer
+from models.gradient.clock import (
     BUFFERED,
     CENTRE,
     CROSS_ENTROPY,
     LEARNED,
     MEAN,
-    N_DRIFTED,
-    NEED_BLOCKS,
-    NEED_NODES,
     NEXT_BINS,
     READY,
-    RESET,
     SPREAD,
     SQUARES,
-    WARM,
     WEIGHT,
-    Clock,
-    Scratch,
-    Task,
+    choose,
+    new_clock,
     no_watch,
+    scratch_for,
+    shape_of,
+    task_of,
 )
+from models.gradient.committee import BIN, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
 from models.gradient.description import describe_bins, describe_trees
 from models.gradient.entries import PARAMETERS
-from models.gradient.losses import LOSSES, POISSON
+from models.gradient.losses import POISSON
 from models.gradient.presets import effective
 from models.gradient.splits import Search
 from models.gradient.tree import (
@@ -54,7 +51,7 @@ from models.gradient.tree import (
     without_trees,
 )
 from models.observers import check_growth
-from models.streams.randomness import below, seeded
+from models.streams.randomness import seeded
 
 
 class SgtState(NamedTuple):
@@ -230,64 +227,25 @@ class StochasticGradientTree(Learner):
             p["max_nodes"],
             -1 if p["max_depth"] is None else p["max_depth"],
         )
-        classes = schema.task == "classification"
-        sampled = p["binning"] == "quantiles" and p["rebin_period"] > 0
-        self._task = Task(
-            CROSS_ENTROPY if classes else LOSSES[p["loss"]],
-            p["quantile"] if p["loss"] == "quantile" else p["loss_threshold"],
-            classes and p["outputs"] == "one-tree",
-            p["shrinkage"] if p["n_stages"] > 1 else 1.0,
-            p["poisson"],
-            max(p["warm_up"], 4 * p["n_bins"]) if sampled else 0,
-            p["linear_rate"] > 0.0,
-            p["reset_delta"],
-        )
+        self._task = task_of(schema, p)
         d = schema.n_features
-        n_trees, n_outputs = self._shape(schema)
+        n_trees, n_outputs = shape_of(schema, self._task)
         n_slopes = n_outputs * d if self._task.linear else 0
         self._nodes = no_nodes(n_outputs, lay_out(schema, p["n_bins"], n_outputs)[1], n_slopes)
         self._roots = np.full((p["n_stages"], n_trees), -1, np.int32)
         self._bins = no_bins(d, p["n_bins"])
         rng = seeded(seed)
-        self._chosen = _choose(rng, p["n_stages"], d, p["feature_share"])
-        self._clock = Clock(
-            np.zeros(4, np.int64),
-            np.zeros(schema.n_outputs),
-            np.zeros(5),
-            np.zeros((d if self._task.linear else 0, 3)),
-            np.zeros((p["warm_up"], d + 2)),
-            rng,
-        )
+        self._chosen = choose(rng, p["n_stages"], d, p["feature_share"])
+        self._clock = new_clock(schema, self._task, p["warm_up"], rng)
         self._watch = no_watch(p["n_stages"] if p["reset_delta"] > 0.0 else 0)
         self._prepare()
 
-    def _shape(self, schema: Schema) -> tuple[int, int]:
-        """Trees of a stage, and outputs of a tree."""
-        if schema.task != "classification":
-            return 1, 1
-        return (1, schema.n_outputs - 1) if self._task.one_tree else (schema.n_outputs - 1, 1)
-
     def _prepare(self) -> None:
         """What follows from the schema and is not state."""
-        n_trees, n_outputs = self._shape(self.schema)
-        self._layout, self._width = lay_out(self.schema, self._effective["n_bins"], n_outputs)
+        n_trees, n_outputs = shape_of(self.schema, self._task)
+        self._layout, _ = lay_out(self.schema, self._effective["n_bins"], n_outputs)
         size = int(self._layout.size[0])
-        d, n, n_stages = self.schema.n_features, self.schema.n_outputs, self._effective["n_stages"]
-        self._scratch = Scratch(
-            np.zeros(d, np.int64),
-            np.zeros(d),
-            np.zeros((n_stages, n_trees), np.int32),
-            np.zeros((n_stages, n)),
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros((n_stages * n_trees, 2), np.int32),
-            np.zeros(1),
-            np.zeros(1, np.int8),
-            np.zeros(n_stages, np.bool_),
-        )
+        self._scratch = scratch_for(self.schema, self._effective["n_stages"], n_trees)
         m = max(4, *self.schema.n_values, 4)
         self._search = Search(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
 
@@ -368,38 +326,15 @@ class StochasticGradientTree(Learner):
         self._schedule()
 
     def _find_bins(self, rows: Floats) -> None:
-        """New bins from the ranges, or from quantiles of `rows`; what leaves observed moves into them."""
-        bins, p = self._bins, self._effective
-        part = np.zeros(p["n_bins"] * int(self._layout.size[0]))
-        for f, n in enumerate(self.schema.n_values):
-            low, high = bins.ranges[f].tolist()
-            if n or not low < high:
-                continue
-            pace = 0.0
-            if p["binning"] == "equal-width":
-                edges = equal_width(low, high, p["n_bins"])
-                if len(edges) == p["n_bins"] - 1 > 1 and 0.0 < edges[-1] - edges[0] < math.inf:
-                    pace = (len(edges) - 1) / float(edges[-1] - edges[0])
-            else:
-                edges = quantiles(rows[np.isfinite(rows[:, f]), f], p["n_bins"])
-            n_old = int(bins.n_edges[f])
-            old = bins.edges[f, :n_old].copy()
-            if np.array_equal(edges, old):
-                continue
-            bins.edges[f] = 0.0
-            bins.edges[f, : len(edges)] = edges
-            bins.n_edges[f] = len(edges)
-            bins.pace[f] = pace
-            move_cells(
-                self._nodes.stats, int(self._nodes.counts[N_BLOCKS]), int(self._layout.offset[f]),
-                int(self._layout.size[0]), old, n_old, bins.edges[f], len(edges), low, high, part,
-            )  # fmt: skip
+        p = self._effective
+        sample = rows if p["binning"] == "quantiles" else None
+        refit(self._bins, self._layout, self._nodes.stats, int(self._nodes.counts[N_BLOCKS]), p["n_bins"], sample)
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
         n_bins = self._effective["n_bins"]
-        n_trees, n_outputs = self._shape(schema)
-        old = lay_out(self.schema, n_bins, self._shape(self.schema)[1])
+        n_trees, n_outputs = shape_of(schema, self._task)
+        old = lay_out(self.schema, n_bins, shape_of(self.schema, self._task)[1])
         nodes = self._nodes
         d = schema.n_features
         self._nodes = nodes._replace(
@@ -487,15 +422,3 @@ def _widen(array: NDArray[Any], n: int, fill: float = 0) -> NDArray[Any]:
     wide = np.full((len(array), n), fill, array.dtype)
     wide[:, : array.shape[1]] = array
     return wide
-
-
-def _choose(rng: NDArray[np.uint64], n_stages: int, d: int, share: float) -> NDArray[np.int32]:
-    """The features that each stage looks at, ascending: a sample of `share` of them, at least one. Mutates rng."""
-    m = max(1, math.ceil(share * d - 1e-9))
-    chosen = np.empty((n_stages, m), np.int32)
-    for s in range(n_stages):
-        features = list(range(d))
-        while len(features) > m:
-            features.pop(below(rng, len(features)))
-        chosen[s] = features
-    return chosen

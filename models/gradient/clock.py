@@ -1,0 +1,168 @@
+"""What stochastic gradient trees keep besides nodes and bins, the task, and scratch: tuples as kernels take them."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats, Schema
+from models.drift.adwin import ROWS
+from models.gradient.losses import LOSSES
+from models.streams.randomness import below
+
+# Places in Clock.counts: labels learned (with those of the warm-up), labels in the buffer, whether the warm-up is over,
+# and the number of labels at which bins are due.
+LEARNED, BUFFERED, READY, NEXT_BINS = range(4)
+
+# Of Clock.target: weight, mean and squared deviations of the targets learned, and the mean and deviation that scores
+# are relative to.
+WEIGHT, MEAN, SQUARES, CENTRE, SPREAD = range(5)
+
+CROSS_ENTROPY = -1  # of Task.loss
+
+# Of the detectors, as models.drift.adwin.Adwin has them.
+CLOCK, MAX_BUCKETS, MIN_SIDE = 32, 5, 5
+
+
+class Clock(NamedTuple):
+    """What the learner knows besides trees and bins.
+
+    counts : (4,) int64. known : (n_classes,) float64, weight of each class, or (1,), of all labels. target : (5,)
+    float64. scales : (d, 3) float64, weight, mean and squared deviations of numeric features, for linear leaves.
+    buffer : (warm_up or sample, d + 2) float64: rows, labels and weights. rng : (4,) uint64.
+    """
+
+    counts: NDArray[np.int64]
+    known: Floats
+    target: Floats
+    scales: Floats
+    buffer: Floats
+    rng: NDArray[np.uint64]
+
+
+class Watch(NamedTuple):
+    """A detector (models.drift.adwin) of each stage's errors, or nothing where stages are not reset.
+
+    watch_counts : (stages, 3) int64. watch_sums : (stages, 2) float64. watch_filled : (stages, 48) int64. watch_totals,
+    watch_spreads : (stages, 48, 6) float64.
+    """
+
+    watch_counts: NDArray[np.int64]
+    watch_sums: Floats
+    watch_filled: NDArray[np.int64]
+    watch_totals: Floats
+    watch_spreads: Floats
+
+
+def no_watch(n_stages: int) -> Watch:
+    """Detectors that have seen nothing."""
+    shape = (n_stages, ROWS, MAX_BUCKETS + 1)
+    return Watch(
+        np.zeros((n_stages, 3), np.int64),
+        np.zeros((n_stages, 2)),
+        np.zeros((n_stages, ROWS), np.int64),
+        np.zeros(shape),
+        np.zeros(shape),
+    )
+
+
+class Task(NamedTuple):
+    """loss : CROSS_ENTROPY, or a regression's. parameter : of the loss. one_tree : of all outputs. poisson : sample
+    instances. sample : rows of the buffer that are kept for quantiles after the warm-up, in turn. linear : leaves.
+    reset_delta : of the detectors, 0 for none."""
+
+    loss: int
+    parameter: float
+    one_tree: bool
+    shrinkage: float
+    poisson: bool
+    sample: int
+    linear: bool
+    reset_delta: float
+
+
+class Scratch(NamedTuple):
+    """cells : (d,) int64. z : (d,) float64. leaves : (stages, trees) int32, -1 for none. scores : (stages, n) and sums,
+    points : (n,) float64, n being the number of classes, or 1. gradient, hessian : (n,). due : leaves with their
+    stages, (stages trees, 2) int32. error, level : (1,), in and out of a detector. drifted : (stages,) bool."""
+
+    cells: NDArray[np.int64]
+    z: Floats
+    leaves: NDArray[np.int32]
+    scores: Floats
+    sums: Floats
+    point: Floats
+    p: Floats
+    gradient: Floats
+    hessian: Floats
+    due: NDArray[np.int32]
+    error: Floats
+    level: NDArray[np.int8]
+    drifted: NDArray[np.bool_]
+
+
+def task_of(schema: Schema, p: dict[str, Any]) -> Task:
+    """p : all parameters."""
+    classes = schema.task == "classification"
+    sampled = p["binning"] == "quantiles" and p["rebin_period"] > 0
+    return Task(
+        CROSS_ENTROPY if classes else LOSSES[p["loss"]],
+        p["quantile"] if p["loss"] == "quantile" else p["loss_threshold"],
+        classes and p["outputs"] == "one-tree",
+        p["shrinkage"] if p["n_stages"] > 1 else 1.0,
+        p["poisson"],
+        max(p["warm_up"], 4 * p["n_bins"]) if sampled else 0,
+        p["linear_rate"] > 0.0,
+        p["reset_delta"],
+    )
+
+
+def shape_of(schema: Schema, task: Task) -> tuple[int, int]:
+    """Trees of a stage, and outputs of a tree."""
+    if schema.task != "classification":
+        return 1, 1
+    return (1, schema.n_outputs - 1) if task.one_tree else (schema.n_outputs - 1, 1)
+
+
+def new_clock(schema: Schema, task: Task, warm_up: int, rng: NDArray[np.uint64]) -> Clock:
+    d = schema.n_features
+    return Clock(
+        np.zeros(4, np.int64),
+        np.zeros(schema.n_outputs),
+        np.zeros(5),
+        np.zeros((d if task.linear else 0, 3)),
+        np.zeros((warm_up, d + 2)),
+        rng,
+    )
+
+
+def scratch_for(schema: Schema, n_stages: int, n_trees: int) -> Scratch:
+    d, n = schema.n_features, schema.n_outputs
+    return Scratch(
+        np.zeros(d, np.int64),
+        np.zeros(d),
+        np.zeros((n_stages, n_trees), np.int32),
+        np.zeros((n_stages, n)),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros((n_stages * n_trees, 2), np.int32),
+        np.zeros(1),
+        np.zeros(1, np.int8),
+        np.zeros(n_stages, np.bool_),
+    )
+
+
+def choose(rng: NDArray[np.uint64], n_stages: int, d: int, share: float) -> NDArray[np.int32]:
+    """The features that each stage looks at, ascending: a sample of `share` of them, at least one. Mutates rng."""
+    m = max(1, math.ceil(share * d - 1e-9))
+    chosen = np.empty((n_stages, m), np.int32)
+    for s in range(n_stages):
+        features = list(range(d))
+        while len(features) > m:
+            features.pop(below(rng, len(features)))
+        chosen[s] = features
+    return chosen
