@@ -46,6 +46,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "warm-up not replayed": {"replay": False},
     "bins never made anew": {"rebin_period": 0},
     "quantile bins": {"binning": "quantiles"},
+    "32 bins": {"n_bins": 32},
     "16 bins": {"n_bins": 16},
     "branch for each value": {"multiway": True},
     "not paired": {"paired": False},

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.accuracy import NOMINAL, read
+from benchmarks.gradient_trees import measure, read_regression
 from models.contract import LEARN, Schema
 from models.gradient.bins import bin_of, equal_width, quantiles
 from models.gradient.learner import StochasticGradientTree
@@ -413,3 +415,30 @@ def test_wrong_parameters_are_named():
         StochasticGradientTree(schema, preset="papper")
     with pytest.raises(ValueError, match="'n_bins' of model 'stochastic-gradient-tree' is 1: give a whole number in 2"):
         StochasticGradientTree(schema, n_bins=1)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "parameters", "least", "most"),
+    [
+        ("elec", {}, 82.0, 90.0),
+        ("weather", {}, 77.0, 90.0),
+        ("pendigits", {}, 87.0, 99.0),
+        ("nursery", {}, 95.0, 99.0),
+        ("splice", {}, 89.0, 99.0),
+        ("nursery", {"preset": "boosted"}, 96.0, 99.0),
+        ("splice", {"preset": "boosted"}, 91.5, 99.0),
+        # What the paper's settings come to; a bug would make it worse or, by learning too fast, better.
+        ("elec", {"preset": "paper"}, 67.5, 70.5),
+        ("pendigits", {"preset": "paper"}, 55.0, 57.0),
+    ],
+)
+def test_accuracy_on_public_data(data_dir, name, parameters, least, most):
+    assert least <= measure(read(data_dir / f"{name}.csv.gz", NOMINAL[name]), parameters)["score"] <= most
+
+
+@pytest.mark.data
+def test_error_on_public_data(data_dir):
+    table = read_regression(data_dir / "abalone.csv.gz")
+    assert measure(table, {})["score"] < 1.42
+    assert measure(table, {"linear_rate": 0.0})["score"] < 1.66
