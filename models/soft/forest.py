@@ -130,8 +130,9 @@ class Scratch(NamedTuple):
     """What a kernel writes and nothing remembers.
 
     z : (M, dense) float64, active : (M, nominal features) int32: the encoded row of each model. logits : (M, k).
-    visits : (M * span, 3) int32 and figures : (M * span, 4) float64: the nodes reached, parents first (models.soft.
-    gates). reached : (M,) int64, how many. gradient, probabilities : (k,). post, found : of models.hoeffding.split.
+    visits : (M * span, 3) int32 and figures : (M * span, 4) float64: the nodes reached (models.soft.gates), inner ones
+    from the beginning of a model's part, leaves from its end. reached : (M, 2) int64, how many of both. gradient,
+    probabilities : (k,). post, found : of models.hoeffding.split.
     cached : what models.observers.observe writes of a cache that is out of date: nothing.
     """
 
@@ -152,14 +153,14 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
     """depth : of the deepest tree."""
     encoding, _ = encode(schema)
     k = schema.n_outputs
-    span = n_trees * (2 ** (depth + 1) - 1) + 1  # one that is not reached is written behind the last
+    span = n_trees * (2 ** (depth + 1) - 1) + 1  # one that is not reached is written, too
     return Scratch(
         np.zeros((n_models, int(encoding.dense[0]))),
         np.zeros((n_models, sum(n > 0 for n in schema.n_values)), np.int32),
         np.zeros((n_models, k)),
         np.zeros((n_models * span, 3), np.int32),
         np.zeros((n_models * span, 4)),
-        np.zeros(n_models, np.int64),
+        np.zeros((n_models, 2), np.int64),
         np.zeros(k),
         np.zeros(k),
         np.zeros((max(2, *schema.n_values, 2) + 1, k)),

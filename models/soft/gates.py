@@ -105,22 +105,22 @@ def smooth_step_slope(u):
 
 
 @kernel(inline=True)
-def linear_form(weights, z, active):
-    """<w, z>, in the order of four sums that advance together: as one it takes twice the time."""
+def linear_form(gates, g, z, active):
+    """<w, z> of gate g, in the order of four sums that advance together: as one it takes twice the time."""
     a = 0.0
     b = 0.0
     c = 0.0
     d = 0.0
     for four in range(np.uint64(len(z) // 4)):
         j = four * np.uint64(4)
-        a += weights[j] * z[j]
-        b += weights[j + np.uint64(1)] * z[j + np.uint64(1)]
-        c += weights[j + np.uint64(2)] * z[j + np.uint64(2)]
-        d += weights[j + np.uint64(3)] * z[j + np.uint64(3)]
+        a += gates[g, WEIGHT, j] * z[j]
+        b += gates[g, WEIGHT, j + np.uint64(1)] * z[j + np.uint64(1)]
+        c += gates[g, WEIGHT, j + np.uint64(2)] * z[j + np.uint64(2)]
+        d += gates[g, WEIGHT, j + np.uint64(3)] * z[j + np.uint64(3)]
     total = (a + c) + (b + d)
     for i in range(len(active)):
         if active[i] >= 0:
-            total += weights[active[i]]
+            total += gates[g, WEIGHT, np.uint64(active[i])]
     return total
 
 
@@ -138,50 +138,61 @@ def split_test(links, tests, n_values, node, x, r):
 
 
 @kernel(inline=True)
-def forward(links, tests, leaves, gates, roots, settings, n_values, x, r, z, active, visits, figures, start, logits):
-    """All nodes that row r reaches, parents first, from `start` on; the number of them.
+def visit(links, visits, figures, child, probability, reached, inner, leaves):
+    """Note a child at the end of its list, and make that longer if it is reached. Where it is, and the lists' new ends.
 
-    Mutates visits, figures (not ALONG) and logits. O(nodes reached x p).
+    Without branches: which children are reached, and which are leaves, is hard to predict. Mutates visits and figures.
     """
-    # Unsigned: a signed index costs a test for "from the end". And without branches where it can be: they are hard to
-    # predict here, and cost more than what they leave out.
-    k = len(logits)
+    is_leaf = links[child, FIRST] < 0
+    at = leaves if is_leaf else inner
+    visits[at, NODE] = child
+    figures[at, PROBABILITY] = probability
+    more = np.uint64(reached)
+    more_leaves = more * np.uint64(is_leaf)
+    return np.int32(at) if reached else np.int32(-1), inner + (more - more_leaves), leaves - more_leaves
+
+
+@kernel(inline=True)
+def forward(
+    links, tests, leaves, gates, roots, settings, n_values, x, r, z, active, visits, figures, start, span, logits
+):
+    """All nodes that row r reaches: inner ones from `start` on, parents first, leaves from `start + span - 1` down.
+
+    Returns how many of both. Mutates visits, figures (not ALONG) and logits. O(nodes reached x p).
+    """
+    # Unsigned: a signed index costs a test for "from the end".
+    k = np.uint64(len(logits))
     for c in range(k):
         logits[c] = 0.0
-    one = np.uint64(1)
     i = np.uint64(start)
     end = i
+    top = np.uint64(start + span - 1)
+    low = top
     for tree in range(len(roots)):
-        visits[end, NODE] = roots[tree]
-        figures[end, PROBABILITY] = 1.0
-        end += one
+        _, end, low = visit(links, visits, figures, np.uint64(roots[tree]), 1.0, True, end, low)
     alpha = settings[S_ALPHA]
     per_gamma = 1.0 / settings[S_GAMMA]
     while i < end:
         node = np.uint64(visits[i, NODE])
         reach = figures[i, PROBABILITY]
-        if links[node, FIRST] < 0:
-            for c in range(k):
-                logits[c] += reach * leaves[node, WEIGHT, c]
-            i += one
-            continue
         first = np.uint64(links[node, FIRST])
-        u = per_gamma * linear_form(gates[np.uint64(links[node, GATE]), WEIGHT], z, active)
+        u = per_gamma * linear_form(gates, np.uint64(links[node, GATE]), z, active)
         passes = alpha * smooth_step(u)
         if alpha < 1.0:
             passes += (1.0 - alpha) * split_test(links, tests, n_values, node, x, r)
         figures[i, PASSES] = passes
         figures[i, SLOPE] = alpha * per_gamma * smooth_step_slope(u)
-        visits[i, LEFT] = np.int32(end) if passes > 0.0 else np.int32(-1)
-        visits[end, NODE] = first
-        figures[end, PROBABILITY] = reach * passes
-        end += one if passes > 0.0 else np.uint64(0)
-        visits[i, RIGHT] = np.int32(end) if passes < 1.0 else np.int32(-1)
-        visits[end, NODE] = first + one
-        figures[end, PROBABILITY] = reach * (1.0 - passes)
-        end += one if passes < 1.0 else np.uint64(0)
-        i += one
-    return np.int64(end) - start
+        visits[i, LEFT], end, low = visit(links, visits, figures, first, reach * passes, passes > 0.0, end, low)
+        visits[i, RIGHT], end, low = visit(
+            links, visits, figures, first + np.uint64(1), reach * (1.0 - passes), passes < 1.0, end, low
+        )
+        i += np.uint64(1)
+    for back in range(top - low):
+        at = top - back
+        node = np.uint64(visits[at, NODE])
+        for c in range(k):
+            logits[c] += figures[at, PROBABILITY] * leaves[node, WEIGHT, c]
+    return np.int64(end) - start, np.int64(top - low)
 
 
 @kernel(inline=True)

@@ -8,7 +8,7 @@ a gate's weights have
 
 with the factor alpha of the mixed gate, which the paper's code omits. v comes from the children that were reached *by
 this instance*; where a child was not, S' is 0, so nothing of an earlier instance enters. Both passes are one traversal
-of the nodes that were reached, children first.
+of the nodes that were reached, leaves first, then the others from the last to the first.
 
 Adam (Kingma and Ba 2015) is lazy: what has the gradient 0 keeps its moments, and every node counts its own steps.
 """
@@ -35,67 +35,64 @@ LEAST_POWER = 1e-9  # below it, 1 - beta^t is 1 to 9 digits: no more corrections
 
 
 @kernel(inline=True)
-def step_size(powers, settings):
-    """The rate of the next step of a node, corrected for its bias. Mutates powers, (2,)."""
-    first = powers[0]
-    second = powers[1]
+def step_size(powers, node, settings):
+    """The rate of the next step of a node, corrected for its bias. Mutates powers[node]."""
+    first = powers[node, 0]
+    second = powers[node, 1]
     if first == 0.0 and second == 0.0:
         return settings[S_RATE]
     first *= settings[S_BETA1]
     second *= settings[S_BETA2]
-    powers[0] = first if first >= LEAST_POWER else 0.0
-    powers[1] = second if second >= LEAST_POWER else 0.0
+    powers[node, 0] = first if first >= LEAST_POWER else 0.0
+    powers[node, 1] = second if second >= LEAST_POWER else 0.0
     return settings[S_RATE] * math.sqrt(1.0 - second) / (1.0 - first)
 
 
 @kernel(inline=True)
-def descend(weights, first, second, j, gradient, beta1, beta2, rate):
-    """One step of Adam for weights[j]. Mutates the three arrays."""
-    m = beta1 * first[j] + (1.0 - beta1) * gradient
-    v = beta2 * second[j] + (1.0 - beta2) * gradient * gradient
-    first[j] = m
-    second[j] = v
-    weights[j] -= rate * m / (math.sqrt(v) + EPSILON)
+def descend(rows, i, j, gradient, beta1, beta2, rate):
+    """One step of Adam for the weight rows[i, WEIGHT, j]. Mutates rows[i, :, j]."""
+    m = beta1 * rows[i, FIRST_MOMENT, j] + (1.0 - beta1) * gradient
+    v = beta2 * rows[i, SECOND_MOMENT, j] + (1.0 - beta2) * gradient * gradient
+    rows[i, FIRST_MOMENT, j] = m
+    rows[i, SECOND_MOMENT, j] = v
+    rows[i, WEIGHT, j] -= rate * m / (math.sqrt(v) + EPSILON)
 
 
 @kernel(inline=True)
-def backward(links, powers, leaves, gates, settings, z, active, visits, figures, start, n_reached, gradient):
+def backward(
+    links, powers, leaves, gates, settings, z, active, visits, figures, start, span, n_inner, n_leaves, gradient
+):
     """Gradients and steps of all nodes reached in `forward`. gradient : (k,), of the loss by the output.
 
     Mutates powers, leaves, gates and figures (ALONG). O(nodes reached x p).
     """
-    k = len(gradient)
+    k = np.uint64(len(gradient))
     beta1 = settings[S_BETA1]
     beta2 = settings[S_BETA2]
-    for back in range(n_reached):
-        i = np.uint64(start + n_reached - 1 - back)  # unsigned, as in `forward`
+    for back in range(n_leaves):
+        i = np.uint64(start + span - 1 - back)  # unsigned, as in `forward`
         node = np.uint64(visits[i, NODE])
         reach = figures[i, PROBABILITY]
-        if links[node, FIRST] < 0:
-            along = 0.0
-            rate = step_size(powers[node], settings)
-            leaf = leaves[node]
-            for c in range(k):
-                along += gradient[c] * leaf[WEIGHT, c]
-                descend(
-                    leaf[WEIGHT], leaf[FIRST_MOMENT], leaf[SECOND_MOMENT], c, reach * gradient[c], beta1, beta2, rate
-                )
-            figures[i, ALONG] = along
-            continue
+        along = 0.0
+        rate = step_size(powers, node, settings)
+        for c in range(k):
+            along += gradient[c] * leaves[node, WEIGHT, c]
+            descend(leaves, node, c, reach * gradient[c], beta1, beta2, rate)
+        figures[i, ALONG] = along
+    for back in range(n_inner):
+        i = np.uint64(start + n_inner - 1 - back)
+        node = np.uint64(visits[i, NODE])
         left = figures[np.uint64(visits[i, LEFT]), ALONG] if visits[i, LEFT] >= 0 else 0.0
         right = figures[np.uint64(visits[i, RIGHT]), ALONG] if visits[i, RIGHT] >= 0 else 0.0
         passes = figures[i, PASSES]
         figures[i, ALONG] = passes * left + (1.0 - passes) * right
-        factor = reach * figures[i, SLOPE] * (left - right)
+        factor = figures[i, PROBABILITY] * figures[i, SLOPE] * (left - right)
         if factor == 0.0:
             continue
-        rate = step_size(powers[node], settings)
-        gate = gates[np.uint64(links[node, GATE])]
-        weights = gate[WEIGHT]
-        first = gate[FIRST_MOMENT]
-        second = gate[SECOND_MOMENT]
-        for j in range(len(z)):
-            descend(weights, first, second, j, factor * z[j], beta1, beta2, rate)
+        rate = step_size(powers, node, settings)
+        g = np.uint64(links[node, GATE])
+        for j in range(np.uint64(len(z))):
+            descend(gates, g, j, factor * z[j], beta1, beta2, rate)
         for a in range(len(active)):
             if active[a] >= 0:
-                descend(weights, first, second, active[a], factor, beta1, beta2, rate)
+                descend(gates, g, np.uint64(active[a]), factor, beta1, beta2, rate)

@@ -15,7 +15,6 @@ from models.soft.choice import BEST, account, choose, loss_of
 from models.soft.forest import (
     BLOCK,
     EVALUATED,
-    FIRST,
     N_BLOCKS,
     N_GATES,
     N_NODES,
@@ -108,9 +107,9 @@ def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, 
         if op[i] == PREDICT:
             m = pool.state[BEST]
             encode_row(n_values, place, bias, scales[m], slab, r, z[m], active[m])
-            reached[m] = forward(
+            reached[m, 0], reached[m, 1] = forward(
                 links, tests, leaves, gates, roots[m], settings[m], n_values, slab, r,
-                z[m], active[m], visits, figures, m * span, logits[m],
+                z[m], active[m], visits, figures, m * span, span, logits[m],
             )  # fmt: skip
             last_model = m
             last_row = r
@@ -130,9 +129,9 @@ def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, 
         for m in range(n_models):
             if m != last_model or r != last_row:
                 encode_row(n_values, place, bias, scales[m], slab, r, z[m], active[m])
-                reached[m] = forward(
+                reached[m, 0], reached[m, 1] = forward(
                     links, tests, leaves, gates, roots[m], settings[m], n_values, slab, r,
-                    z[m], active[m], visits, figures, m * span, logits[m],
+                    z[m], active[m], visits, figures, m * span, span, logits[m],
                 )  # fmt: skip
             if n_models > 1:
                 output(logits[m], known[m], targets[m], regression, probabilities)
@@ -147,12 +146,12 @@ def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, 
             learn_target(targets[m], known[m], y[i], w[i], regression)
             loss_gradient(logits[m], known[m], targets[m], y[i], w[i], regression, gradient)
             backward(
-                links, powers, leaves, gates, settings[m], z[m], active[m], visits, figures, start, reached[m], gradient
-            )
-            for v in range(start, start + reached[m]):
+                links, powers, leaves, gates, settings[m], z[m], active[m], visits, figures,
+                start, span, reached[m, 0], reached[m, 1], gradient,
+            )  # fmt: skip
+            for back in range(reached[m, 1]):
+                v = start + span - 1 - back
                 node = visits[v, NODE]
-                if links[node, FIRST] >= 0:
-                    continue
                 reach = figures[v, PROBABILITY]
                 weights[node, REACH] += w[i] * reach
                 block = links[node, BLOCK]
