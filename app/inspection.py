@@ -212,8 +212,8 @@ def _content(node: dict[str, Any]) -> str:
 
 
 def _title(part: dict[str, Any]) -> str:
-    """What a part is called that hangs on its parent without a condition: a candidate of a pool, a tree by its stage and
-    class or by its share of the vote, others by their feature or number."""
+    """What a part is called that hangs on its parent without a condition: a candidate of a pool, a tree by its stage
+    and class or by its share of the vote, others by their feature or number."""
     if "loss" in part:
         return rules.candidate(part)
     if "stage" in part:
@@ -362,7 +362,7 @@ def dot(state: State, spec: Spec, role: str) -> str:
         branches = edges(node)
         label = str(node.get("feature", "gate")) if branches else _content(node)
         if "loss" in node:
-            label = f"{_part(node)}: {label}"
+            label = f"{_title(node)}: {label}"
         elif not branches and "feature" in node:
             label = f"{node['feature']}: {label}"
         shape = "" if branches else ", style=rounded"

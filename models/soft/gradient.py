@@ -19,7 +19,6 @@ import numpy as np
 
 from models.kernel import kernel
 from models.soft.forest import (
-    FIRST,
     FIRST_MOMENT,
     GATE,
     S_BETA1,

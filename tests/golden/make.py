@@ -41,13 +41,16 @@ def file(case: str, version: int = checkpoint.VERSION) -> Path:
 def stream(model: str, task: str) -> Spec:
     """The stream file of a golden state."""
     bags = {"classes": ["no", "yes"]} if task == "multi-instance" else {}
-    grow = {"grace_period": 50, "delta": 0.05} if model == "hoeffding-tree" else {}
+    parameters: dict[tuple[str, str], dict[str, Any]] = {
+        ("hoeffding-tree", "classification"): {"grace_period": 50, "delta": 0.05},
+        ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
+    }
     content: dict[str, Any] = {
         "name": "golden",
         "task": task,
         "partitions": 2,
         "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
-        "champion": {"model": model, **grow},
+        "champion": {"model": model, **parameters.get((model, task), {})},
         "metrics": {"window": 50},
         "drift": "none",
         **bags,
