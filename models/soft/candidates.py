@@ -15,6 +15,7 @@ AUTO = "auto"
 
 # The model of the candidates of a task, and the candidates of a model. Those of Hoeffding trees and soft trees are
 # Table 2 of Köbschall et al.; those of soft Hoeffding trees are as many, from other ranges (docs/soft-trees.md).
+# A state that was written with "auto" is read with these: they may not change without a new format.
 MODELS = {"classification": "soft-hoeffding-tree", "regression": "soft-tree"}
 DEFAULTS = {
     "soft-hoeffding-tree": "alpha=0.2,0.6,1; learning_rate=0.005,0.01,0.03; max_depth=5,7",
