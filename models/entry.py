@@ -52,7 +52,7 @@ class Parameter(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A learner. cls : where it is, as "module:Class".
+    """A learner. cls : where it is, as "module:Class". bags : the same for bags, where that is another class.
 
     check : "module:function" of what checks the parameters together, called with the task and all of them once each is
     valid, or "". Its module imports no numba either.
@@ -65,10 +65,11 @@ class Entry(NamedTuple):
     paper: str
     text: str
     check: str = ""
+    bags: str = ""
 
-    def load(self) -> "type[Learner]":
-        """Import the class (and numba)."""
-        loaded: type[Learner] = _named(self.cls)
+    def load(self, task: str = CLASSIFICATION) -> "type[Learner]":
+        """Import the class for a task (and numba)."""
+        loaded: type[Learner] = _named(self.bags if self.bags and task == MULTI_INSTANCE else self.cls)
         return loaded
 
     def fit_together(self, task: str, parameters: Mapping[str, Any]) -> None:

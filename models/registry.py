@@ -71,4 +71,4 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
 def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":
     """A new learner. Raises ValueError as `validate` does."""
     valid = validate(name, schema.task, parameters)
-    return REGISTRY[name].load()(schema, seed=seed, **valid)
+    return REGISTRY[name].load(schema.task)(schema, seed=seed, **valid)

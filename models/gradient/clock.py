@@ -104,7 +104,7 @@ class Scratch(NamedTuple):
 
 def task_of(schema: Schema, p: dict[str, Any]) -> Task:
     """p : all parameters."""
-    classes = schema.task == "classification"
+    classes = schema.task != "regression"
     sampled = p["binning"] == "quantiles" and p["rebin_period"] > 0
     return Task(
         CROSS_ENTROPY if classes else LOSSES[p["loss"]],
@@ -120,7 +120,7 @@ def task_of(schema: Schema, p: dict[str, Any]) -> Task:
 
 def shape_of(schema: Schema, task: Task) -> tuple[int, int]:
     """Trees of a stage, and outputs of a tree."""
-    if schema.task != "classification":
+    if schema.task == "regression":
         return 1, 1
     return (1, schema.n_outputs - 1) if task.one_tree else (schema.n_outputs - 1, 1)
 

@@ -35,7 +35,7 @@ def describe_trees(
             node["unit"] = "score"
         if link[PARENT] < 0:
             node["stage"] = link[TREE] // n_trees
-            if schema.task == "classification" and nodes.value.shape[1] == 1:
+            if schema.task != "regression" and nodes.value.shape[1] == 1:
                 node["class"] = link[TREE] % n_trees + 1
         if link[TEST] == LEAF:
             if nodes.slope.shape[1]:

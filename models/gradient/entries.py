@@ -1,6 +1,6 @@
 """The registry's entries of stochastic gradient trees."""
 
-from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter
 from models.gradient.presets import PRESETS, TUNED, by_preset
 
 
@@ -54,13 +54,15 @@ PARAMETERS = (
     Parameter("reset_delta", float, 0.0, 0.0, 1.0, text="of ADWIN, which resets stages whose errors rise; 0: none"),
     Parameter("max_nodes", int, 4000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
     Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
+    _preset("epochs", int, 1, 100_000, text="passes over a training set that is there as a whole; bags 50"),
 )
 
 ENTRIES = (
     Entry(
         name="stochastic-gradient-tree",
         cls="models.gradient.learner:StochasticGradientTree",
-        tasks=(CLASSIFICATION, REGRESSION),
+        bags="models.gradient.bag_learner:BagGradientTree",
+        tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
         parameters=PARAMETERS,
         paper="H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.",
         text="Trees that change where a t test says that the gradients of a loss allow it; also boosted.",

@@ -1,13 +1,13 @@
-"""The learner: stochastic gradient trees for classification and regression."""
+"""The learner: stochastic gradient trees for classification and regression. Bags: models.gradient.bag_learner."""
 
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from models.contract import LEARN, Floats, Learner, Program, Schema
+from models.contract import LEARN, Bags, Floats, Learner, Program, Schema
 from models.entry import checked
 from models.gradient import committee
 from models.gradient.bins import MOMENTS, lay_out, no_bins, refit, transfer
@@ -157,6 +157,8 @@ class StochasticGradientTree(Learner):
         Bound on the number of nodes of all trees.
     max_depth : int or None
         Leaves at this depth do not split (the root has depth 0).
+    epochs : int
+        Passes that `fit` makes over a training set. A stream has one.
 
     References
     ----------
@@ -206,12 +208,13 @@ class StochasticGradientTree(Learner):
         reset_delta: float = 0.0,
         max_nodes: int = 4000,
         max_depth: int | None = None,
+        epochs: int | None = None,
     ) -> None:
         names = [parameter.name for parameter in PARAMETERS]
         given = {name: value for name, value in locals().items() if name in names}
         super().__init__(schema, seed=seed)
         self._parameters = checked(f"model {self.name!r}", PARAMETERS, given)
-        p = self._effective = effective(self._parameters)
+        p = self._effective = effective(self._parameters, schema.task)
         self._growth = Growth(
             float(p["grace_period"]),
             p["delta"],
@@ -249,10 +252,15 @@ class StochasticGradientTree(Learner):
         m = max(4, *self.schema.n_values, 4)
         self._search = Search(np.zeros((m, size)), np.zeros((m, n_outputs)), np.zeros(m, np.int32))
 
-    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+    def run(self, program: Program, slab: Any, out: Floats) -> None:
         self._run(program, slab, out, False)
 
-    def _run(self, program: Program, slab: Floats, out: Floats, replay: bool) -> None:
+    def fit(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
+        """Learn a training set in several passes; what is left of a warm-up ends with the first."""
+        for _ in range(self._effective["epochs"]):
+            self.learn_many(x, y, w)
+
+    def _run(self, program: Program, slab: Any, out: Floats, replay: bool) -> None:
         progress = np.zeros(6, np.int64)
         while True:
             status = committee.run(

@@ -5,6 +5,8 @@ A parameter that a stream file leaves out is the preset's, so that a preset can 
 
 from typing import Any
 
+from models.entry import MULTI_INSTANCE
+
 TUNED, PAPER, BOOSTED = "tuned", "paper", "boosted"
 
 _TUNED: dict[str, Any] = {
@@ -28,6 +30,7 @@ _TUNED: dict[str, Any] = {
     "largest_step": 1.0,
     "multiway": False,
     "paired": True,
+    "epochs": 1,
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -51,9 +54,21 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def effective(given: dict[str, Any]) -> dict[str, Any]:
+# Of bags of instances, section 4.3, whatever the preset: the paper's leaf rule, and several passes over a training set.
+BAGS: dict[str, Any] = {
+    "grace_period": 10,
+    "delta": 1e-7,
+    "penalty": 0.1,
+    "node_cost": 1.0,
+    "leaf_update": "tested",
+    "paired": False,
+    "epochs": 50,
+}
+
+
+def effective(given: dict[str, Any], task: str) -> dict[str, Any]:
     """The parameters with the preset's in place of None."""
-    preset = PRESETS[given["preset"]]
+    preset = PRESETS[given["preset"]] | (BAGS if task == MULTI_INSTANCE else {})
     return {name: preset.get(name) if value is None else value for name, value in given.items()}
 
 

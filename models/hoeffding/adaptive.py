@@ -40,7 +40,7 @@ from models.hoeffding.subtrees import (
     try_branch,
 )
 from models.kernel import kernel
-from models.observers import heaviest, observe, observe_bins, refresh, score, score_two, write_joint, write_weights
+from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
 from models.streams.randomness import seeded
 
 # Further places in `progress`: trees of the next operation that have not learned it yet, 0 where it has not begun, and
@@ -107,8 +107,8 @@ class HoeffdingAdaptiveTree(MutableTree):
         not say yet that it is.
     bootstrap : bool
         Leaves learn each instance with its weight times a number drawn from Poisson(1), 1 where that is 0 (as MOA).
-    delta, tie_threshold, split_criterion, leaf_prediction, observer, n_split_points, n_bins, binary_splits,
-        min_branch_fraction : As in HoeffdingTree.
+    delta, tie_threshold, split_criterion, leaf_prediction, n_split_points, binary_splits, min_branch_fraction :
+        As in HoeffdingTree.
     max_nodes : int
         Bound on the number of nodes, >= 1.
     max_depth : int or None
@@ -155,9 +155,7 @@ class HoeffdingAdaptiveTree(MutableTree):
         tie_threshold: float = 0.05,
         split_criterion: str = "info-gain",
         leaf_prediction: str = "nba",
-        observer: str = "gaussian",
         n_split_points: int = 10,
-        n_bins: int = 64,
         binary_splits: bool = False,
         min_branch_fraction: float = 0.01,
         max_nodes: int = 10_000,
@@ -184,9 +182,7 @@ class HoeffdingAdaptiveTree(MutableTree):
                 "tie_threshold": float(tie_threshold),
                 "split_criterion": split_criterion,
                 "leaf_prediction": leaf_prediction,
-                "observer": observer,
                 "n_split_points": int(n_split_points),
-                "n_bins": int(n_bins),
                 "binary_splits": bool(binary_splits),
                 "min_branch_fraction": float(min_branch_fraction),
                 "max_nodes": int(max_nodes),
@@ -365,8 +361,6 @@ def _learn(r, c, w, at, best, slab, nodes, windows, random, known, cache, layout
             stats[end], cached[end], fresh[end] == 1, known, layout, n_classes, slab, r, c, weight, weights[end, c]
         ):
             fresh[:] = 0
-        if layout.bins[0] > 0:
-            observe_bins(stats[end], layout, n_classes, slab, r, c, weight)
         seen = leaf[end, SEEN]
         if seen - leaf[end, EVALUATED] >= settings.grace_period:
             leaf[end, EVALUATED] = seen

@@ -51,7 +51,7 @@ ENTRIES = (
             Parameter("least_window", int, 300, 1, 100_000_000, text="errors of both trees before they are compared"),
             Parameter("early_prediction", bool, True, text="an alternate tree predicts once it errs less"),
             Parameter("bootstrap", bool, False, text="weights drawn from Poisson(1), at least 1"),
-            *_HOEFFDING,
+            *(parameter for parameter in _HOEFFDING if parameter.name not in ("observer", "n_bins")),
         ),
         paper="A. Bifet and R. Gavaldà: Adaptive learning from evolving data streams. IDA 2009.",
         text="Hoeffding tree whose parts are grown anew beside themselves where ADWIN finds that errors rise.",

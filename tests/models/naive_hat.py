@@ -119,8 +119,7 @@ class HatTwin(MutableTreeTwin):
     def plant(self, node):
         node.alternate = None
         self.nodes = self.below(self.root)
-        n_bins = self.settings["n_bins"] if self.settings["observer"] == "histogram" else 0
-        node.alternate = Node(-1, node.parent, {}, self.n_values, n_bins)
+        node.alternate = Node(-1, node.parent, {}, self.n_values)
         node.alternate.parent, node.alternate.depth = node, node.depth
         self.begin(node.alternate)
         self.nodes.append(node.alternate)

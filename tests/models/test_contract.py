@@ -56,7 +56,7 @@ CASES = {
         )
         for more in (
             {},
-            {"leaf_prediction": "nb", "binary_splits": True, "early_prediction": False, "observer": "histogram"},
+            {"leaf_prediction": "nb", "binary_splits": True, "early_prediction": False, "split_criterion": "hellinger"},
             {"leaf_prediction": "mc", "split_criterion": "gini", "max_depth": 4, "bootstrap": True},
         )
     ],

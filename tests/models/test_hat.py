@@ -35,7 +35,7 @@ MODES = [
     {"leaf_prediction": "nb", "binary_splits": True},
     {"bootstrap": True},
     {"split_criterion": "gini", "binary_splits": True, "leaf_prediction": "mc"},
-    {"observer": "histogram", "n_bins": 8, "split_criterion": "hellinger"},
+    {"split_criterion": "hellinger"},
     {"max_nodes": 12},
     {"max_depth": 2, "n_split_points": 3, "min_branch_fraction": 0.2},
     {"alternate_trees": False},

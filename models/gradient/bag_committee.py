@@ -1,0 +1,222 @@
+"""A committee of stochastic gradient trees over bags of instances, as one kernel over a program (section 4.3).
+
+The score of a bag is that of its highest instance, the first of equals. This instance takes the gradient of the binary
+cross-entropy, equations 28 and 29; the others are seen with gradient and Hessian 0, which count as observations in the
+t test. All instances of a bag take their gradients from the trees as they were when the bag came, one after the other;
+leaves that are due are tested after each.
+"""
+
+import numpy as np
+
+from models.contract import PREDICT
+from models.gradient.bins import find_cells, widen_ranges
+from models.gradient.clock import BUFFERED, LEARNED, NEXT_BINS, READY
+from models.gradient.committee import (
+    BIN,
+    N_DUE,
+    NEED_NODES,
+    NEXT,
+    NEXT_DUE,
+    WARM,
+    _derive,
+    _meet,
+    _plant_missing,
+    _poisson_one,
+    _rescale,
+    _scores,
+    _standardise,
+    _write,
+    _write_early,
+)
+from models.gradient.tree import DONE, GROW, learn, try_change
+from models.kernel import kernel
+
+# Further places in `progress`: the instance that comes next, and the one that takes the gradient.
+NEXT_INSTANCE, TOP, N_PROGRESS = 6, 7, 8
+
+
+@kernel
+def _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task):
+    """The instance with the highest score. Mutates scratch. O(instances stages (depth + d))."""
+    top, highest = start, -np.inf
+    for r in range(start, stop):
+        if task.linear:
+            _standardise(clock.scales, layout.n_values, x, r, scratch.z)
+        _scores(nodes, roots, layout, x, r, scratch, task)
+        if scratch.sums[1] > highest:
+            top, highest = r, scratch.sums[1]
+    return top
+
+
+@kernel
+def _learn_instance(
+    nodes,
+    roots,
+    bins,
+    layout,
+    growth,
+    clock,
+    task,
+    chosen,
+    scratch,
+    x,
+    r,
+    is_top,
+    penalty,
+    gradients,
+    weights,
+    progress,
+):
+    """All stages learn row r of x; leaves that are due for a test into scratch.due.
+
+    is_top : whether it takes the gradient. penalty : added to the Hessian. gradients : (stages, 2), gradient and
+    Hessian of each; weights : (stages,).
+    Mutates nodes, scratch, progress.
+    """
+    if task.linear:
+        _standardise(clock.scales, layout.n_values, x, r, scratch.z)
+    find_cells(bins, layout, x, r, scratch.cells)
+    _scores(nodes, roots, layout, x, r, scratch, task)
+    n_due = 0
+    for s in range(roots.shape[0]):
+        if weights[s] == 0.0:
+            continue
+        scratch.gradient[1] = gradients[s, 0] if is_top else 0.0
+        scratch.hessian[1] = (gradients[s, 1] if is_top else 0.0) + penalty
+        leaf = scratch.leaves[s, 0]
+        if learn(
+            nodes, growth, leaf, scratch.cells, chosen, s, scratch.z, scratch.gradient, scratch.hessian, 1, weights[s]
+        ):
+            scratch.due[n_due, 0] = leaf
+            scratch.due[n_due, 1] = s
+            n_due += 1
+    progress[N_DUE] = n_due
+    progress[NEXT_DUE] = 0
+
+
+@kernel
+def _begin_bag(nodes, roots, bins, layout, clock, task, scratch, x, start, stop, y, w, gradients, weights):
+    """Which instance takes the gradient, and gradients and weights of all stages (mutated, as scratch, bins, clock)."""
+    for r in range(start, stop):
+        if task.linear:
+            _rescale(clock.scales, layout.n_values, x, r, w)
+        widen_ranges(bins.ranges, layout.n_values, x, r)
+    top = _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task)
+    if task.linear:
+        _standardise(clock.scales, layout.n_values, x, top, scratch.z)
+    _scores(nodes, roots, layout, x, top, scratch, task)
+    scratch.sums[:] = 0.0
+    for s in range(roots.shape[0]):
+        _derive(scratch, clock, task, s, y)
+        gradients[s, 0] = scratch.gradient[1]
+        gradients[s, 1] = scratch.hessian[1]
+        weights[s] = w * _poisson_one(clock.rng) if task.poisson else w
+    return top
+
+
+@kernel
+def _keep(clock, slab, start, stop, y, w):
+    """Put a bag into the buffer of the warm-up; false, with nothing changed, where it has no room. A bag larger than
+    the buffer loses the instances at its end. Mutates clock."""
+    counts, buffer, d = clock.counts, clock.buffer, slab.x.shape[1]
+    n = counts[BUFFERED]
+    stop = min(stop, start + len(buffer))
+    if n + stop - start > len(buffer):
+        return False
+    for r in range(start, stop):
+        buffer[n, :d] = slab.x[r]
+        buffer[n, d] = y if r == start else np.nan
+        buffer[n, d + 1] = w
+        n += 1
+    counts[BUFFERED] = n
+    return True
+
+
+@kernel
+def run(
+    op,
+    row,
+    y,
+    w,
+    slab,
+    out,
+    progress,
+    nodes,
+    roots,
+    bins,
+    layout,
+    growth,
+    clock,
+    task,
+    chosen,
+    scratch,
+    search,
+    penalty,
+    gradients,
+    weights,
+    replay,
+):
+    """Execute a program from progress[NEXT] on, as models.gradient.committee.run; bags without instances are none.
+
+    Mutates out, progress, nodes, roots, ranges of bins, clock, scratch, search, gradients, weights. DONE, GROW, WARM
+    and BIN mean what they do there. O(instances stages (depth + d)) a bag.
+    """
+    counts = clock.counts
+    for i in range(progress[NEXT], len(op)):
+        start = slab.start[row[i]]
+        stop = start + slab.size[row[i]]
+        if op[i] == PREDICT:
+            out[row[i]] = 0.0
+            if counts[READY] == 0:
+                _write_early(clock, task, out, row[i])
+            elif start < stop:
+                top = _top_of(nodes, roots, layout, clock, slab.x, start, stop, scratch, task)
+                if task.linear:
+                    _standardise(clock.scales, layout.n_values, slab.x, top, scratch.z)
+                _scores(nodes, roots, layout, slab.x, top, scratch, task)
+                _write(scratch, clock, task, out, row[i])
+            continue
+        if not (w[i] > 0.0 and w[i] < np.inf and y[i] >= 0.0 and y[i] < len(clock.known) and start < stop):
+            continue
+        if progress[TOP] < 0:
+            if counts[READY] == 0:
+                if not _keep(clock, slab, start, stop, y[i], w[i]):
+                    progress[NEXT] = i
+                    return WARM
+                _meet(clock, task, y[i], w[i])
+                counts[LEARNED] += 1
+                continue
+            # One tree a stage, of class 1, whatever the label.
+            if _plant_missing(nodes, roots, task, 1, progress) == GROW:
+                progress[NEXT] = i
+                return GROW
+            if not replay:
+                _meet(clock, task, y[i], w[i])
+                counts[LEARNED] += 1
+            progress[TOP] = _begin_bag(
+                nodes, roots, bins, layout, clock, task, scratch, slab.x, start, stop, y[i], w[i], gradients, weights
+            )
+            progress[NEXT_INSTANCE] = start
+        while progress[NEXT_INSTANCE] < stop:
+            r = progress[NEXT_INSTANCE]
+            if progress[N_DUE] == 0:
+                _learn_instance(
+                    nodes, roots, bins, layout, growth, clock, task, chosen, scratch, slab.x, r, r == progress[TOP],
+                    penalty, gradients, weights, progress,
+                )  # fmt: skip
+            while progress[NEXT_DUE] < progress[N_DUE]:
+                at = progress[NEXT_DUE]
+                if try_change(
+                    scratch.due[at, 0], nodes, bins, layout, growth, chosen[scratch.due[at, 1]], search,
+                    progress[NEED_NODES:],
+                ) == GROW:  # fmt: skip
+                    progress[NEXT] = i
+                    return GROW
+                progress[NEXT_DUE] = at + 1
+            progress[N_DUE] = 0
+            progress[NEXT_INSTANCE] = r + 1
+        progress[TOP] = -1
+        if counts[LEARNED] >= counts[NEXT_BINS] and not replay:
+            progress[NEXT] = i + 1
+            return BIN
+    return DONE

@@ -1,0 +1,103 @@
+"""The learner for bags of instances: stochastic gradient trees with the loss of section 4.3."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from models.contract import LEARN, Bags, Floats, Program, Schema
+from models.gradient import bag_committee
+from models.gradient.bag_committee import N_PROGRESS, TOP
+from models.gradient.clock import BUFFERED, READY
+from models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
+from models.gradient.learner import StochasticGradientTree
+from models.gradient.tree import GROW, make_room
+
+
+class BagGradientTree(StochasticGradientTree):
+    """Stochastic gradient trees on instances, learned from labels of bags: the bag is as positive as its highest one.
+
+    The warm-up is `warm_up` instances, of whole bags. Detectors (`reset_delta`) and quantiles that are found again
+    (`binning="quantiles"` with a `rebin_period`) are for streams of single instances.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "multi-instance".
+    **parameters
+        As of `StochasticGradientTree`. `grace_period` counts instances, `rebin_period` bags, `poisson` draws for bags.
+
+    References
+    ----------
+    H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.
+
+    Examples
+    --------
+    >>> learner = BagGradientTree(Schema((0,), 2, "multi-instance"), warm_up=10)
+    >>> bags = Bags.of([1, 2] * 50, np.tile([[0.0], [1.0], [9.0]], (50, 1)))
+    >>> learner.fit(bags, [0, 1] * 50)
+    >>> learner.predict_many(Bags.of([2, 2], [[0.5], [1.0], [8.5], [0.0]])).argmax(axis=1)
+    array([0, 1])
+    """
+
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        for name, given in (
+            ("reset_delta", self._task.reset_delta > 0.0),
+            ("binning", self._task.sample > 0),
+        ):
+            if given:
+                raise ValueError(f"{name} of {self.name!r} is not for bags: leave it out")
+        # Each instance pulls the values of new leaves towards their parent's: lambda in means, not in sums.
+        self._penalty, self._growth = self._growth.penalty, self._growth._replace(penalty=0.0)
+        n_stages = self._effective["n_stages"]
+        self._gradients, self._weights = np.zeros((n_stages, 2)), np.zeros(n_stages)
+
+    def _run(self, program: Program, slab: Bags, out: Floats, replay: bool) -> None:
+        progress = np.zeros(N_PROGRESS, np.int64)
+        progress[TOP] = -1
+        while True:
+            status = bag_committee.run(
+                program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
+                self._bins, self._layout, self._growth, self._clock, self._task, self._chosen, self._scratch,
+                self._search, self._penalty, self._gradients, self._weights, replay,
+            )  # fmt: skip
+            if status == GROW:
+                self._nodes = make_room(self._nodes, int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))
+            elif status == WARM:
+                self._begin(out)
+            elif status == BIN:
+                self._rebin()
+            else:
+                return
+
+    def fit(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
+        """Learn a training set in several passes, with bins of all its instances."""
+        if isinstance(x, Bags) and not self._clock.counts[READY] and len(x.size):
+            self._end_warm_up(x.take(np.arange(len(x.size))).x)
+        super().fit(x, y, w)
+
+    def _end_warm_up(self, rows: Floats) -> None:
+        """Bins of these instances."""
+        for f, n in enumerate(self.schema.n_values):
+            finite = rows[np.isfinite(rows[:, f]), f]
+            if n == 0 and len(finite):
+                self._bins.ranges[f] = finite.min(), finite.max()
+        counts = self._clock.counts
+        counts[READY], counts[BUFFERED] = 1, 0
+        self._clock = self._clock._replace(buffer=np.zeros((0, self.schema.n_features + 2)))
+        self._find_bins(rows)
+        self._schedule()
+
+    def _begin(self, out: Floats) -> None:
+        clock, d = self._clock, self.schema.n_features
+        kept = clock.buffer[: clock.counts[BUFFERED]]
+        rows = np.ascontiguousarray(kept[:, :d])
+        first = np.flatnonzero(~np.isnan(kept[:, d]))
+        y, w = kept[first, d].copy(), kept[first, d + 1].copy()
+        self._end_warm_up(rows)
+        if self._effective["replay"]:
+            n = len(first)
+            bags = Bags.of(np.diff(first, append=len(rows)), rows)
+            program = Program(np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), y, w)
+            self._run(program, bags, np.zeros((n, 2)), True)
