@@ -7,7 +7,7 @@ from typing import Any
 
 from app.errors import SpecError
 from app.sweep import Candidate
-from topics.records import CLASSIFICATION
+from topics.records import REGRESSION
 
 # What can be compared -> whether more is better.
 MEASURES = {
@@ -60,7 +60,7 @@ def summarise(
 
 
 def default_sort(results: Sequence[dict[str, Any]]) -> str:
-    return "accuracy" if results[0]["task"] == CLASSIFICATION else "mae"
+    return "mae" if results[0]["task"] == REGRESSION else "accuracy"
 
 
 def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -98,6 +98,13 @@ SORTS = (
     help=f"Watch the errors of every model: {', '.join(DETECTORS)}. Repeatable.",
 )
 @click.option("--points", type=click.IntRange(min=1), metavar="N", help="Points of a curve, about. [default: 50]")
+@click.option(
+    "--folds",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Cross-validation with so many folds, instead of test-then-train. Rows are dealt anew in each repeat.",
+)
+@click.option("--bag", metavar="COLUMN", help="A row is an instance of the bag that this column names. Needs --folds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object for one run, else summary and runs.")
 def command(
     data: Path | None,
@@ -125,6 +132,8 @@ def command(
     curves: tuple[Path, ...],
     detectors: tuple[str, ...],
     points: int | None,
+    folds: int | None,
+    bag: str | None,
     as_json: bool,
 ) -> None:
     """Predict each row of a file, then learn it: prequential evaluation, in memory.
@@ -142,12 +151,14 @@ def command(
     from app.cli import evaluation_table as shown
     from app.data import DataFile
     from app.evaluate import problem_for
+    from app.folds import cross_validate
     from app.pool import n_cores
     from app.shuffled import ShuffledFile
     from app.spec import load
     from app.summary import default_sort, summarise
     from app.sweep import candidates, run, tasks_of
     from app.synthetic import SyntheticFile
+    from app.table import read_table
 
     if (data is None) == (generate is None):
         raise click.UsageError("give either DATA.csv.gz or --generate NAME")
@@ -156,7 +167,45 @@ def command(
     for curve in curves:
         pictures.check(curve)
     delay = parse_delay(label_delay, clock)
+    if bag is not None and folds is None:
+        raise click.UsageError("--bag needs --folds N")
     chosen = candidates([parse_model(model) for model in models], parse_settings(settings), parse_grid(grid))
+    if folds is not None:
+        strangers = {
+            "--generate": generate,
+            "--stream": stream,
+            "--time": clock,
+            "--curve": curves,
+            "--detect": detectors,
+        }
+        stray = [option for option, value in strangers.items() if value] + (["--label-delay"] if delay else [])
+        if stray:
+            raise click.UsageError(f"--folds and {stray[0]} exclude each other")
+        table = read_table(DataFile(data or ""), bag=bag, target=target, task=task, nominal=nominal, limit=limit)
+        results: list[dict[str, Any]] = []
+        with progress(f"{folds} folds of {Path(data or '').name}", len(table.y) * len(chosen) * repeats) as told:
+            for each in [(one, i) for one in chosen for i in range(repeats)]:
+                before = len(table.y) * len(results)
+                results.append(
+                    cross_validate(
+                        table,
+                        each[0].model,
+                        each[0].parameters,
+                        folds,
+                        seed=(seed or 0) + each[1],
+                        on_progress=lambda rows, before=before: told(before + rows),  # type: ignore[misc]
+                    )
+                )
+                results[-1]["data"] = Path(data or "").name
+        summary = summarise(chosen, results, sort)
+        if as_json and len(results) == 1:
+            click.echo(json.dumps(results[0]))
+        elif as_json:
+            about = {"data": results[0]["data"], "task": table.schema.task, "folds": folds, "repeats": repeats}
+            click.echo(json.dumps({**about, "summary": summary, "runs": results}))
+        else:
+            shown.show_all(summary, results[0], False)
+        return
     spec = None if stream is None else load(stream)
     start = seed if seed is not None else 0 if spec is None else spec.seed
     seeds = range(start, start + repeats)

@@ -80,7 +80,10 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
     if not console.is_terminal:
         console.width = FILE_WIDTH
     repeats = summary[0]["repeats"]
-    said = [f"[bold]{result['data']}[/bold]", f"labels {_delay(result)}"]
+    said = [
+        f"[bold]{result['data']}[/bold]",
+        f"{result['folds']} folds" if "folds" in result else f"labels {_delay(result)}",
+    ]
     if repeats > 1:
         said.append(f"mean ± standard error of {repeats} repeats")
     if shuffled:

@@ -62,16 +62,14 @@ def _learn_instance(
     x,
     r,
     is_top,
-    penalty,
     gradients,
     weights,
     progress,
 ):
     """All stages learn row r of x; leaves that are due for a test into scratch.due.
 
-    is_top : whether it takes the gradient. penalty : added to the Hessian. gradients : (stages, 2), gradient and
-    Hessian of each; weights : (stages,).
-    Mutates nodes, scratch, progress.
+    is_top : whether it takes the gradient. gradients : (stages, 2), gradient and Hessian of each stage; weights :
+    (stages,). Mutates nodes, scratch, progress.
     """
     if task.linear:
         _standardise(clock.scales, layout.n_values, x, r, scratch.z)
@@ -82,7 +80,7 @@ def _learn_instance(
         if weights[s] == 0.0:
             continue
         scratch.gradient[1] = gradients[s, 0] if is_top else 0.0
-        scratch.hessian[1] = (gradients[s, 1] if is_top else 0.0) + penalty
+        scratch.hessian[1] = (gradients[s, 1] if is_top else 0.0) + growth.each
         leaf = scratch.leaves[s, 0]
         if learn(
             nodes, growth, leaf, scratch.cells, chosen, s, scratch.z, scratch.gradient, scratch.hessian, 1, weights[s]
@@ -151,7 +149,6 @@ def run(
     chosen,
     scratch,
     search,
-    penalty,
     gradients,
     weights,
     replay,
@@ -202,7 +199,7 @@ def run(
             if progress[N_DUE] == 0:
                 _learn_instance(
                     nodes, roots, bins, layout, growth, clock, task, chosen, scratch, slab.x, r, r == progress[TOP],
-                    penalty, gradients, weights, progress,
+                    gradients, weights, progress,
                 )  # fmt: skip
             while progress[NEXT_DUE] < progress[N_DUE]:
                 at = progress[NEXT_DUE]

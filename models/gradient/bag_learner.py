@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from models.contract import LEARN, Bags, Floats, Program, Schema
 from models.gradient import bag_committee
 from models.gradient.bag_committee import N_PROGRESS, TOP
-from models.gradient.clock import BUFFERED, READY
-from models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
+from models.gradient.committee import BIN, BUFFERED, NEED_BLOCKS, NEED_NODES, NEXT_BINS, READY, WARM
 from models.gradient.learner import StochasticGradientTree
 from models.gradient.tree import GROW, make_room
 
@@ -17,8 +16,8 @@ from models.gradient.tree import GROW, make_room
 class BagGradientTree(StochasticGradientTree):
     """Stochastic gradient trees on instances, learned from labels of bags: the bag is as positive as its highest one.
 
-    The warm-up is `warm_up` instances, of whole bags. Detectors (`reset_delta`) and quantiles that are found again
-    (`binning="quantiles"` with a `rebin_period`) are for streams of single instances.
+    The warm-up is `warm_up` instances, of whole bags. Quantile bins stay as the warm-up gave them, and `reset_delta` is
+    not used.
 
     Parameters
     ----------
@@ -42,14 +41,9 @@ class BagGradientTree(StochasticGradientTree):
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        for name, given in (
-            ("reset_delta", self._task.reset_delta > 0.0),
-            ("binning", self._task.sample > 0),
-        ):
-            if given:
-                raise ValueError(f"{name} of {self.name!r} is not for bags: leave it out")
+        self._task = self._task._replace(sample=0, reset_delta=0.0)
         # Each instance pulls the values of new leaves towards their parent's: lambda in means, not in sums.
-        self._penalty, self._growth = self._growth.penalty, self._growth._replace(penalty=0.0)
+        self._growth = self._growth._replace(penalty=0.0, each=self._growth.penalty)
         n_stages = self._effective["n_stages"]
         self._gradients, self._weights = np.zeros((n_stages, 2)), np.zeros(n_stages)
 
@@ -60,7 +54,7 @@ class BagGradientTree(StochasticGradientTree):
             status = bag_committee.run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
                 self._bins, self._layout, self._growth, self._clock, self._task, self._chosen, self._scratch,
-                self._search, self._penalty, self._gradients, self._weights, replay,
+                self._search, self._gradients, self._weights, replay,
             )  # fmt: skip
             if status == GROW:
                 self._nodes = make_room(self._nodes, int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))
@@ -88,6 +82,11 @@ class BagGradientTree(StochasticGradientTree):
         self._clock = self._clock._replace(buffer=np.zeros((0, self.schema.n_features + 2)))
         self._find_bins(rows)
         self._schedule()
+
+    def _schedule(self) -> None:
+        super()._schedule()
+        if self._effective["binning"] == "quantiles":
+            self._clock.counts[NEXT_BINS] = np.iinfo(np.int64).max
 
     def _begin(self, out: Floats) -> None:
         clock, d = self._clock, self.schema.n_features
