@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from models.contract import LEARN, Bags, Floats, Program, Schema
 from models.gradient import bag_committee
 from models.gradient.bag_committee import N_PROGRESS, TOP
-from models.gradient.committee import BIN, BUFFERED, NEED_BLOCKS, NEED_NODES, NEXT_BINS, READY, WARM
+from models.gradient.clock import BUFFERED, NEXT_BINS, READY
+from models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
 from models.gradient.learner import StochasticGradientTree
 from models.gradient.tree import GROW, make_room
 
