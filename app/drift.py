@@ -143,7 +143,7 @@ class Drift:
         """The model of a role is another one from place `at` of the program on."""
         self.models[role].forget()
         later = self._arrivals()[at:][self._program.op[at:] == PREDICT]
-        self._since[role] = min(int(later.min(initial=NEVER)), self._pending.next_arrival)
+        self._since[role] = max(1, min(int(later.min(initial=NEVER)), self._pending.next_arrival))
 
     def _tell(self, role: str, found: list[tuple[int, Found]], at: int) -> None:
         """Note what was found in a part of the program that begins at `at`, and what is done about it."""

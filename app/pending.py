@@ -141,11 +141,12 @@ class PendingStore:
     def arrivals(self, program: Program, first: int) -> Ints:
         """For each operation of the program that `join` has just given, the number of its instance's arrival.
 
-        first : `next_arrival` before that. NEVER for an instance that did not wait, its label having come before it.
+        first : `next_arrival` before that. NEVER for an instance that did not wait: its label had come before it, or
+        the same id waits already. And for a PREDICT of number 0, which rows that never held anything have, too.
         """
         numbers: Ints = self._instances.book[program.row, SERIAL]
         predict = program.op == PREDICT
-        numbers[predict & (numbers < first)] = NEVER  # what its row held before
+        numbers[predict & (numbers < max(first, 1))] = NEVER  # what its row held before
         at_once = ~predict[1:] & predict[:-1] & (program.row[1:] == program.row[:-1])
         numbers[1:][at_once] = NEVER
         return numbers
