@@ -200,6 +200,8 @@ def _content(node: dict[str, Any]) -> str:
     parts.append(f"weight {_number(node.get('weight', 0.0))}")
     if "predictor" in node:
         parts.append(f"by {node['predictor']}")
+    if node.get("active") is False:
+        parts.append("not observing")
     if isinstance(node.get("mean"), dict):
         deviation = node.get("deviation", {})
         parts = [f"{name} {mean:.4g} ± {deviation.get(name, 0.0):.4g}" for name, mean in node["mean"].items()]

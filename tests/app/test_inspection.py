@@ -144,6 +144,12 @@ def test_text_names_features_values_and_classes(spec: Spec, state: inspection.St
     assert n_leaves == state.learner.models["champion"].size()["n_leaves"]
 
 
+def test_a_leaf_without_statistics_says_so() -> None:
+    leaf = {"value": {"UP": 3.0, "DOWN": 1.0}, "weight": 4.0, "predictor": "mc"}
+    assert inspection._content(leaf) == "UP 75% · DOWN 25%, weight 4, by mc"
+    assert inspection._content({**leaf, "active": False}).endswith("by mc, not observing")
+
+
 def test_parts_of_other_learners(spec: Spec, state: inspection.State) -> None:
     bayes = inspection.text(state, spec, "nb")
     assert re.search(r"size: .*apple 0\.\d+ ± 0\.\d+", bayes)

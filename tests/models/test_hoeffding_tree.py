@@ -104,6 +104,7 @@ MODES = [
     {"observer": "histogram", "n_bins": 3, "split_criterion": "hellinger", "max_leaves": 6},
     {"split_criterion": "hellinger", "binary_splits": True, "leaf_prediction": "mc", "max_active_leaves": 1},
     {"observer": "histogram", "n_bins": 40, "max_active_leaves": 3},
+    {"max_active_leaves": 4, "grace_period": 8},
 ]
 WORLDS = [
     {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
