@@ -54,7 +54,47 @@ GENERATED = {
 ROWS = (
     Candidate("hoeffding-tree", {"leaf_prediction": "nb"}),
     Candidate("hoeffding-tree", {"leaf_prediction": "mc"}),
+    Candidate("hoeffding-tree", {"observer": "histogram"}),
     Candidate("hoeffding-adaptive-tree", {"bootstrap": True}),
+    Candidate("extremely-fast-decision-tree", {"observer": "histogram"}),
+    Candidate("stochastic-gradient-tree", {"preset": "paper"}),
+    Candidate("stochastic-gradient-tree", {"n_stages": 10}),
+)
+# The best that a grid found for one data set, beside the best of at most 50 configurations in Buschjäger, Hess and Morik
+# 2022 (Shrub ensembles, table 2). Theirs seem to be means of the running accuracy: naive Bayes, which has no parameters,
+# has 76.17 on elec there; here that mean is 76.17, and the accuracy 73.37.
+HISTOGRAMS = {"observer": "histogram", "split_criterion": "hellinger", "binary_splits": True, "delta": 0.1}
+EARLY = {"split_criterion": "gini", "grace_period": 8, "tie_threshold": 0.03, "reevaluation_period": 3000}
+BEST = (
+    (Candidate("hoeffding-tree", HISTOGRAMS), "elec", 86.45),
+    (Candidate("hoeffding-tree", {"grace_period": 25, "tie_threshold": 0.2}), "weather", 75.11),
+    (
+        Candidate("extremely-fast-decision-tree", {"grace_period": 50, "delta": 0.5, "reevaluation_period": 200}),
+        "elec",
+        87.75,
+    ),
+    (Candidate("extremely-fast-decision-tree", EARLY), "weather", 76.59),
+    (
+        Candidate("shrub-ensemble", {"window": 16, "step": 4.0, "n_trees": 4, "splits": "best"}),
+        "elec",
+        94.01,
+    ),
+    (
+        Candidate(
+            "shrub-ensemble",
+            {
+                "window": 1024,
+                "n_trees": 32,
+                "step": 0.5,
+                "every": 4,
+                "train_share": 0.5,
+                "ridge": 0.3,
+                "splits": "best",
+            },
+        ),
+        "weather",
+        75.86,
+    ),
 )
 POINTS = 20  # of curves: steps of 2,000 rows, whose calls cost the learners little
 REFERENCE = {"classification": "hoeffding-tree", "regression": "fimt-dd"}  # at its defaults; of speeds
@@ -149,11 +189,12 @@ def cases(
     """Every row on every data set of a task that it does."""
     rows = [Candidate(find(name).name, {}) for name in models] + [row for row in ROWS if row.model in models]
     rows.sort(key=lambda row: list(REGISTRY).index(row.model))
+    pairs = [(row, name) for row in rows for name in data if data[name][1].fields["task"] in find(row.model).tasks]
+    pairs += [(row, name) for row, name, _ in BEST if row.model in models and name in data]
     return [
         Case(row.label, name, file, problem.spec(row.model, row.parameters), problem.goal, problem.n, limit, seconds)
-        for row in rows
-        for name, (file, problem) in data.items()
-        if problem.fields["task"] in find(row.model).tasks
+        for row, name in pairs
+        for file, problem in (data[name],)
     ]
 
 
@@ -172,7 +213,8 @@ def run(todo: Sequence[Case], jobs: int) -> Results:
 def tables(results: Results, task: str, data: Mapping[str, Problem], anchors: Mapping[str, Any]) -> list[str]:
     """Markdown of one task: quality, speed, memory. data : its data sets. anchors : row -> data set -> MOA's."""
     key = "accuracy" if task == CLASSIFICATION else "mae"
-    rows = [row for row in results if set(results[row]) & set(data)]
+    tuned = {row.label for row, _, _ in BEST}
+    rows = [row for row in results if row not in tuned and set(results[row]) & set(data)]
     pick = max if task == CLASSIFICATION else min
     best = {
         name: pick((results[row][name][key] for row in rows if key in results[row].get(name, {})), default=None)
@@ -215,6 +257,35 @@ def tables(results: Results, task: str, data: Mapping[str, Problem], anchors: Ma
     return [*lines, "", "Failed:", "", *failed] if failed else lines
 
 
+def grid(results: Results) -> list[str]:
+    """Markdown of what a grid found."""
+    found = [(row, name, theirs, results[row.label][name]) for row, name, theirs in BEST if row.label in results]
+    return [
+        "## Best of a grid",
+        "",
+        "In brackets the best of Buschjäger, Hess and Morik 2022, table 2 (means of the running accuracy, it seems: naive",
+        "Bayes has 76.17 on elec there, which is that mean here; its accuracy is 73.37). Ours were chosen on the same rows.",
+        "",
+        _row("", ["data", "accuracy, %", "KB of state, at most", "thousand instances/s"]),
+        "|---" * 5 + "|",
+        *(
+            _row(
+                row.label,
+                [
+                    name,
+                    f"{100 * one['accuracy']:.2f} ({theirs:.2f})",
+                    short(one["peak_state_bytes"] / 1000),
+                    short(one["instances_per_second"] / 1000),
+                ]
+                if "accuracy" in one
+                else [name, "failed", "", ""],
+            )
+            for row, name, theirs, one in found
+        ),
+        "",
+    ]
+
+
 def _row(first: str, cells: Iterable[str]) -> str:
     return f"| {' | '.join([first, *cells])} |"
 
@@ -255,6 +326,8 @@ def document(results: Results, data: Mapping[str, Problem], anchors: Mapping[str
         mine = {name: problem for name, problem in data.items() if problem.fields["task"] == task}
         if any(set(found) & set(mine) for found in results.values()):
             parts.append("\n".join([*tables(results, task, mine, anchors), ""]))
+    if any(row.label in results for row, _, _ in BEST):
+        parts.append("\n".join(grid(results)))
     return "\n".join(parts)
 
 

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "HT nba, late": ("hoeffding-tree", {}, LATE),
     "HT nb": ("hoeffding-tree", {"leaf_prediction": "nb"}, 0),
     "HT mc": ("hoeffding-tree", {"leaf_prediction": "mc"}, 0),
+    "HT histograms": ("hoeffding-tree", {"observer": "histogram"}, 0),
     "EFDT": ("extremely-fast-decision-tree", {}, 0),
     "naive Bayes": ("naive-bayes", {}, 0),
     "majority class": ("majority-class", {}, 0),

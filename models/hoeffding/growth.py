@@ -52,7 +52,7 @@ def may_grow(node, nodes, settings):
 def try_split(node, nodes, fresh, layout, settings, post, found, progress):
     """Split leaf `node` if the bound allows it. GROW, with nothing changed, where there is no room for its children.
 
-    Mutates nodes, fresh, progress and scratch. O(d (n_split_points or V) n_outputs).
+    Mutates nodes, fresh, progress and scratch. O(d (n_split_points, n_bins or V) n_outputs).
     """
     links = nodes.links
     block = links[node, BLOCK]

@@ -1,8 +1,9 @@
 """The Hoeffding tree: a leaf splits once the Hoeffding bound says that the best test is best.
 
 Domingos and Hulten 2000 (VFDT): grace period, tie threshold, "no split" as a candidate. Adaptive naive Bayes leaves
-after Gama, Rocha and Medas 2003 and Holmes, Kirkby and Pfahringer 2005. Observers: models.observers; tests and their
-merit: models.hoeffding.split; splits: models.hoeffding.growth. Invariants:
+after Gama, Rocha and Medas 2003 and Holmes, Kirkby and Pfahringer 2005. Observers: models.observers,
+models.blocks; tests and their merit: models.hoeffding.split; splits: models.hoeffding.growth; the loop over a program:
+models.hoeffding.loop. Invariants:
 
 - nodes are appended and never move; parents come before their children;
 - a leaf has a block of statistics unless it was deactivated, others have none (-1); the first child of a split takes
