@@ -43,6 +43,7 @@ def stream(model: str, task: str) -> Spec:
     bags = {"classes": ["no", "yes"]} if task == "multi-instance" else {}
     parameters: dict[tuple[str, str], dict[str, Any]] = {
         ("hoeffding-tree", "classification"): {"grace_period": 50, "delta": 0.05},
+        ("hoeffding-adaptive-tree", "classification"): {"grace_period": 50, "delta": 0.05},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
     }
     content: dict[str, Any] = {
