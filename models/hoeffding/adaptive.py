@@ -82,9 +82,9 @@ class HoeffdingAdaptiveTree(MutableTree):
     Missing values, values without a branch, labels and weights that teach nothing: as in the Hoeffding tree. Every
     instance that is learned counts as one error or none, whatever its weight.
 
-    Memory is bounded by `max_nodes` and the schema, as in the Hoeffding tree; alternate trees count, and a quarter of
-    the nodes is kept for them, so that a tree which has grown up to the bound still adapts. At the bound leaves do not
-    split any more and no alternate tree begins, until one ends.
+    Memory is bounded by `max_nodes` and the schema, as in the Hoeffding tree, with 772 bytes more a node for errors.
+    Alternate trees count, and a quarter of the nodes is kept for them, so that a tree which has grown up to its bound
+    still adapts. At the bound leaves do not split any more and no alternate tree begins, until one ends.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ class HoeffdingAdaptiveTree(MutableTree):
     switch_delta : float
         Probability, in (0, 1], that a comparison of two error rates is wrong.
     least_window : int
-        Errors that both windows hold before they are compared, >= 1.
+        Predictions that both windows hold before their errors are compared, >= 1.
     early_prediction : bool
-        An alternate tree predicts once its error rate is the lower one, over more than 10 errors, though the bound does
-        not say yet that it is.
+        An alternate tree predicts once its error rate is the lower one, over more than 10 predictions, though the bound
+        does not say yet that it is. On elec that is worth a point.
     bootstrap : bool
         Leaves learn each instance with its weight times a number drawn from Poisson(1), 1 where that is 0 (as MOA).
     delta, tie_threshold, split_criterion, leaf_prediction, n_split_points, binary_splits, min_branch_fraction :
@@ -290,7 +290,9 @@ def _learn(r, c, w, at, best, slab, nodes, windows, random, known, cache, layout
             elif links[end, TEST] >= 0:
                 end = route_known(links, test, child_of_value, n_values, binary, slab, r, end)
         at = np.int32(-1)
-        if not has_room(links[end, DEPTH] - links[root, DEPTH] + 1, 0, nodes, progress):
+        # Every inner node on the way may get an alternate tree, as far as max_nodes allows.
+        n_new = min(links[end, DEPTH] - links[root, DEPTH], settings.max_nodes - counts[N_NODES])
+        if n_new > 0 and not has_room(n_new, 0, nodes, progress):
             return GROW
         progress[PENDING] -= 1
         # What the leaf predicts.

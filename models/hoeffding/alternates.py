@@ -39,8 +39,8 @@ class Watch(NamedTuple):
     """The parameters of adaptation, as kernels take them.
 
     detect : whether errors are watched. delta : of ADWIN. log_switch : log(2 / delta) of the comparison. least_width :
-    errors that both windows hold before. early : whether alternate trees predict before they win. bootstrap : whether
-    leaves learn with weights drawn.
+    predictions that both windows hold before. early : whether alternate trees predict before they win. bootstrap :
+    whether leaves learn with weights drawn.
     """
 
     detect: bool
