@@ -32,7 +32,7 @@ from models.gradient.clock import (
     WEIGHT,
 )
 from models.gradient.losses import POISSON, derivatives, softmax
-from models.gradient.tree import DONE, GROW, learn, plant, route, score, try_change
+from models.gradient.tree import DONE, GROW, N_BLOCKS, N_NODES, learn, plant, route, score, try_change
 from models.kernel import kernel
 from models.streams.randomness import uniform
 
@@ -185,13 +185,10 @@ def _has_risen(watch, s, delta, error, level):
 
 @kernel(inline=True)
 def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, x, r, y, w, progress):
-    """All stages learn row r; leaves that are due for a test into scratch.due. Mutates all but bins.edges."""
-    if task.linear:
-        _rescale(clock.scales, layout.n_values, x, r, w)
-        _standardise(clock.scales, layout.n_values, x, r, scratch.z)
+    """All stages learn row r, whose leaves and scores are in scratch; leaves that are due for a test into scratch.due.
+    Mutates all but bins.edges."""
     widen_ranges(bins.ranges, layout.n_values, x, r)
     find_cells(bins, layout, x, r, scratch.cells)
-    _scores(nodes, roots, layout, x, r, scratch, task)
     scratch.sums[:] = 0.0
     n_due = 0
     first = 0 if task.loss != CROSS_ENTROPY else 1
@@ -216,46 +213,38 @@ def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, s
                 n_due += 1
     progress[N_DUE] = n_due
     progress[NEXT_DUE] = 0
+    if task.linear:
+        _rescale(clock.scales, layout.n_values, x, r, w)
 
 
-@kernel(inline=True)
-def _plant_missing(nodes, roots, task, label, progress):
-    """Trees for class `label`, and the first ones. GROW, with nothing changed, where there is no room."""
-    t = 0 if task.one_tree or task.loss != CROSS_ENTROPY else label - 1
-    if t < 0 or roots[0, t] >= 0:
-        return DONE
+@kernel
+def _plant_stages(nodes, roots, tree, progress):
+    """Tree number `tree` in all stages. GROW, with nothing changed, where there is no room. Mutates nodes, roots."""
     n_stages = roots.shape[0]
-    progress[NEED_NODES] = nodes.counts[0] + n_stages
-    progress[NEED_BLOCKS] = nodes.counts[1] + n_stages
+    progress[NEED_NODES] = nodes.counts[N_NODES] + n_stages
+    progress[NEED_BLOCKS] = nodes.counts[N_BLOCKS] + n_stages
     if progress[NEED_NODES] > len(nodes.links) or progress[NEED_BLOCKS] > len(nodes.stats):
         return GROW
     for s in range(n_stages):
-        roots[s, t] = plant(nodes, s * roots.shape[1] + t)
+        roots[s, tree] = plant(nodes, s * roots.shape[1] + tree)
     return DONE
+
+
+@kernel(inline=True)
+def _keep(buffer, at, x, r, y, w):
+    """Row r of x with label and weight into row `at` of the buffer."""
+    d = x.shape[1]
+    for f in range(d):
+        buffer[at, f] = x[r, f]
+    buffer[at, d] = y
+    buffer[at, d + 1] = w
 
 
 @kernel
 def run(
-    op,
-    row,
-    y,
-    w,
-    slab,
-    out,
-    progress,
-    nodes,
-    roots,
-    bins,
-    layout,
-    growth,
-    clock,
-    watch,
-    task,
-    chosen,
-    scratch,
-    search,
+    op, row, y, w, slab, out, progress, nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, search,
     replay,
-):
+):  # fmt: skip
     """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, roots, ranges of bins, clock and scratch.
 
     replay : the program is the warm-up's own, learned before: labels are not counted again.
@@ -266,18 +255,15 @@ def run(
     O(stages trees (depth + d)) an operation, a test of a leaf once in a grace period.
     """
     counts = clock.counts
+    # The row predicted last, while nothing was learned since: its leaves and scores are in scratch.
+    last_row = -1
     for i in range(progress[NEXT], len(op)):
         r = row[i]
-        if op[i] == PREDICT:
-            if counts[READY] == 0:
-                _write_early(clock, task, out, r)
-            else:
-                if task.linear:
-                    _standardise(clock.scales, layout.n_values, slab, r, scratch.z)
-                _scores(nodes, roots, layout, slab, r, scratch, task)
-                _write(scratch, clock, task, out, r)
+        learning = op[i] != PREDICT
+        if not learning and counts[READY] == 0:
+            _write_early(clock, task, out, r)
             continue
-        if progress[N_DUE] == 0:
+        if learning and progress[N_DUE] == 0:
             if not (w[i] > 0.0 and w[i] < np.inf):
                 continue
             if task.loss == CROSS_ENTROPY:
@@ -288,27 +274,33 @@ def run(
             if counts[READY] == 0:
                 _meet(clock, task, y[i], w[i])
                 counts[LEARNED] += 1
-                n = counts[BUFFERED]
-                d = slab.shape[1]
-                for f in range(d):
-                    clock.buffer[n, f] = slab[r, f]
-                clock.buffer[n, d] = y[i]
-                clock.buffer[n, d + 1] = w[i]
-                counts[BUFFERED] = n + 1
-                if n + 1 == len(clock.buffer):
+                _keep(clock.buffer, counts[BUFFERED], slab, r, y[i], w[i])
+                counts[BUFFERED] += 1
+                if counts[BUFFERED] == len(clock.buffer):
                     progress[NEXT] = i + 1
                     return WARM
                 continue
-            if _plant_missing(nodes, roots, task, int(y[i]) if task.loss == CROSS_ENTROPY else 0, progress) == GROW:
-                progress[NEXT] = i
-                return GROW
+            tree = 0 if task.one_tree or task.loss != CROSS_ENTROPY else int(y[i]) - 1
+            if tree >= 0 and roots[0, tree] < 0:
+                if _plant_stages(nodes, roots, tree, progress) == GROW:
+                    progress[NEXT] = i
+                    return GROW
+                last_row = -1
             if not replay:
                 _meet(clock, task, y[i], w[i])
                 counts[LEARNED] += 1
                 if task.sample > 0:
-                    at = counts[LEARNED] % task.sample
-                    for f in range(slab.shape[1]):
-                        clock.buffer[at, f] = slab[r, f]
+                    _keep(clock.buffer, counts[LEARNED] % task.sample, slab, r, y[i], w[i])
+        if progress[N_DUE] == 0 and not (learning and last_row == r):
+            if task.linear:
+                _standardise(clock.scales, layout.n_values, slab, r, scratch.z)
+            _scores(nodes, roots, layout, slab, r, scratch, task)
+        if not learning:
+            _write(scratch, clock, task, out, r)
+            last_row = r
+            continue
+        if progress[N_DUE] == 0:
+            last_row = -1
             _learn_row(
                 nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, slab, r, y[i], w[i], progress
             )

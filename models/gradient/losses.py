@@ -90,7 +90,7 @@ def softmax(scores, known, p):
     for c in range(len(known)):
         p[c] = 0.0
         if known[c] > 0.0:
-            p[c] = math.exp(scores[c] - top)
+            p[c] = 1.0 if scores[c] == top else math.exp(scores[c] - top)
             total += p[c]
     if total > 0.0:
         for c in range(len(known)):

@@ -193,6 +193,7 @@ def learn(nodes, growth, leaf, cells, chosen, stage, z, gradient, hessian, first
         g = gradient[first + k]
         h = max(hessian[first + k], LEAST_HESSIAN)
         at = np.uint64(k * MOMENTS)
+        wk = w if k == 0 else 0.0
         wg = w * g
         wh = w * h
         wgg = wg * g
@@ -205,8 +206,7 @@ def learn(nodes, growth, leaf, cells, chosen, stage, z, gradient, hessian, first
         totals[leaf, at + HH] += whh
         for j in range(n_chosen):
             i = np.uint64(cells[chosen[stage, j]])
-            if k == 0:
-                stats[block, i] += w
+            stats[block, i] += wk
             i += at
             stats[block, i + G] += wg
             stats[block, i + H] += wh

@@ -342,13 +342,6 @@ class SgtTwin:
         return [below - self.quantile], [below * (1.0 - below) / 0.1]
 
     def learn_now(self, x, y, w):
-        if self.linear_rate > 0.0:
-            for f, value in enumerate(x):
-                if not self.n_values[f] and math.isfinite(value):
-                    n, mean, squares = self.scales[f]
-                    off = value - mean
-                    mean += off * (w / (n + w))
-                    self.scales[f] = [n + w, mean, squares + w * off * (value - mean)]
         z = self.standardised(x)
         self.widen(x)
         cells = [self.cell_of(f, value) for f, value in enumerate(x)]
@@ -369,11 +362,21 @@ class SgtTwin:
             self.take(leaf, cells, s, z, g, [max(value, 1e-4) for value in h], weight)
             if leaf.seen - leaf.last_test >= self.grace_period:
                 due.append((s, leaf))
+        self.rescale(x, w)
         for s, leaf in due:
             self.change(s, leaf)
             leaf.last_test = leaf.seen
         if drifted:
             self.reset(drifted)
+
+    def rescale(self, x, w):
+        if self.linear_rate > 0.0:
+            for f, value in enumerate(x):
+                if not self.n_values[f] and math.isfinite(value):
+                    n, mean, squares = self.scales[f]
+                    off = value - mean
+                    mean += off * (w / (n + w))
+                    self.scales[f] = [n + w, mean, squares + w * off * (value - mean)]
 
     def has_risen(self, s, point, g, y):
         error = 1.0 - self.softmax(point)[int(y)] if self.classification else abs(g[0]) / (1.0 + abs(g[0]))
