@@ -187,6 +187,11 @@ def refit(bins: Bins, layout: Layout, stats: Floats, n_blocks: int, n_bins: int,
             continue
         pace = 0.0
         if rows is None:
+            share = 1 / n_bins
+            if bins.n_edges[f] == n_bins - 1 and bins.edges[f, 0] == low * (1.0 - share) + high * share:
+                share = (n_bins - 1) / n_bins
+                if bins.edges[f, n_bins - 2] == low * (1.0 - share) + high * share:
+                    continue  # the range is what it was
             edges = equal_width(low, high, n_bins)
             if len(edges) == n_bins - 1 > 1 and 0.0 < edges[-1] - edges[0] < np.inf:
                 pace = (len(edges) - 1) / float(edges[-1] - edges[0])

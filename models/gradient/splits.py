@@ -26,6 +26,9 @@ from models.kernel import kernel
 
 # Below this share of the leaf's weight a branch has none: sums of fractional weights have rounding errors.
 NO_WEIGHT = 1e-9
+
+# Rows of Search.children while candidates are ranked.
+WHOLE, PART = 2, 3
 LEAST_DIVISOR = 1e-12
 
 
@@ -48,48 +51,60 @@ class Search(NamedTuple):
     codes: NDArray[np.int32]
 
 
+# A row is passed as array and number: a slice counts references, and these run for every candidate.
+
+
 @kernel(inline=True)
-def _worth(sums, n_outputs, penalty):
-    """-sum_k G^2 / 2 (lambda + H): what a leaf with these sums is worth after its best step, without gamma."""
+def _worth(sums, j, n_outputs, penalty):
+    """-sum_k G^2 / 2 (lambda + H) of row j: what a leaf with these sums is worth after its best step, without gamma."""
     result = 0.0
     for k in range(n_outputs):
-        g = sums[k * MOMENTS + G]
-        result -= g * g / (penalty + max(sums[k * MOMENTS + H], LEAST_DIVISOR))
+        g = sums[j, k * MOMENTS + G]
+        result -= g * g / (penalty + max(sums[j, k * MOMENTS + H], LEAST_DIVISOR))
     return 0.5 * result
 
 
 @kernel(inline=True)
-def _add(sums, block, i, n_outputs):
-    """Add weight, G and H of the cell at place i: all that ranking needs."""
-    sums[WEIGHT] += block[i]
+def _clear(sums, j, n_outputs):
+    sums[j, WEIGHT] = 0.0
     for k in range(n_outputs):
-        at = k * MOMENTS
-        sums[at + G] += block[i + at + G]
-        sums[at + H] += block[i + at + H]
+        sums[j, k * MOMENTS + G] = 0.0
+        sums[j, k * MOMENTS + H] = 0.0
 
 
 @kernel(inline=True)
-def _divide(sums, part, block, missing, n_outputs, penalty):
-    """Worth of dividing the sums of a feature into `part` and the rest. Rows 0 and 1 of `sums` are scratch, row 2 the
-    whole. Missing values go with the heavier one. Infinity where one has no weight."""
-    weight = part[WEIGHT]
-    rest = sums[2, WEIGHT] - weight
-    if not min(weight, rest) > NO_WEIGHT * sums[2, WEIGHT]:
+def _add(sums, j, block, i, n_outputs):
+    """Add weight, G and H of the cell at place i to row j: all that ranking needs."""
+    sums[j, WEIGHT] += block[i]
+    for k in range(n_outputs):
+        at = k * MOMENTS
+        sums[j, at + G] += block[i + at + G]
+        sums[j, at + H] += block[i + at + H]
+
+
+@kernel(inline=True)
+def _divide(sums, block, missing, n_outputs, penalty):
+    """Worth of dividing the sums of a feature, row WHOLE, into row PART and the rest. Rows 0 and 1 are scratch. Missing
+    values go with the heavier one. Infinity where one has no weight."""
+    weight = sums[PART, WEIGHT]
+    rest = sums[WHOLE, WEIGHT] - weight
+    if not min(weight, rest) > NO_WEIGHT * sums[WHOLE, WEIGHT]:
         return np.inf
     for k in range(n_outputs):
         for i in (k * MOMENTS + G, k * MOMENTS + H):
-            sums[0, i] = part[i]
-            sums[1, i] = sums[2, i] - part[i]
+            sums[0, i] = sums[PART, i]
+            sums[1, i] = sums[WHOLE, i] - sums[PART, i]
     if block[missing] > 0.0:
-        _add(sums[0 if weight >= rest else 1], block, missing, n_outputs)
-    return _worth(sums[0], n_outputs, penalty) + _worth(sums[1], n_outputs, penalty)
+        _add(sums, 0 if weight >= rest else 1, block, missing, n_outputs)
+    return _worth(sums, 0, n_outputs, penalty) + _worth(sums, 1, n_outputs, penalty)
 
 
 @kernel
-def best_candidate(block, total, bins, layout, growth, chosen, splits_allowed, search):
-    """The candidate of least worth among "no split" and the tests of the `chosen` features; the first one of equals.
+def best_candidate(block, totals, leaf, bins, layout, growth, chosen, splits_allowed, search):
+    """The candidate of least worth for a leaf, "no split" or a test of one of the `chosen` features.
 
-    Mutates search. O(d (n_bins or values) q).
+    The first one of equals. totals : of all leaves; block : what this one observed. Mutates search.
+    O(d (n_bins or values) q).
     """
     size = layout.size[0]
     n_outputs = (size - 1) // MOMENTS
@@ -97,7 +112,7 @@ def best_candidate(block, total, bins, layout, growth, chosen, splits_allowed, s
     sums = search.children
     feature = -1
     cell = -1
-    least = _worth(total, n_outputs, penalty)
+    least = _worth(totals, leaf, n_outputs, penalty)
     if not splits_allowed:
         return Candidate(feature, cell, 0.0, least)
     for f in chosen:
@@ -107,11 +122,10 @@ def best_candidate(block, total, bins, layout, growth, chosen, splits_allowed, s
         n = bins.n_edges[f] + 1 if numeric else layout.n_cells[f]
         if n < 2:
             continue
-        whole = sums[2]
-        whole[:] = 0.0
+        _clear(sums, WHOLE, n_outputs)
         for c in range(n):
             if block[start + c * size] > 0.0:
-                _add(whole, block, start + c * size, n_outputs)
+                _add(sums, WHOLE, block, start + c * size, n_outputs)
         if not numeric and growth.multiway:
             n_children = 0
             heaviest = -1
@@ -126,25 +140,24 @@ def best_candidate(block, total, bins, layout, growth, chosen, splits_allowed, s
             for c in range(n):
                 i = start + c * size
                 if block[i] > 0.0:
-                    sums[0, :] = 0.0
-                    _add(sums[0], block, i, n_outputs)
+                    _clear(sums, 0, n_outputs)
+                    _add(sums, 0, block, i, n_outputs)
                     if c == heaviest:
-                        _add(sums[0], block, missing, n_outputs)
-                    worth += _worth(sums[0], n_outputs, penalty)
+                        _add(sums, 0, block, missing, n_outputs)
+                    worth += _worth(sums, 0, n_outputs, penalty)
             if worth < least:
                 least = worth
                 feature = f
                 cell = -1
             continue
-        part = sums[3]
-        part[:] = 0.0
+        _clear(sums, PART, n_outputs)
         for c in range(n - 1 if numeric else n):
             if not block[start + c * size] > 0.0:
                 continue  # the same division as the one before, or none
             if not numeric:
-                part[:] = 0.0
-            _add(part, block, start + c * size, n_outputs)
-            worth = _divide(sums, part, block, missing, n_outputs, penalty) + 2.0 * growth.node_cost
+                _clear(sums, PART, n_outputs)
+            _add(sums, PART, block, start + c * size, n_outputs)
+            worth = _divide(sums, block, missing, n_outputs, penalty) + 2.0 * growth.node_cost
             if worth < least:
                 least = worth
                 feature = f

@@ -271,7 +271,7 @@ def try_change(leaf, nodes, bins, layout, growth, chosen, search, need):
         nodes.meta[leaf, LAST_TEST] = nodes.meta[leaf, SEEN]
         return DONE
     block = nodes.stats[links[leaf, BLOCK]]
-    best = best_candidate(block, nodes.totals[leaf], bins, layout, growth, chosen, splits_allowed, search)
+    best = best_candidate(block, nodes.totals, leaf, bins, layout, growth, chosen, splits_allowed, search)
     return _apply(leaf, best, nodes, bins, layout, growth, chosen, search, need)
 
 
