@@ -18,7 +18,7 @@ AUTO = "auto"
 # A state that was written with "auto" is read with these: they may not change without a new format.
 MODELS = {"classification": "soft-hoeffding-tree", "regression": "soft-tree"}
 DEFAULTS = {
-    "soft-hoeffding-tree": "alpha=0.2,0.6,1; learning_rate=0.005,0.01,0.03; max_depth=5,7",
+    "soft-hoeffding-tree": "alpha=0.2,0.6,1; learning_rate=0.005,0.01,0.03; max_depth=4,7",
     "soft-tree": "depth=5,6,7; gamma=1,0.1,0.01; learning_rate=0.01,0.001",
     "hoeffding-tree": "leaf_prediction=mc,nba; delta=1e-6,1e-7,1e-8; grace_period=200,400,600",
 }
