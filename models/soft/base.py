@@ -90,7 +90,7 @@ class Models:
         self.settings = np.array(settings)
         self.n_trees = n_trees
         self.forest = plant(schema, self.settings, n_trees, seed)
-        self.pool = pool_of(1, 1, 0, 1.0, seed) if pool is None else pool
+        self.pool = pool_of(1, 0, 0, 1.0, seed) if pool is None else pool
         splits = n_trees * sum(int(1.0 / s[S_MIN_REACH]) + 1 for s in settings if s[S_GROWS])
         self._room = np.array([2 * splits, splits, splits], np.int64)
         self.prepare(schema)

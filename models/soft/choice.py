@@ -19,6 +19,8 @@ from models.streams.randomness import below, seeded
 
 # Places in Pool.state: the model that predicts; labels learned.
 BEST, LEARNED = range(2)
+# Places in Pool.places.
+LEARNING, DRAWN = range(2)
 
 WARM_UP = 100
 LEAST_PROBABILITY = 1e-6  # one mistake of a certain model costs 14, not infinity
@@ -31,7 +33,8 @@ class Pool(NamedTuple):
     faded : (M + 1,) float64, sums of losses, faded, and last of the weights. state : (2,) int64. learned : (M,) int64,
         labels learned by each.
     random : (4,) uint64. losses : (M,) float64 and chosen : (M,) uint8, of the current label: scratch.
-    places : (2,) int64, how many learn, and how many of these are drawn. fading : (1,) float64.
+    places : (2,) int64, how many learn, and how many of these are drawn; 0 of a model that is in no pool.
+    fading : (1,) float64.
     """
 
     faded: Floats
@@ -72,7 +75,8 @@ def choose(pool):
     """Mark who learns the current label. Mutates pool.chosen and pool.random. O(M places)."""
     chosen = pool.chosen
     n = len(chosen)
-    n_learning, n_drawn = pool.places
+    n_learning = pool.places[LEARNING]
+    n_drawn = pool.places[DRAWN]
     if n_learning >= n or pool.state[LEARNED] < WARM_UP:
         chosen[:] = 1
         return

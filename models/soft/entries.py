@@ -43,6 +43,7 @@ ENTRIES = (
         ),
         paper=_TEL,
         text="Soft trees of fixed depth: one, or the sum of an ensemble, learned by gradient descent.",
+        check="models.soft.bounds:check",
     ),
     Entry(
         name="model-pool",

@@ -18,7 +18,7 @@ from models.observers import check_growth
 from models.registry import create, find
 from models.soft.base import Models, SoftModel, settings_of, size_of
 from models.soft.candidates import candidates as combined
-from models.soft.choice import BEST, account, choose, loss_of, pool_of
+from models.soft.choice import BEST, LEARNED, account, choose, loss_of, pool_of
 from models.soft.forest import used
 from models.soft.program import teachable
 from models.soft.transparency import described
@@ -126,16 +126,14 @@ class ModelPool(Learner):
             return
         pool = self._pool
         asked = Program(np.full(1, PREDICT, np.int8), program.row, np.full(1, np.nan), np.ones(1))
-        if len(self._learners) > 1:
-            for m, learner in enumerate(self._learners):
-                learner.run(asked, slab, predicted)
-                pool.losses[m] = loss_of(predicted[program.row[0]], y, regression)
-            choose(pool)
+        for m, learner in enumerate(self._learners):
+            learner.run(asked, slab, predicted)
+            pool.losses[m] = loss_of(predicted[program.row[0]], y, regression)
+        choose(pool)
         for m, learner in enumerate(self._learners):
             if pool.chosen[m]:
                 learner.run(program, slab, predicted)
-        if len(self._learners) > 1:
-            account(pool, w)
+        account(pool, w)
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
@@ -179,7 +177,7 @@ class ModelPool(Learner):
                 "id": 0,
                 "parent": None,
                 "depth": 0,
-                "weight": float(self._pool.state[1]),
+                "weight": float(self._pool.state[LEARNED]),
                 "value": below[0]["value"] if below else [],
                 "of": self._of,
             }

@@ -1,7 +1,7 @@
 """The one kernel of soft trees: a program over rows, for a single model or for a pool of them.
 
-With several models, PREDICT asks the one whose faded loss is least, and LEARN goes through all: each predicts the row
-for its loss, then some learn it (models.soft.choice). With one model both are what they say.
+In a pool PREDICT asks the model whose faded loss is least, and LEARN goes through all: each predicts the row for its
+loss, then some learn it (models.soft.choice). Without one there is one model, and both are what they say.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from models.contract import PREDICT
 from models.kernel import kernel
 from models.observers import observe
-from models.soft.choice import BEST, account, choose, loss_of
+from models.soft.choice import BEST, LEARNING, account, choose, loss_of
 from models.soft.forest import (
     BLOCK,
     EVALUATED,
@@ -99,6 +99,7 @@ def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, 
     n_models, k = logits.shape
     span = len(visits) // n_models
     regression = settings[0, S_REGRESSION] > 0.0
+    pooled = pool.places[LEARNING] > 0
     # The model and row predicted last, while nothing was learned since.
     last_model = -1
     last_row = -1
@@ -133,11 +134,11 @@ def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, 
                     links, tests, leaves, gates, roots[m], settings[m], n_values, slab, r,
                     z[m], active[m], visits, figures, m * span, span, logits[m],
                 )  # fmt: skip
-            if n_models > 1:
+            if pooled:
                 output(logits[m], known[m], targets[m], regression, probabilities)
                 pool.losses[m] = loss_of(probabilities, y[i], regression)
         last_model = -1
-        if n_models > 1:
+        if pooled:
             choose(pool)
         for m in range(n_models):
             if pool.chosen[m] == 0:
@@ -166,6 +167,6 @@ def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, 
                 if weights[node, SEEN] - weights[node, EVALUATED] >= settings[m, S_GRACE]:
                     try_split(node, forest, encoding, scales[m], layout, settings[m], post, found)
             rescale(n_values, place, scales[m], values[m], dense, slab, r, z[m], w[i])
-        if n_models > 1:
+        if pooled:
             account(pool, w[i])
     return DONE

@@ -1,9 +1,8 @@
 """Soft trees of fixed depth: the tree ensemble layer (TEL)."""
 
 from models.contract import Schema
-from models.soft.base import SoftModel
-
-MOST_LEAVES = 2**18
+from models.soft import bounds
+from models.soft.base import SoftModel, check_ranges
 
 
 class SoftTree(SoftModel):
@@ -64,19 +63,14 @@ class SoftTree(SoftModel):
         beta1: float = 0.5,
         beta2: float = 0.999,
     ) -> None:
-        if n_trees * 2**depth > MOST_LEAVES:
-            raise ValueError(
-                f"{n_trees} trees of depth {depth} have more than {MOST_LEAVES:,} leaves: lower 'n_trees' or 'depth'"
-            )
-        super().__init__(
-            schema,
-            seed,
-            {
-                "depth": int(depth),
-                "n_trees": int(n_trees),
-                "gamma": float(gamma),
-                "learning_rate": float(learning_rate),
-                "beta1": float(beta1),
-                "beta2": float(beta2),
-            },
-        )
+        parameters = {
+            "depth": int(depth),
+            "n_trees": int(n_trees),
+            "gamma": float(gamma),
+            "learning_rate": float(learning_rate),
+            "beta1": float(beta1),
+            "beta2": float(beta2),
+        }
+        check_ranges(self.name, parameters)
+        bounds.check(schema.task, parameters)
+        super().__init__(schema, seed, parameters)

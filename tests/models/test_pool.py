@@ -126,6 +126,19 @@ def test_explored_places_go_round():
     assert learned[0][0] < 200 < 500 < learned[1][0]
 
 
+def test_a_pool_of_one_is_its_candidate():
+    stream = mixed(400, seed=6)
+    program = interleave(stream, 2)
+    alone, pool = (np.zeros((400, 3)) for _ in range(2))
+    create("soft-tree", stream.schema, depth=2, seed=9).run(program, stream.x, alone)
+    learner = ModelPool(stream.schema, of="soft-tree", candidates="depth=2", seed=9)
+    learner.run(program, stream.x, pool)
+    assert pool.tobytes() == alone.tobytes()
+    part = learner.describe()[1]
+    assert (part["weight"], part["best"]) == (400.0, True)
+    assert part["loss"] > 0.0
+
+
 def test_combinations():
     assert parse("a=1,2; b = x , y") == [{"a": a, "b": b} for a in "12" for b in "xy"]
     assert parse("a=1;") == [{"a": "1"}]
