@@ -149,7 +149,8 @@ def main() -> None:
     head("features that matter in a rule, %", [*synthetic, *tables])
     for label, found in results.items():
         if "features" in found[synthetic[0]]:
-            row(label, [f"{100.0 * found[name]['features']:.0f}" for name in [*synthetic, *tables]])
+            shares = [100.0 * found[name]["features"] for name in [*synthetic, *tables]]
+            row(label, ["-" if np.isnan(share) else f"{share:.0f}" for share in shares])  # without a gate
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -2,7 +2,7 @@
 
 Which candidates learn and which one predicts: models.soft.choice. Candidates that are soft trees share their arrays,
 and one kernel runs all of them (models.soft.program). Any other model of the registry is run instance by instance, with
-the same choices and the same results, some hundred times slower.
+the same choices and the same results, some forty times slower.
 """
 
 import math
