@@ -1,7 +1,8 @@
 """Cross-validation: how good a learner is that is given a training set as a whole, and not a stream.
 
 The rows, or bags, are dealt into folds at random, each class by itself, so that all folds have their share of it. Each
-fold is predicted by a learner that was fitted to the others (`Learner.fit`); the metrics are of all predictions
+fold is predicted by a learner that was fitted to the others (`Learner.fit`), in random order, since files are often
+sorted by class; the metrics are of all predictions
 together, as `models.prequential` has them. Another repeat deals anew, and gives the learner another seed.
 """
 
@@ -64,9 +65,10 @@ def cross_validate(
     fold = folds_of(table.y, n_folds, seed, table.schema.task != REGRESSION)
     out = np.zeros((n, table.schema.n_outputs))
     seconds, n_bytes, done = 0.0, 0, 0
+    rng = np.random.default_rng(seed)
     create(model, table.schema, seed=seed, **given).warm_up()
     for k in range(n_folds):
-        training, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        training, test = rng.permutation(np.flatnonzero(fold != k)), np.flatnonzero(fold == k)
         began = time.perf_counter()
         learner = create(model, table.schema, seed=seed, **given)
         learner.fit(table.take(training), table.y[training])

@@ -7,6 +7,7 @@ encoder take 4. So columns come as JSON texts ("1.5", "\\"red\\"", "null"), one 
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from app.data import BLOCK, Block, DataFile, Floats, texts
 from app.spec import Spec
-from topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, Mapping, Path
+from topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NUMERIC, REGRESSION, Mapping, Path
 
 # Numbers one a line, each as JSON writes them.
 _JSON_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\n)*")
@@ -23,15 +24,25 @@ _JSON_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9
 
 class Rows(NamedTuple):
     """Consecutive instances as JSON texts. first : number of the first one. ids : plain texts, not JSON.
-    features : one list a feature, in the stream file's order. y : labels, None where there is none."""
+    features : one list a feature, in the stream file's order. y : labels, None where there is none. sizes : of bags,
+    how many texts of each feature belong to each; None where it is one."""
 
     first: int
     ids: list[str]
     features: list[list[str]]
     y: list[str | None]
+    sizes: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def part(self, start: int, stop: int) -> "Rows":
+        """Instances start .. stop of these."""
+        a, b, sizes = start, stop, self.sizes
+        if sizes is not None:
+            a, b, sizes = sum(sizes[:start]), sum(sizes[:stop]), sizes[start:stop]
+        features = [column[a:b] for column in self.features]
+        return Rows(self.first + start, self.ids[start:stop], features, self.y[start:stop], sizes)
 
 
 class Template:
@@ -85,7 +96,9 @@ class Renderer:
         self.mapping = mapping
         self.labels_inside = labels_inside and mapping.y is not None
         paths = [p for p in (mapping.id, mapping.time) if p is not None]
-        paths += [feature.path for feature in mapping.features]
+        inside = [feature.path for feature in mapping.features]
+        self._instances = Template(inside) if mapping.task == MULTI_INSTANCE else None
+        paths += inside if self._instances is None else [mapping.x]
         if self.labels_inside and mapping.y is not None:
             paths.append(mapping.y)
         self._features = Template(paths)
@@ -98,10 +111,18 @@ class Renderer:
             columns.append(quoted(rows.ids))
         if self.mapping.time is not None:
             columns.append(list(map(str, times)))
-        columns += rows.features
+        columns += rows.features if self._instances is None else [self._bags(rows)]
         if self.labels_inside:
             columns.append(["null" if y is None else y for y in rows.y])
         return self._features.fill(columns)
+
+    def _bags(self, rows: Rows) -> list[str]:
+        """The list of instances of each bag."""
+        if self._instances is None or rows.sizes is None:
+            return []
+        instances = [text.decode() for text in self._instances.fill(rows.features)]
+        ends = list(accumulate(rows.sizes, initial=0))
+        return [f"[{','.join(instances[a:b])}]" for a, b in pairwise(ends)]
 
     def labels(self, ids: Sequence[str], y: Sequence[str], times: Sequence[int]) -> list[bytes]:
         """A label record each."""
@@ -145,7 +166,7 @@ def rows_of_file(
             _column(file, block, j, name, feature.type) for j, (name, feature) in enumerate(spec.features.items())
         ]
         y: list[str | None]
-        if spec.task == CLASSIFICATION:
+        if spec.task != REGRESSION:
             labels = texts(block.columns[-1])
             known = {text: json.dumps(text, ensure_ascii=False) for text in set(labels) if text is not None}
             y = [None if text is None else known[text] for text in labels]
@@ -153,6 +174,48 @@ def rows_of_file(
             y = [None if text == "null" else text for text in _numeric(file, block, len(features), goal)]
         yield Rows(first, [f"{prefix}{i}" for i in range(first, first + n)], features, y)
         first += n
+
+
+def rows_of_bags(
+    file: DataFile,
+    spec: Spec,
+    bag: str,
+    target: str | None = None,
+    limit: int | None = None,
+    prefix: str = "",
+    size: int = BLOCK,
+) -> Iterator[Rows]:
+    """The bags of a file of instances, in which the rows of a bag follow each other; the id of a bag is `prefix` and
+    what stands in the column `bag`, its label that of its first row. limit : rows. The rest as in `rows_of_file`."""
+    owner = file.position(bag, "the bag of a row")
+    of_rows = rows_of_file(file, spec, target, limit, size=size)
+    first, rest = 0, Rows(0, [], [[] for _ in spec.features], [])
+    for owners, rows in zip(file.blocks([owner], limit, size), of_rows, strict=True):
+        ids = rest.ids + [text.strip() for text in owners.columns[0]]
+        features = [a + b for a, b in zip(rest.features, rows.features, strict=True)]
+        y = rest.y + rows.y
+        starts = [i for i in range(len(ids)) if i == 0 or ids[i] != ids[i - 1]]
+        last = starts.pop()  # it may go on in the next block
+        rest = Rows(0, ids[last:], [column[last:] for column in features], y[last:])
+        if starts:
+            yield _as_bags(first, starts, last, ids, features, y, prefix)
+            first += len(starts)
+    if rest.ids:
+        yield _as_bags(first, [0], len(rest.ids), rest.ids, rest.features, rest.y, prefix)
+
+
+def _as_bags(
+    first: int,
+    starts: list[int],
+    stop: int,
+    ids: list[str],
+    features: list[list[str]],
+    y: list[str | None],
+    prefix: str,
+) -> Rows:
+    sizes = [b - a for a, b in pairwise([*starts, stop])]
+    names, labels = [prefix + ids[i] for i in starts], [y[i] for i in starts]
+    return Rows(first, names, [column[:stop] for column in features], labels, sizes)
 
 
 def rows_of_arrays(spec: Spec, x: Floats, y: NDArray[Any], prefix: str = "", size: int = BLOCK) -> Iterator[Rows]:
@@ -164,7 +227,7 @@ def rows_of_arrays(spec: Spec, x: Floats, y: NDArray[Any], prefix: str = "", siz
             numbers(part[:, j]) if kind == NUMERIC else _coded(part[:, j].tolist(), kind)
             for j, kind in enumerate(kinds)
         ]
-        coded = _coded(labels, CLASSIFICATION) if spec.task == CLASSIFICATION else numbers(np.array(labels))
+        coded = _coded(labels, CLASSIFICATION) if spec.task != REGRESSION else numbers(np.array(labels))
         ids = [f"{prefix}{i}" for i in range(first, first + len(part))]
         yield Rows(first, ids, features, [None if text == "null" else text for text in coded])
 

@@ -403,5 +403,5 @@ class _Queue:
         if n >= len(rest):
             self._rest = next(self._blocks, None)
             return rest
-        self._rest = Rows(rest.first + n, rest.ids[n:], [c[n:] for c in rest.features], rest.y[n:])
-        return Rows(rest.first, rest.ids[:n], [c[:n] for c in rest.features], rest.y[:n])
+        self._rest = rest.part(n, len(rest))
+        return rest.part(0, n)

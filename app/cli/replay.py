@@ -31,6 +31,7 @@ from app.cli.generate import recipe, recipe_options
     help="From an instance's features to its label: 250ms, 30s, 5m, by the records' timestamps.",
 )
 @click.option("--target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
+@click.option("--bag", metavar="COLUMN", help="The column that names the bag of a row. [default, of bags: bag]")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Publish the first N rows only.")
 @click.option("--id-prefix", default="", metavar="TEXT", help="Put before the row's number, which is its id.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
@@ -47,6 +48,7 @@ def command(
     rate: float | None,
     label_delay: str,
     target: str | None,
+    bag: str | None,
     limit: int | None,
     id_prefix: str,
     as_json: bool,
@@ -83,17 +85,26 @@ def command(
         file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
     elif data is not None:
         file = DataFile(data)
+    if spec.task == "multi-instance":
+        bag = bag or "bag"
+        target = target or ("label" if "label" in file.names else None)
+    elif bag is not None:
+        raise click.UsageError(f"--bag is for streams of bags, and the task of {spec.name} is {spec.task}")
     file.target(target, spec.features)
     for feature in spec.features:
         file.position(feature, "a feature of the stream")
     rows = file.count(limit)
+    if bag is not None:
+        owner = file.position(bag, "the bag of a row")
+        owners = [text.strip() for block in file.blocks([owner], limit) for text in block.columns[0]]
+        rows = sum(1 for i in range(len(owners)) if i == 0 or owners[i] != owners[i - 1])
     if rows == 0:
         raise DataError(f"{data} has a header and no rows: expected at least one")
 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from app.render import rows_of_file
+    from app.render import rows_of_bags, rows_of_file
     from app.replay import publish
 
     errors = Console(stderr=True)
@@ -110,7 +121,9 @@ def command(
         done = asyncio.run(
             publish(
                 spec,
-                rows_of_file(file, spec, target, limit, id_prefix),
+                rows_of_file(file, spec, target, limit, id_prefix)
+                if bag is None
+                else rows_of_bags(file, spec, bag, target, limit, id_prefix),
                 broker,
                 rate=rate,
                 label_delay=delay,

@@ -10,8 +10,12 @@ from app.cli import cli
 from app.data import DataFile
 from app.errors import DataError
 from app.folds import cross_validate, folds_of
+from app.render import Renderer, rows_of_bags
+from app.spec import build
 from app.table import read_table
 from models.contract import Bags
+from topics.codecs import CODECS
+from topics.records import RawBatch
 
 BAGS = """bag,label,a,c
 p,yes,1,red
@@ -55,6 +59,29 @@ def test_a_table_of_bags(tmp_path):
     assert table.x.size.tolist() == [2, 1, 1]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_bags_of_a_file_are_published_as_they_are_read_back(tmp_path, size):
+    """Rendered, in blocks of any size, and decoded again: the table."""
+    path = bags_file(tmp_path)
+    fields = {"name": "s", "task": "multi-instance", "classes": ["0", "1"], "champion": "miti"}
+    spec = build({**fields, "features": {"b": "numeric", "a": "numeric"}}, "test")
+    rows = list(rows_of_bags(path, spec, "bag", "label", size=size))
+    assert [row.first for row in rows] == np.cumsum([0, *map(len, rows)])[:-1].tolist()
+    renderer, values, labels = Renderer(spec.mapping()), [], []
+    for block in rows:
+        cut = len(block) // 2
+        for part in (block.part(0, cut), block.part(cut, len(block))):
+            values += renderer.features(part, [0] * len(part))
+            labels += part.y
+    raw = RawBatch(list(range(len(values))), [0] * len(values), [None] * len(values), values)
+    found = CODECS["json"](spec.mapping()).decode_features(raw, spec.vocabularies(), spec.class_vocabulary())
+    table = read_table(path, bag="bag")
+    assert found.ids == table.ids
+    assert found.sizes.tolist() == table.x.size.tolist()
+    assert np.array_equal(found.x[:, ::-1], table.x.x)
+    assert [float(json.loads(y)) for y in labels] == table.y.tolist()
+
+
 def test_a_table_of_rows(tmp_path):
     found = read_table(file(tmp_path, "a,c,y\n1,u,p\n2,v,\n3,u,o\n"))
     assert found.x.tolist() == [[1.0, 0.0], [3.0, 0.0]]
@@ -90,13 +117,10 @@ def test_folds_are_even_stratified_and_drawn_anew():
 
 
 def test_every_row_is_predicted_by_a_learner_that_has_not_seen_it(tmp_path):
-    """The last label of the others, of labels that alternate as they are dealt."""
-    table = read_table(file(tmp_path, "a,y\n" + "".join(f"{i},{i}\n" for i in range(30))), task="regression")
-    found = cross_validate(table, "last-label", {}, 30, seed=3)
-    assert found["n"] == 30
-    assert found["mae"] > 0.9  # 0 would be the row's own label; it is that of row 28 or 29
-    expected = [29.0 - i for i in range(29)] + [1.0]
-    assert found["mae"] == pytest.approx(np.mean(expected))
+    """Two labels, and of 29 others the 15 of the other class: the majority is always wrong."""
+    table = read_table(file(tmp_path, "a,y\n" + "".join(f"{i},{'pq'[i % 2]}\n" for i in range(30))))
+    found = cross_validate(table, "majority-class", {}, 30, seed=3)
+    assert (found["n"], found["accuracy"]) == (30, 0.0)
     with pytest.raises(DataError, match="30 rows or bags with a label for 31 folds: use --folds 30, or less"):
         cross_validate(table, "last-label", {}, 31)
 

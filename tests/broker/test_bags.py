@@ -1,0 +1,102 @@
+"""Bags of instances through a worker on real Kafka: late labels, kills, records that are no bags."""
+
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.broker.harness import (
+    Sent,
+    Worker,
+    check_against_oracle,
+    create_topics,
+    predictions,
+    read,
+    send,
+    stream_file,
+    wait_for_state,
+)
+from tests.broker.test_audit import riparian_audit
+
+pytestmark = pytest.mark.broker
+
+N = 1500
+FIELDS = {
+    "task": "multi-instance",
+    "classes": ["no", "yes"],
+    "features": {"a": "numeric", "b": "numeric", "c": {"type": "nominal", "values": ["x", "y", "z"]}},
+    "record": {"max_instances": 4},
+    "champion": {"model": "miti", "window": 200, "refit_every": 50},
+    "challengers": {
+        "qdd": {"model": "quick-diverse-density", "window": 100, "refit_every": 100, "max_steps": 20},
+        "sgt": {"model": "stochastic-gradient-tree", "warm_up": 200},
+        "last": "last-label",
+    },
+}
+POISON = {
+    "empty-bag": b'{"id": "1", "x": []}',
+    "too-many-instances": b'{"id": "1", "x": [{}, {}, {}, {}, {}]}',
+    "missing-x": b'{"id": "1"}',
+    "wrong-type": b'{"id": "1", "x": {"a": 1}}',
+    "unknown-value": b'{"id": "1", "x": [{"c": "x"}, {"c": "w"}]}',
+}
+
+
+def bags(delay):
+    """Features and labels of bags: a positive one has an instance with a large a that is no x."""
+    rng = np.random.default_rng(3)
+    now = int(time.time() * 1000) - 3_600_000
+    features, labels = [], []
+    for i in range(N):
+        instances = [
+            {"a": round(float(rng.random()), 4), "b": round(float(rng.random()), 4), "c": "xyz"[rng.integers(3)]}
+            for _ in range(1 + rng.integers(4))
+        ]
+        y = any(x["a"] > 0.7 and x["c"] != "x" for x in instances)
+        id_ = f"{i:05d}"
+        features.append(Sent(json.dumps({"id": id_, "x": instances}).encode(), now + i, id_.encode()))
+        label = json.dumps({"id": id_, "y": "yes" if y else "no"}).encode()
+        labels.append(Sent(label, now + i + delay, id_.encode()))
+    for i, poison in enumerate(POISON.values()):
+        at = 200 * (i + 1)
+        features.insert(at, features[at]._replace(value=poison))
+    return features, labels
+
+
+def test_bags_are_predicted_and_learned_once_through_kills(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name, **FIELDS)
+    create_topics(spec, broker)
+    features, labels = bags(delay=60)
+    topics = ((spec.topics.features, features), (spec.topics.labels, labels))
+    half = N // 2
+    for topic, records in topics:
+        send(broker, topic, records[:half])
+    with Worker(path, broker, tmp_path) as worker:
+        wait_for_state(broker, spec, half // 2, half // 4, worker=worker)
+        worker.kill()
+    senders = [
+        threading.Thread(target=send, args=(broker, topic, records[half:]), kwargs={"pause": 0.3, "chunk": 25})
+        for topic, records in topics
+    ]
+    with Worker(path, broker, tmp_path) as worker:
+        wait_for_state(broker, spec, half, half // 2, worker=worker)
+        for sender in senders:
+            sender.start()
+        wait_for_state(broker, spec, half + 200, half, worker=worker)
+        worker.kill()
+    for sender in senders:
+        sender.join()
+    with Worker(path, broker, tmp_path) as worker:
+        learner = wait_for_state(broker, spec, len(features), N, worker=worker)
+        assert worker.stop() == 0
+    oracle = check_against_oracle(broker, spec, learner)
+    assert oracle.pending.counts["joined"] == N
+    assert len(predictions(broker, spec)) == N
+    assert learner.metrics["champion"].metrics()["accuracy"] > 0.8
+    assert learner.models["sgt"].size()["n_nodes"] > 0
+    refused = [dict(record.headers)["reason"].decode() for record in read(broker, spec.topics.deadletters)]
+    assert refused == list(POISON)
+    (found,) = json.loads(riparian_audit(broker, path, "--json"))["partitions"]
+    assert found["holds"]
