@@ -198,6 +198,8 @@ def _content(node: dict[str, Any]) -> str:
     if node.get("unit") == "score":
         parts[0] = f"score {parts[0]}"
     parts.append(f"weight {_number(node.get('weight', 0.0))}")
+    if "scale" in node:
+        parts.append(f"scale {node['scale']:.4g}")
     if "predictor" in node:
         parts.append(f"by {node['predictor']}")
     if node.get("active") is False:

@@ -16,7 +16,7 @@ ENTRIES = (
         parameters=(
             *_WINDOW,
             Parameter(
-                "size_exponent", float, 0.75, 0.0, 10.0, text="instances weigh less in a large bag: 0 not, 1 fully"
+                "size_exponent", float, 0.85, 0.0, 10.0, text="instances weigh less in a large bag: 0 not, 1 fully"
             ),
             Parameter("k", float, 5.0, 0.0, 1e9, text="evidence that a proportion of positives needs"),
             Parameter(

@@ -35,7 +35,7 @@ LEAF = -1
 class Tree(NamedTuple):
     """Room for m nodes; n_nodes : (1,) int64 are in use, the root first (none: nothing is known).
 
-    feature : (m,) int32, LEAF for a leaf. threshold : (m,) float64, below which a numeric feature goes left, or the
+    feature : (m,) int32, LEAF for a leaf. threshold : (m,) float64, up to which a numeric feature goes left, or the
     nominal value that does. left, right, parent : (m,) int32. value : (m,) float64, the probability that an instance is
     of a positive bag. weight : (m,) float64 of the instances that counted when the node was taken.
     """
@@ -119,7 +119,7 @@ class MITI(WindowLearner):
         window: int = 1000,
         max_instances: int = 20_000,
         refit_every: int = 50,
-        size_exponent: float = 0.75,
+        size_exponent: float = 0.85,
         k: float = 5.0,
         split_criterion: str = "gini",
     ) -> None:
@@ -158,7 +158,8 @@ class MITI(WindowLearner):
         return MITIState(**self._window_arrays(), **self._model())
 
     def describe(self) -> list[dict[str, Any]]:
-        """Nodes of the tree; `left` of a test is "below" the threshold, or "is" the nominal value."""
+        """Nodes of the tree. children : where values go that are up to `threshold`, or are the nominal value `equals`,
+        and where the others go."""
         tree, nodes = self._tree, list[dict[str, Any]]()
         n = int(tree.n_nodes[0])
         depth = np.zeros(n, int)
@@ -168,9 +169,10 @@ class MITI(WindowLearner):
             node: dict[str, Any] = {"id": i, "parent": None if parent < 0 else parent, "depth": int(depth[i])}
             node |= {"weight": float(tree.weight[i]), "value": [1.0 - float(tree.value[i]), float(tree.value[i])]}
             if tree.feature[i] != LEAF:
-                node |= {"feature": int(tree.feature[i]), "children": [int(tree.left[i]), int(tree.right[i])]}
+                right = int(tree.right[i])
+                node |= {"feature": int(tree.feature[i]), "children": [int(tree.left[i]), right], "default": right}
                 if self.schema.n_values[tree.feature[i]]:
-                    node["values"] = [int(tree.threshold[i])]
+                    node["equals"] = int(tree.threshold[i])
                 else:
                     node["threshold"] = float(tree.threshold[i])
             nodes.append(node)
@@ -188,7 +190,7 @@ class MITI(WindowLearner):
 
 @kernel(inline=True)
 def _goes_left(value, threshold, n_values):
-    return value == threshold if n_values > 0 else value < threshold
+    return value == threshold if n_values > 0 else value <= threshold
 
 
 @kernel
@@ -285,8 +287,8 @@ def _best_split(training, weight, n_values, k, criterion, order, lo, hi, counts,
                 else:
                     score = _score(p, n, total[0] - p, total[1] - n, k, criterion)
                     threshold = 0.5 * last + 0.5 * v
-                    if threshold <= last:
-                        threshold = v
+                    if threshold >= v:
+                        threshold = last
                 if score > best:
                     best, best_f, best_t = score, f, threshold
             if positive[bag[i]]:

@@ -90,7 +90,7 @@ def test_bags_are_predicted_and_learned_once_through_kills(broker, tmp_path, top
         sender.join()
     with Worker(path, broker, tmp_path) as worker:
         learner = wait_for_state(broker, spec, len(features), N, worker=worker)
-        assert worker.stop() == 0
+        worker.kill()
     oracle = check_against_oracle(broker, spec, learner)
     assert oracle.pending.counts["joined"] == N
     assert len(predictions(broker, spec)) == N

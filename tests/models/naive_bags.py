@@ -84,7 +84,7 @@ class MITITwin:
 
     def goes_left(self, x, test):
         f, at = test
-        return x[f] == at if self.n_values[f] else x[f] < at
+        return x[f] == at if self.n_values[f] else x[f] <= at
 
     def best_test(self, instances):
         total = weights(instances)
@@ -96,7 +96,7 @@ class MITITwin:
             if n_values:
                 tests = values if len(values) > 1 else []
             else:
-                tests = [a / 2 + b / 2 if a / 2 + b / 2 > a else b for a, b in pairwise(values)]
+                tests = [a / 2 + b / 2 if a / 2 + b / 2 < b else a for a, b in pairwise(values)]
             for at in tests:
                 left = weights([i for i in known if self.goes_left(i.x, (f, at))])
                 score = self.score(left, (total[0] - left[0], total[1] - left[1]))

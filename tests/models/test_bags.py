@@ -45,8 +45,9 @@ def nodes_of(twin):
         entry |= {"weight": node.weight, "value": [1.0 - node.value, node.value]}
         if node.test is not None:
             f, at = node.test
-            entry |= {"feature": f, "children": [number[id(node.left)], number[id(node.right)]]}
-            entry |= {"values": [int(at)]} if N_VALUES[f] else {"threshold": at}
+            left, right = number[id(node.left)], number[id(node.right)]
+            entry |= {"feature": f, "children": [left, right], "default": right}
+            entry |= {"equals": int(at)} if N_VALUES[f] else {"threshold": at}
         found.append(entry)
     return found
 
