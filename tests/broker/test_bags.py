@@ -96,7 +96,7 @@ def test_bags_are_predicted_and_learned_once_through_kills(broker, tmp_path, top
     assert len(predictions(broker, spec)) == N
     assert learner.metrics["champion"].metrics()["accuracy"] > 0.8
     assert learner.models["sgt"].size()["n_nodes"] > 0
-    refused = [dict(record.headers)["reason"].decode() for record in read(broker, spec.topics.deadletters)]
+    refused = [dict(record.headers)["riparian-reason"].decode() for record in read(broker, spec.topics.deadletters)]
     assert refused == list(POISON)
     (found,) = json.loads(riparian_audit(broker, path, "--json"))["partitions"]
     assert found["holds"]
