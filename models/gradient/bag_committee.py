@@ -20,7 +20,7 @@ from models.gradient.committee import (
     WARM,
     _derive,
     _meet,
-    _plant_missing,
+    _plant_stages,
     _poisson_one,
     _rescale,
     _scores,
@@ -183,8 +183,7 @@ def run(
                 _meet(clock, task, y[i], w[i])
                 counts[LEARNED] += 1
                 continue
-            # One tree a stage, of class 1, whatever the label.
-            if _plant_missing(nodes, roots, task, 1, progress) == GROW:
+            if roots[0, 0] < 0 and _plant_stages(nodes, roots, 0, progress) == GROW:
                 progress[NEXT] = i
                 return GROW
             if not replay:
