@@ -96,8 +96,6 @@ def _learn_instance(
 def _begin_bag(nodes, roots, bins, layout, clock, task, scratch, x, start, stop, y, w, gradients, weights):
     """Which instance takes the gradient, and gradients and weights of all stages (mutated, as scratch, bins, clock)."""
     for r in range(start, stop):
-        if task.linear:
-            _rescale(clock.scales, layout.n_values, x, r, w)
         widen_ranges(bins.ranges, layout.n_values, x, r)
     top = _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task)
     if task.linear:
@@ -212,6 +210,9 @@ def run(
             progress[N_DUE] = 0
             progress[NEXT_INSTANCE] = r + 1
         progress[TOP] = -1
+        if task.linear:
+            for r in range(start, stop):
+                _rescale(clock.scales, layout.n_values, slab.x, r, w[i])
         if counts[LEARNED] >= counts[NEXT_BINS] and not replay:
             progress[NEXT] = i + 1
             return BIN
