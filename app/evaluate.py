@@ -20,7 +20,7 @@ from app.spec import Spec, build
 from app.watch import ABSOLUTE, MISTAKES, Signal, errors
 from models.contract import Learner, Program
 from topics.names import CHAMPION
-from topics.records import CLASSIFICATION, NOMINAL
+from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
 
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50
@@ -275,7 +275,7 @@ class _Observed:
 
     def __init__(self, learner: Learner, spec: Spec, detectors: Sequence[str]) -> None:
         self.seconds, self._run = 0.0, learner.run
-        kind = MISTAKES if spec.task == "classification" else ABSOLUTE
+        kind = ABSOLUTE if spec.task == REGRESSION else MISTAKES
         self.signal = Signal({name: {} for name in detectors}, kind, seed=spec.seed)
         self.changes: list[dict[str, Any]] = []
         learner.run = self.run  # type: ignore[method-assign]
