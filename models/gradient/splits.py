@@ -112,7 +112,7 @@ def best_candidate(block, totals, leaf, bins, layout, growth, chosen, splits_all
     sums = search.children
     feature = -1
     cell = -1
-    least = _worth(totals, leaf, n_outputs, penalty)
+    least = _worth(totals, np.int64(leaf), n_outputs, penalty)
     if not splits_allowed:
         return Candidate(feature, cell, 0.0, least)
     for f in chosen:
