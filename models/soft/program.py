@@ -30,6 +30,7 @@ from models.soft.growth import try_split
 
 DONE, GROW = 0, 1
 HIGHEST_TARGET = 1e100
+HEAVIEST = 1e100  # of a loss: the square of its gradient is finite
 
 # Columns of Forest.targets.
 T_N, T_MEAN, T_VARIANCE = range(3)
@@ -72,6 +73,7 @@ def loss_gradient(logits, known, targets, y, w, regression, gradient):
 
     Mutates gradient.
     """
+    w = min(w, HEAVIEST)
     if regression:
         deviation = math.sqrt(targets[T_VARIANCE])
         gradient[0] = w * (logits[0] - (y - targets[T_MEAN]) / deviation) if deviation > 0.0 else 0.0

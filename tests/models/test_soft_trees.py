@@ -30,7 +30,7 @@ from models.soft.growth import bear
 from models.soft.soft_tree import SoftTree
 from models.soft.transparency import count
 from models.soft.tree import SoftHoeffdingTree
-from models.streams import agrawal, hyperplane
+from models.streams import agrawal, hyperplane, sea
 from tests.models.mutable_trees import WORLDS, play
 from tests.models.naive_soft import BIAS, Node, SoftTwin, Weights
 from tests.models.streams_of_instances import Stream, interleave, mixed
@@ -369,6 +369,25 @@ def test_one_softmax():
     assert learner.predict_many(x[:1])[0, 1] == pytest.approx(0.9, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("generator", "parameters", "most"),
+    [
+        (sea, {"noise": 0.0}, 0.06),
+        (hyperplane, {"n_drift": 10, "speed": 1e-4}, 0.28),
+        (agrawal, {"perturbation": 0.2}, 0.43),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_cross_entropy_of_generated_streams(generator, parameters, most):
+    """Of the first 20,000 instances; docs/soft-trees.md has 200,000."""
+    made = generator.generate(20_000, seed=1, **parameters)
+    stream = Stream(Schema(made.n_values, 2, "classification"), made.x, made.y, np.ones(20_000))
+    out = np.zeros((20_000, 2))
+    SoftHoeffdingTree(stream.schema).run(interleave(stream), made.x, out)
+    p = out[np.arange(1, 20_000), made.y[1:].astype(int)]
+    assert -np.log(np.maximum(p, 1e-15)).mean() < most
+
+
 def test_soft_tree_learns_values():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(8000, 3))
@@ -377,6 +396,16 @@ def test_soft_tree_learns_values():
     learner.learn_many(x, y)
     error = learner.predict_many(x[-1000:])[:, 0] - y[-1000:]
     assert np.sqrt(np.mean(error**2)) < 0.25 * y.std()
+
+
+@pytest.mark.parametrize("learner", [SoftHoeffdingTree, SoftTree])
+def test_absurd_weights_do_no_lasting_harm_to_what_is_finite(learner):
+    stream = mixed(600, seed=1)
+    model = learner(stream.schema)
+    model.learn_many(stream.x[:300], stream.y[:300], np.full(300, 1e300))
+    model.learn_many(stream.x[300:], stream.y[300:])
+    assert np.isfinite(model.predict_many(stream.x)).all()
+    assert all(np.isfinite(array).all() for array in model.state()._replace(blocks=np.zeros(0)))
 
 
 def test_parameters_out_of_range_are_named():
