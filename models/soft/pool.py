@@ -8,6 +8,7 @@ the same choices and the same results, some forty times slower.
 import math
 from collections import namedtuple
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ class ModelPool(Learner):
             fields |= used(self._models.forest)._asdict()
         for m, learner in enumerate(self._learners):
             fields |= {f"candidate{m}_{name}": array for name, array in learner.state()._asdict().items()}
-        return namedtuple("ModelPoolState", fields)(**fields)
+        return _state_type(tuple(fields))(**fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         for name in POOL_FIELDS:
@@ -214,6 +215,11 @@ class ModelPool(Learner):
 
     def parameters(self) -> dict[str, Any]:
         return dict(self._parameters)
+
+
+@cache
+def _state_type(fields: tuple[str, ...]) -> Any:
+    return namedtuple("ModelPoolState", fields)
 
 
 def stackable(of: str, parameters: list[dict[str, Any]]) -> bool:
