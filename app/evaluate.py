@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.data import DataFile, Floats
 from app.errors import DataError, SpecError
@@ -18,9 +18,12 @@ from app.lateness import Lateness
 from app.learner import Outcome, PartitionLearner
 from app.spec import Spec, build
 from app.watch import ABSOLUTE, MISTAKES, Signal, errors
-from models.contract import Learner, Program
+from models.contract import Bags, Learner, Program
 from topics.names import CHAMPION
-from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
+from topics.records import CLASSIFICATION, MULTI_INSTANCE, NOMINAL, REGRESSION
+
+if TYPE_CHECKING:
+    from app.table import Table
 
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50
@@ -215,6 +218,43 @@ def evaluate_all(
     return [run.result(about) for run in runs]
 
 
+def evaluate_bags(
+    table: "Table",
+    model: str,
+    parameters: Mapping[str, Any],
+    *,
+    data: str,
+    label_delay: int = 0,
+    seed: int = 0,
+    points: int | None = None,
+    window: int | None = None,
+    fading: float | None = None,
+) -> dict[str, Any]:
+    """Test, then train, over the bags of a file in its order. data : its name. The rest as in `evaluate_all`."""
+    kinds = {name: {"type": NOMINAL, "values": table.values[name]} for name in table.values}
+    fields: dict[str, Any] = {
+        "name": "bags",
+        "task": MULTI_INSTANCE,
+        "classes": table.classes,
+        "features": {name: kinds.get(name, kind) for name, kind in table.features.items()},
+        "join": {"max_pending": max(1_000_000, label_delay + 1), "max_pending_bytes": 10**15, "horizon": "36500d"},
+        "metrics": {key: value for key, value in {"window": window, "fading": fading}.items() if value is not None},
+        "seed": seed,
+        "champion": {"model": model, **parameters},
+    }
+    run, n = _Run(build(fields, data), label_delay, False, ()), len(table.y)
+    run.learner.warm_up()
+    size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
+    for first in range(0, n, size):
+        rows = np.arange(first, min(first + size, n))
+        bags = table.take(rows)
+        assert isinstance(bags, Bags)
+        run.step(Instances(first, bags.x, table.y[rows], rows, int(rows[-1]) + 1, [], 0, bags.size))
+    for _ in run.finish(size):
+        pass
+    return run.result({"data": data, "task": MULTI_INSTANCE, "label_delay": label_delay})
+
+
 class _Run:
     """One model on its way over the rows."""
 
@@ -225,13 +265,13 @@ class _Run:
         self.observed = _Observed(self.learner.models[CHAMPION], spec, detectors)
         self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
         self.metrics = self.learner.metrics[CHAMPION]
-        self.measure = "accuracy" if spec.task == CLASSIFICATION else "mae"
+        self.measure = "mae" if spec.task == REGRESSION else "accuracy"
         self.curve: list[list[float]] = []
         self.rows = self.rejected = self.peak_bytes = 0
 
     def step(self, instances: Instances) -> Outcome:
         outcome = self.lateness.step(instances)
-        self.rows += len(instances.x)
+        self.rows += len(instances.times)
         self.rejected += len(instances.refused) + instances.labels_refused
         self._note()
         return outcome

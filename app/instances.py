@@ -27,7 +27,7 @@ class Instances(NamedTuple):
     moment of each row, never less than the one before: its number, or milliseconds. until : the earliest moment that
     the row after these can have. refused : rows that the worker would send to the dead letters, because a value or
     class is one too many; their x means nothing, and where only the label is refused, y is NaN. labels_refused : how
-    many of those.
+    many of those. sizes : of bags, how many rows of x each has, one bag after the other.
     """
 
     first: int
@@ -37,6 +37,7 @@ class Instances(NamedTuple):
     until: int
     refused: list[int]
     labels_refused: int
+    sizes: Ints | None = None
 
 
 class InstanceReader:

@@ -37,7 +37,7 @@ class Lateness:
 
     def step(self, instances: Instances) -> Outcome:
         """Predict the instances, and learn the labels that come between them."""
-        first, n = instances.first, len(instances.x)
+        first, n = instances.first, len(instances.times)
         refused = set(instances.refused)
         kept = [i for i in range(n) if i not in refused] if refused else None
         positions = range(n) if kept is None else kept
@@ -47,7 +47,7 @@ class Lateness:
         self.y = np.concatenate((self.y, instances.y[labelled]))
         self.due = np.concatenate((self.due, instances.times[labelled] + self.delay))
         before = np.searchsorted(self.due, instances.times, side="left")
-        features = Features(kept, [str(first + i) for i in positions], x, None, None, [])
+        features = Features(kept, [str(first + i) for i in positions], x, None, None, [], instances.sizes)
         times = instances.times if self.timed else np.zeros(n, np.int64)
         n_due = int(np.searchsorted(self.due, instances.until, side="left"))
         return self._apply(features, _piece(range(first, first + n), times), n_due, before.astype(np.int64))

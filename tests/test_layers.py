@@ -26,6 +26,9 @@ PURE = (
     "spec",
     "data",
     "evaluate",
+    "folds",
+    "ragged",
+    "table",
     "errors",
 )
 KAFKA = {"faust", "aiokafka", "mode", "asyncio", "prometheus_client"}

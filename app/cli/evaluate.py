@@ -104,7 +104,7 @@ SORTS = (
     metavar="N",
     help="Cross-validation with so many folds, instead of test-then-train. Rows are dealt anew in each repeat.",
 )
-@click.option("--bag", metavar="COLUMN", help="A row is an instance of the bag that this column names. Needs --folds.")
+@click.option("--bag", metavar="COLUMN", help="A row is an instance of the bag that this column names.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object for one run, else summary and runs.")
 def command(
     data: Path | None,
@@ -150,7 +150,7 @@ def command(
     from app import curves as pictures
     from app.cli import evaluation_table as shown
     from app.data import DataFile
-    from app.evaluate import problem_for
+    from app.evaluate import evaluate_bags, problem_for
     from app.folds import cross_validate
     from app.pool import n_cores
     from app.shuffled import ShuffledFile
@@ -167,42 +167,34 @@ def command(
     for curve in curves:
         pictures.check(curve)
     delay = parse_delay(label_delay, clock)
-    if bag is not None and folds is None:
-        raise click.UsageError("--bag needs --folds N")
     chosen = candidates([parse_model(model) for model in models], parse_settings(settings), parse_grid(grid))
-    if folds is not None:
-        strangers = {
-            "--generate": generate,
-            "--stream": stream,
-            "--time": clock,
-            "--curve": curves,
-            "--detect": detectors,
-        }
-        stray = [option for option, value in strangers.items() if value] + (["--label-delay"] if delay else [])
-        if stray:
-            raise click.UsageError(f"--folds and {stray[0]} exclude each other")
-        table = read_table(DataFile(data or ""), bag=bag, target=target, task=task, nominal=nominal, limit=limit)
+    if folds is not None or bag is not None:
+        why = "--bag" if folds is None else "--folds"
+        strangers: dict[str, Any] = {"--generate": generate, "--stream": stream, "--time": clock, "--curve": curves}
+        strangers |= {"--detector": detectors, "--shuffle": shuffle, "--label-delay": delay and folds}
+        for option in [option for option, value in strangers.items() if value]:
+            raise click.UsageError(f"{why} and {option} exclude each other")
+        path = Path(data or "")
+        table = read_table(DataFile(path), bag=bag, target=target, task=task, nominal=nominal, limit=limit)
         results: list[dict[str, Any]] = []
-        with progress(f"{folds} folds of {Path(data or '').name}", len(table.y) * len(chosen) * repeats) as told:
-            for each in [(one, i) for one in chosen for i in range(repeats)]:
-                before = len(table.y) * len(results)
-                results.append(
-                    cross_validate(
-                        table,
-                        each[0].model,
-                        each[0].parameters,
-                        folds,
-                        seed=(seed or 0) + each[1],
-                        on_progress=lambda rows, before=before: told(before + rows),  # type: ignore[misc]
-                    )
-                )
-                results[-1]["data"] = Path(data or "").name
+        with progress(f"{len(chosen)} models on {path.name}", len(chosen) * repeats) as told:
+            for one in chosen:
+                for each in range(seed or 0, (seed or 0) + repeats):
+                    if folds is not None:
+                        found = cross_validate(table, one.model, one.parameters, folds, seed=each)
+                        results.append({"data": path.name, **found})
+                    else:
+                        how = {"points": points, "window": window, "fading": fading, "label_delay": int(delay)}
+                        results.append(evaluate_bags(table, *one, data=path.name, seed=each, **how))  # type: ignore[arg-type]
+                    told(len(results))
         summary = summarise(chosen, results, sort)
         if as_json and len(results) == 1:
             click.echo(json.dumps(results[0]))
         elif as_json:
-            about = {"data": results[0]["data"], "task": table.schema.task, "folds": folds, "repeats": repeats}
+            about = {"data": path.name, "task": table.schema.task, "folds": folds, "repeats": repeats}
             click.echo(json.dumps({**about, "summary": summary, "runs": results}))
+        elif folds is None and len(results) == 1:
+            shown.show_one(results[0], shown.past(window or 1000, fading))
         else:
             shown.show_all(summary, results[0], False)
         return

@@ -14,6 +14,7 @@ from app.render import Renderer, rows_of_bags
 from app.spec import build
 from app.table import read_table
 from models.contract import Bags
+from models.registry import create
 from topics.codecs import CODECS
 from topics.records import RawBatch
 
@@ -142,10 +143,32 @@ def test_the_command(tmp_path):
     assert done.stdout.index("*  miti") < done.stdout.index("last-label")
 
 
+def test_bags_as_a_stream(tmp_path):
+    """By the code of the worker: a label that comes ten bags later finds its bag waiting."""
+    path = str(bags_file(tmp_path).path)
+    given = ["--bag", "bag", "--json", "--set", "refit_every=5"]
+    found = []
+    for delay in (0, 10, 100):
+        arguments = ["evaluate", path, "--model", "miti", *given, "--label-delay", str(delay)]
+        done = CliRunner().invoke(cli, arguments)
+        assert done.exit_code == 0, done.output
+        found.append(json.loads(done.stdout))
+    assert [one["n"] for one in found] == [40, 40, 40]
+    assert [one["label_delay"] for one in found] == [0, 10, 100]
+    assert found[0]["accuracy"] > found[1]["accuracy"] > found[2]["accuracy"] == 0.0  # the last has learned nothing yet
+    learner = create("miti", read_table(DataFile(path), bag="bag").schema, refit_every=5)
+    hits, table = 0, read_table(DataFile(path), bag="bag")
+    for i in range(40):
+        p = learner.predict_many(table.take(np.array([i])))[0]
+        hits += bool(p.any()) and p.argmax() == table.y[i]
+        learner.learn_many(table.take(np.array([i])), table.y[i : i + 1])
+    assert found[0]["accuracy"] == hits / 40
+
+
 def test_options_that_exclude_each_other(tmp_path):
     path = str(bags_file(tmp_path).path)
     for options, message in (
-        (["--bag", "bag"], "--bag needs --folds N"),
+        (["--bag", "bag", "--shuffle"], "--bag and --shuffle exclude each other"),
         (["--folds", "4", "--label-delay", "3"], "--folds and --label-delay exclude each other"),
         (["--folds", "4", "--time", "a"], "--folds and --time exclude each other"),
     ):
