@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from app.data import DataFile, Floats
 from app.errors import DataError, SpecError
 from app.instances import InstanceReader, Instances
