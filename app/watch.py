@@ -12,6 +12,7 @@ Everything here is a function of the order of values alone: events, their figure
 however the series was cut.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from models.drift.scaling import standardise
 from models.kernel import kernel
 
 RECENT = 100  # values that `after` is the mean of
+CLEARLY = 2.0  # standard errors that a mean lies above another where errors have clearly risen
 
 LEVELS = ("warning", "drift", "improvement")  # the last: a detector fired because errors have fallen
 
@@ -99,8 +101,14 @@ class Signal:
             self.levels[k] = levels[-1]
         # The figures of events in order; a drift begins a new period. Sums run from the period's start, one by one.
         known = np.concatenate((self.recent, values))
-        seen, n, total, start, told = int(self.totals[SEEN]), self.totals[SINCE], self.totals[SINCE_SUM], 0, []
+        seen, n, total, start = int(self.totals[SEEN]), self.totals[SINCE], self.totals[SINCE_SUM], 0
+        told: list[Found] = []
         for i, k, name, level in sorted(fired):
+            if told and told[-1].i == i and told[-1].level != LEVELS[0]:  # the same values, seen by another detector
+                which = LEVELS.index(told[-1].level) if level == DRIFT else 0
+                self.counts[k, which] += 1
+                told.append(told[-1]._replace(detector=name, level=LEVELS[which]))
+                continue
             n, total, start = n + i + 1 - start, _sum(total, values[start : i + 1]), i + 1
             after = known[max(0, len(self.recent) + i + 1 - RECENT) : len(self.recent) + i + 1]
             after = after[-int(n) :] if n else after[-1:]
@@ -109,9 +117,10 @@ class Signal:
             mean = float(after.mean())
             which = level - WARNING
             if level == DRIFT:
+                follows = self.totals[LAST] == seen + i + 1 - n  # the event before was no improvement
                 n = total = 0.0
                 self.totals[REFERENCE] = mean
-                if self.kind != VALUES and mean < before:
+                if self.kind != VALUES and _fallen(before, after, rest > 0, follows):
                     which += 1
                 else:
                     self.totals[LAST] = seen + i + 1
@@ -215,6 +224,22 @@ def _score(op, row, y, out, classes, places, found):
         places[n], found[n] = i, error
         n += 1
     return n
+
+
+def _fallen(before: float, after: Floats, measured: bool, follows_drift: bool) -> bool:
+    """Whether a detector fired because errors have become fewer.
+
+    measured : `before` is a mean of this period; else it is what the last event ended with, or NaN where none was. A
+    detector finds one change in several steps: one that follows an improvement is part of it, unless errors have
+    clearly risen since. In the first values there is nothing to compare with but their own older half.
+    """
+    mean = float(after.mean())
+    if math.isnan(before):
+        half = len(after) // 2
+        return half > 0 and float(after[half:].mean()) < float(after[:half].mean())
+    if measured or follows_drift:
+        return mean < before
+    return mean - before <= CLEARLY * float(after.std()) / math.sqrt(len(after))
 
 
 def _sum(start: float, values: Floats) -> float:

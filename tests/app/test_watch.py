@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from app.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, errors
+from app.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
 from models.contract import LEARN, PREDICT, Program
 from models.drift import create
 
@@ -48,7 +48,7 @@ def scaled(kind: str, values: list[float]) -> float:
 def naive(kind: str, values: list[float], detectors=DETECTORS):
     """The events of a series, straight from the definition."""
     watching = {name: create(name, **given) for name, given in detectors.items()}
-    since, events, levels, reference = 0, [], dict.fromkeys(detectors, 0), math.nan
+    since, events, levels, reference, last = 0, [], dict.fromkeys(detectors, 0), math.nan, ""
     for i in range(len(values)):
         drifted = False
         for name, detector in watching.items():
@@ -57,12 +57,20 @@ def naive(kind: str, values: list[float], detectors=DETECTORS):
                 period = values[since : i + 1]
                 after, before = period[-RECENT:], period[:-RECENT]
                 old, new = sum(before) / len(before) if before else reference, sum(after) / len(after)
-                said = "improvement" if level == 2 and kind != VALUES and new < old else ("warning", "drift")[level - 1]
+                if before or last == "drift":
+                    fallen = new < old
+                elif last:  # a further step, if it is not clear
+                    fallen = new - old <= 2.0 * statistics.pstdev(after) / math.sqrt(len(after))
+                else:
+                    half = len(after) // 2
+                    fallen = half > 0 and statistics.fmean(after[half:]) < statistics.fmean(after[:half])
+                said = "improvement" if level == 2 and kind != VALUES and fallen else ("warning", "drift")[level - 1]
                 if not drifted:
                     events.append((i, name, said, i + 1, old, new))
+                    said_first = said
                 drifted = drifted or level == 2
             levels[name] = level
-        since, reference = (i + 1, new) if drifted else (since, reference)
+        since, reference, last = (i + 1, new, said_first) if drifted else (since, reference, last)
     return events
 
 
@@ -143,6 +151,42 @@ def test_falling_errors_are_an_improvement_and_no_drift():
     assert not signal.alarmed(len(falling))
     found, _ = run(VALUES, [falling], {"adwin": {}})  # a feature has no better and worse
     assert {level for _, _, level, *_ in found} == {"drift"}
+
+
+def test_a_step_of_an_improvement_is_no_drift():
+    """Two errors in 96 after a perfect hundred are chance; every other one is not."""
+    few = np.zeros(96)
+    few[[40, 80]] = 1.0
+    assert _fallen(0.0, few, measured=False, follows_drift=False)
+    assert not _fallen(0.0, few, measured=False, follows_drift=True)
+    assert not _fallen(0.0, few, measured=True, follows_drift=False)
+    assert not _fallen(0.0, np.tile([0.0, 1.0], 48), measured=False, follows_drift=False)
+
+
+def test_a_first_event_is_told_by_the_halves_of_what_was_seen():
+    learning = np.concatenate((np.ones(40), np.zeros(40)))
+    assert _fallen(math.nan, learning, measured=False, follows_drift=False)
+    assert not _fallen(math.nan, learning[::-1], measured=False, follows_drift=False)
+
+
+class Fires:
+    """A detector that finds a change at one place."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def update_many(self, values):
+        return np.where(np.arange(len(values)) == self.place, 2, 0).astype(np.int8)
+
+
+def test_detectors_that_fire_together_tell_the_same():
+    signal = Signal({"adwin": {}, "ddm": {}}, MISTAKES)
+    signal.detectors = {"adwin": Fires(249), "ddm": Fires(249)}
+    one, other = signal.update(np.repeat([0.0, 1.0], [200, 60]))
+    assert (one.detector, other.detector) == ("adwin", "ddm")
+    assert one._replace(detector="ddm") == other
+    assert (one.level, one.before, one.after) == ("drift", 0.0, 0.5)
+    assert signal.counts[:, 1].tolist() == [1, 1]
 
 
 def test_a_signal_that_forgets_is_new_but_for_its_counts():
