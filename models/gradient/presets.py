@@ -57,7 +57,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 # Of bags of instances, section 4.3, whatever the preset: the paper's leaf rule, and several passes over a training set.
 BAGS: dict[str, Any] = {
     "linear_rate": 0.0,
-    "n_bins": 16,
+    "n_bins": 32,
     "grace_period": 10,
     "delta": 1e-7,
     "penalty": 0.1,
