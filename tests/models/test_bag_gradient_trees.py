@@ -56,7 +56,7 @@ def one_leaf(**more):
 
 
 def test_the_highest_instance_takes_the_gradient_and_the_others_count():
-    learner = one_leaf(penalty=0.25)
+    learner = one_leaf(penalty=0.25, n_bins=16)
     learner.learn_many(Bags.of([3], [[0.1], [1.2], [2.3]]), [1], [2.0])
     learner.learn_many(Bags.of([3], [[0.1], [1.2], [2.3]]), [1], [2.0])
     state = learner.state()
