@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from app.learner import PartitionLearner
 from tests.broker.harness import (
     Sent,
     Worker,
@@ -68,6 +69,7 @@ def bags(delay):
 def test_bags_are_predicted_and_learned_once_through_kills(broker, tmp_path, topic_name):
     path, spec = stream_file(tmp_path, topic_name, **FIELDS)
     create_topics(spec, broker)
+    PartitionLearner(spec).warm_up()  # compiled here, and not while somebody waits for the worker
     features, labels = bags(delay=60)
     topics = ((spec.topics.features, features), (spec.topics.labels, labels))
     half = N // 2
