@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy import test_then_train
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
+from benchmarks.tables import test_then_train
 from models.contract import Schema
 from models.registry import create
 from models.streams import Stream, agrawal, sea

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy import test_then_train
 from benchmarks.peers import MODELS
+from benchmarks.tables import test_then_train
 from models.contract import Learner, Schema
 from models.registry import create
 from models.streams import Stream, agrawal, friedman

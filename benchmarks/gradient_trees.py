@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from app.data import DataFile
-from benchmarks.accuracy import NOMINAL, Table, encode, read, test_then_train
+from benchmarks.tables import NOMINAL, Table, encode, read, test_then_train
 from models.contract import Schema
 from models.registry import create
 from models.streams import agrawal

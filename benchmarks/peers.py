@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.accuracy import test_then_train
+from benchmarks.tables import test_then_train
 from models.contract import Schema
 from models.registry import create
 from models.streams import Stream, agrawal, friedman, led, random_rbf, sea

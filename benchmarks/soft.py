@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.accuracy import NOMINAL, read, test_then_train
+from benchmarks.tables import NOMINAL, read, test_then_train
 from models.contract import Floats, Learner, Schema
 from models.registry import create
 from models.soft.base import SoftModel

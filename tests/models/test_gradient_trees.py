@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.accuracy import NOMINAL, read
 from benchmarks.gradient_trees import measure, read_regression
+from benchmarks.tables import NOMINAL, read
 from models.contract import LEARN, Schema
 from models.gradient.bins import bin_of, equal_width, quantiles
 from models.gradient.learner import StochasticGradientTree
@@ -33,7 +33,9 @@ def stream_of(n, seed, task="classification", **world):
 
 def twin_of(learner):
     schema = learner.schema
-    return SgtTwin(schema.n_values, schema.n_outputs, schema.task, learner.seed, effective(learner.parameters()))
+    return SgtTwin(
+        schema.n_values, schema.n_outputs, schema.task, learner.seed, effective(learner.parameters(), schema.task)
+    )
 
 
 def play(twin, program, x, n_outputs):
@@ -375,7 +377,8 @@ def test_no_batch_split_matters_in_the_warm_up(parameters):
 
 
 def test_paper_preset_is_the_papers():
-    given = effective(StochasticGradientTree(Schema((0,), 2, "classification"), preset="paper").parameters())
+    learner = StochasticGradientTree(Schema((0,), 2, "classification"), preset="paper")
+    given = effective(learner.parameters(), "classification")
     of_paper = {"grace_period": 200, "delta": 1e-7, "penalty": 0.1, "node_cost": 1.0, "n_bins": 64, "warm_up": 1000}
     assert {name: given[name] for name in of_paper} == of_paper
     assert (given["n_stages"], given["leaf_update"], given["multiway"]) == (1, "tested", True)
