@@ -66,6 +66,18 @@ MODELS = {
         "trees.EFDT -c 0.001",
         "tree.ExtremelyFastDecisionTreeClassifier(delta=1e-3, nominal_attributes=nominal)",
     ),
+    "SGT": Model(
+        ("stochastic-gradient-tree", {}),
+        "trees.StochasticGradientTree",
+        "tree.SGTClassifier(nominal_attributes=nominal)",
+        note="ours has its tuned preset, the others the paper's settings; River's knows two classes",
+    ),
+    "SGT-paper": Model(
+        ("stochastic-gradient-tree", {"preset": "paper"}),
+        "trees.StochasticGradientTree",
+        "tree.SGTClassifier(nominal_attributes=nominal)",
+        note="the paper's settings for all",
+    ),
     "FIMT-DD": Model(
         ("fimt-dd", {}),
         "trees.FIMTDD",
