@@ -58,9 +58,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 BAGS: dict[str, Any] = {
     "linear_rate": 0.0,
     "n_bins": 32,
-    "grace_period": 10,
+    "grace_period": 100,
     "delta": 1e-7,
-    "penalty": 0.1,
+    "penalty": 0.005,  # of each instance: 0.1 holds leaves back where bags are large
     "node_cost": 1.0,
     "leaf_update": "tested",
     "paired": False,
