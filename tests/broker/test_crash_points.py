@@ -11,7 +11,7 @@ import pytest
 
 from app.broker import LocalBroker
 from tests.broker.crashing import EXIT_CODE, POINTS
-from tests.broker.harness import PATIENCE, Worker, create_topics, send, stream_file, wait_for_state
+from tests.broker.harness import PATIENCE, Worker, create_topics, read, send, stream_file, wait_for_state
 from tests.chaos.checks import check_partition
 from tests.chaos.load import FEATURES, LABELS, Generator
 
@@ -48,6 +48,12 @@ class Story:
     def check(self, worker: Worker, story: str) -> None:
         """Wait until everything is learned; what is in the topics then is what it should be."""
         wait_for_state(self.broker, self.spec, self.made.n[FEATURES], self.made.n[LABELS], worker=worker)
+        deadline = time.monotonic() + PATIENCE  # the first metrics come later than the first checkpoint
+        while (
+            len(read(self.broker, self.spec.topics.metrics, 0)) < len(self.spec.models())
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.2)
         verdict = check_partition(self.broker, self.spec, 0, self.made)
         assert not verdict.failures, f"{story}: {verdict.failures}"
 
