@@ -136,7 +136,7 @@ def test_what_killed_workers_did_holds_and_what_is_altered_is_named(broker, tmp_
     place = {name: sent[at][name] for name in ("offset", "label_offset")}
 
     def alter(rows):
-        rows[at] = rows[at]._replace(value=json.dumps({**sent[at], "p": {"yes": 1.0}}).encode())
+        rows[at] = rows[at]._replace(value=json.dumps({**sent[at], "p": {"yes": 0.123}}).encode())
         del rows[at + 100]
         rows.insert(at + 200, rows[at + 150])
         rows[at + 300], rows[at + 301] = rows[at + 301], rows[at + 300]
@@ -145,7 +145,7 @@ def test_what_killed_workers_did_holds_and_what_is_altered_is_named(broker, tmp_
     assert found["counts"] == {"different": 1, "missing": 1, "repeated": 1, "out-of-order": 1}
     first = found["first"]
     assert {name: first[name] for name in place} == place
-    assert (first["kind"], first["position"], first["sent"]["p"]) == ("different", at, {"yes": 1.0})
+    assert (first["kind"], first["position"], first["sent"]["p"]) == ("different", at, {"yes": 0.123})
     assert first["made"]["p"] == sent[at]["p"]
     assert [one["offset"] for one in found["differences"]["missing"]] == [sent[at + 100]["offset"]]
     assert [one["offset"] for one in found["differences"]["repeated"]] == [sent[at + 151]["offset"]]

@@ -74,7 +74,14 @@ CASES = {
         for more in (
             {"delta": 0.2, "linear_rate": 0.0},
             {"preset": "paper", "delta": 0.2, "grace_period": 50, "node_cost": 0.0, "binning": "quantiles"},
-            {"preset": "boosted", "n_stages": 2, "linear_rate": 0.1, "outputs": "one-tree", "binning": "quantiles"},
+            {
+                "preset": "boosted",
+                "n_stages": 2,
+                "linear_rate": 0.1,
+                "outputs": "one-tree",
+                "binning": "quantiles",
+                "grace_period": 50,
+            },
         )
     ],
     "fimt-dd": [
