@@ -168,7 +168,7 @@ def _list(name: str | None, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps([plain(entry) for entry in entries]))
         else:
-            table("stream", entries, "riparian generate --list NAME shows ranges, defaults and the paper.")
+            table("stream", entries, "riparian generate --list NAME shows parameters, ranges, defaults and the paper.")
         return
     try:
         entry = find(name)

@@ -33,7 +33,7 @@ def command(name: str | None, as_json: bool) -> None:
     elif as_json:
         click.echo(json.dumps([plain(entry) for entry in REGISTRY.values()]))
     else:
-        table("model", list(REGISTRY.values()), "riparian models NAME shows ranges, defaults and the paper.")
+        table("model", list(REGISTRY.values()), "riparian models NAME shows its parameters and paper.")
 
 
 def plain(entry: "Entry") -> dict[str, Any]:
@@ -51,14 +51,16 @@ def plain(entry: "Entry") -> dict[str, Any]:
 
 
 def table(kind: str, entries: "Sequence[Entry]", hint: str) -> None:
-    """Print one row an entry."""
+    """Print one row an entry, without parameters: a learner has up to twenty."""
     from rich.console import Console
     from rich.table import Table
 
-    found = Table(kind, "tasks", "parameters", "what it does", box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    found.add_column(kind, no_wrap=True)
+    found.add_column("tasks", max_width=15)
+    found.add_column("what it does")
     for entry in entries:
-        names = ", ".join(parameter.name for parameter in entry.parameters) or "none"
-        found.add_row(entry.name, ", ".join(entry.tasks), names, entry.text)
+        found.add_row(entry.name, ", ".join(entry.tasks), entry.text)
     console = Console()
     console.print(found)
     console.print(hint, highlight=False)
