@@ -2,7 +2,8 @@
 
 A PREDICT finds its leaf and writes what majority class or naive Bayes says there. A LEARN finds its leaf (or opens a
 branch for a new value), counts which of the two was right, observes, and lets the leaf try to split when its grace
-period has ended.
+period has ended. A tree that is watched, as members of ensembles are, first says of each LEARN whether it would have
+predicted the class: where the row was predicted just before, it is known already.
 """
 
 from typing import Any
@@ -34,12 +35,15 @@ from models.kernel import kernel
 from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
 
 
-def _loop(*, binned: bool) -> Any:
-    """The loop over a program, for leaves with histograms or with Gaussians."""
+def _loop(*, binned: bool, watched: bool) -> Any:
+    """The loop over a program, for leaves with histograms or with Gaussians; whether it writes errors."""
 
     @kernel
-    def run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settings, joint, post, found):
-        """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, known, cache and scratch.
+    def run(op, row, y, w, slab, out, errors, progress, nodes, known, cache, layout, settings, joint, post, found):
+        """Execute a program from progress[NEXT] on. Mutates out, errors, progress, nodes, known, cache and scratch.
+
+        errors : (n,) float64, or (0,) where the tree is not watched. A LEARN of a class within the schema, of whatever
+        weight, writes 1 if the tree would have predicted another one, or nothing, else 0.
 
         GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the
         split has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
@@ -60,9 +64,13 @@ def _loop(*, binned: bool) -> Any:
         last_node = 0
         last_best = -1
         last_scored = False
+        # Of a tree that is watched: the row predicted last, and the class.
+        told_row = -1
+        told = -1
         for i in range(progress[NEXT], len(op)):
             r = row[i]
-            if op[i] == PREDICT:
+            predicting = op[i] == PREDICT
+            if predicting or (watched and r != told_row and y[i] >= 0.0 and y[i] < n_classes):
                 node = route(links, test, child_of_value, n_values, slab, r, 0)
                 last_row = r
                 if links[node, TEST] >= 0:
@@ -88,14 +96,22 @@ def _loop(*, binned: bool) -> Any:
                             best = score(cached[block], n_values, layout.cached, slab, r, joint)
                     last_best = best
                     last_scored = True
-                if best >= 0:
-                    write_joint(joint, best, out, r)
-                else:
-                    write_weights(weights[node], out, r)
-                continue
-            if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
+                if watched:
+                    told_row = r
+                    told = best if best >= 0 else heaviest(weights[node])
+                if predicting:
+                    if best >= 0:
+                        write_joint(joint, best, out, r)
+                    else:
+                        write_weights(weights[node], out, r)
+                    continue
+            if not (y[i] >= 0.0 and y[i] < n_classes):
                 continue
             c = int(y[i])
+            if watched:
+                errors[i] = 0.0 if told == c else 1.0
+            if not (w[i] > 0.0 and w[i] < np.inf):
+                continue
             if last_row == r:
                 node = last_node
             else:
@@ -115,6 +131,7 @@ def _loop(*, binned: bool) -> Any:
                 elif links[node, TEST] >= 0:
                     node = route_known(links, test, child_of_value, n_values, slab, r, node)
             last_row = -1
+            told_row = -1
             block = links[node, BLOCK]
             if block >= 0 and settings.leaf_prediction == NBA:
                 majority = heaviest(weights[node])
@@ -171,5 +188,7 @@ def _loop(*, binned: bool) -> Any:
     return run
 
 
-run_gaussian = _loop(binned=False)
-run_binned = _loop(binned=True)
+run_gaussian = _loop(binned=False, watched=False)
+run_binned = _loop(binned=True, watched=False)
+watch_gaussian = _loop(binned=False, watched=True)
+watch_binned = _loop(binned=True, watched=True)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
-from models.hoeffding.loop import run_binned, run_gaussian
+from models.hoeffding.loop import run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
     BLOCK,
     DEEPEST,
@@ -55,6 +55,8 @@ from models.observers import (
     lay_out,
     transfer,
 )
+
+UNWATCHED = np.zeros(0)
 
 
 class HoeffdingTree(Learner):
@@ -197,12 +199,18 @@ class HoeffdingTree(Learner):
         self._post = np.zeros((max(2, *self.schema.n_values, 2) + 1, k))
         self._found = np.zeros(4)
 
-    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+    def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
+        """As Learner.run. errors : (n,) float64 where the tree is watched; a LEARN of a class within the schema, of
+        whatever weight, writes 1 if the tree would have predicted another class, or nothing, before it; else 0."""
         progress = np.array([0, -1, 0, 0, 0], np.int64)
-        run = run_binned if bins_of(self._parameters) else run_gaussian
+        watched = errors is not UNWATCHED
+        if bins_of(self._parameters):
+            run = watch_binned if watched else run_binned
+        else:
+            run = watch_gaussian if watched else run_gaussian
         while (
             run(
-                program.op, program.row, program.y, program.w, slab, out, progress,
+                program.op, program.row, program.y, program.w, slab, out, errors, progress,
                 self._nodes, self._known, self._cache, self._layout, self._settings,
                 self._joint, self._post, self._found,
             ) == GROW

@@ -97,6 +97,10 @@ CASES = {
         Case({"grace_period": 50, "delta": 0.1, "tie_threshold": 0.2, "n_bins": 8, **more}, {"max_nodes": 15})
         for more in ({}, {"prediction": "average", "keep_leaf": False}, {"prediction": "best-path"})
     ],
+    "online-bagging": [
+        Case({"n_models": 3, "grace_period": 50, "tie_threshold": 0.2, **more}, {"max_nodes": 15})
+        for more in ({}, {"vote": "weighted", "threads": 2}, {"vote": "majority", "observer": "histogram"})
+    ],
     "shrub-ensemble": [
         Case({"window": 64, "n_trees": 4, **more}, {"max_depth": 3}, breathes=True)
         for more in (
