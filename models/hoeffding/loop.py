@@ -31,19 +31,25 @@ from models.hoeffding.nodes import (
     try_branch,
 )
 from models.hoeffding.parameters import NB, NBA
+from models.hoeffding.subspaces import gather, know, layout_at, name_test
 from models.kernel import kernel
-from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
+from models.observers import Known, heaviest, observe, refresh, score, score_two, write_joint, write_weights
 
 
-def _loop(*, binned: bool, watched: bool) -> Any:
-    """The loop over a program, for leaves with histograms or with Gaussians; whether it writes errors."""
+def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
+    """The loop over a program, for leaves with histograms or with Gaussians; whether it writes errors, and whether
+    leaves look at some of the features only."""
 
     @kernel
-    def run(op, row, y, w, slab, out, errors, progress, nodes, known, cache, layout, settings, joint, post, found):
+    def run(
+        op, row, y, w, slab, out, errors, progress, nodes, known, cache, layout, settings, joint, post, found, chosen
+    ):  # fmt: skip
         """Execute a program from progress[NEXT] on. Mutates out, errors, progress, nodes, known, cache and scratch.
 
         errors : (n,) float64, or (0,) where the tree is not watched. A LEARN of a class within the schema, of whatever
         weight, writes 1 if the tree would have predicted another one, or nothing, else 0.
+
+        chosen : Subspaces, or None where all leaves look at all features.
 
         GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the
         split has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
@@ -52,12 +58,23 @@ def _loop(*, binned: bool, watched: bool) -> Any:
         # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
         links, test, weights, leaf, stats, child_of_value, counts = nodes
         n_values = layout.n_values
-        n_seen = known.n_seen
         cached, fresh = cache
         n_classes = weights.shape[1]
+        # What observers work on: the whole row, or the values that a leaf looks at, gathered into a row of their own.
+        here = layout
+        x = slab
+        seen = known
+        if subspaces:
+            x = chosen.x
+            seen = Known(known.values, chosen.n_seen)
         if progress[WAITING] >= 0:
-            if try_split(progress[WAITING], nodes, fresh, layout, settings, post, found, progress) == GROW:
+            node = progress[WAITING]
+            if subspaces:
+                here = layout_at(chosen, node)
+            if try_split(node, nodes, fresh, here, settings, post, found, progress) == GROW:
                 return GROW
+            if subspaces:
+                name_test(chosen, node, links)
             progress[WAITING] = -1
         # The leaf and naive Bayes class of the row predicted last, while nothing was learned since.
         last_row = -1
@@ -69,6 +86,7 @@ def _loop(*, binned: bool, watched: bool) -> Any:
         told = -1
         for i in range(progress[NEXT], len(op)):
             r = row[i]
+            at = 0 if subspaces else r
             predicting = op[i] == PREDICT
             if predicting or (watched and r != told_row and y[i] >= 0.0 and y[i] < n_classes):
                 node = route(links, test, child_of_value, n_values, slab, r, 0)
@@ -84,16 +102,19 @@ def _loop(*, binned: bool, watched: bool) -> Any:
                     settings.leaf_prediction == NB
                     or (settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT])
                 ):
+                    if subspaces:
+                        here = layout_at(chosen, node)
+                        gather(chosen, node, known.n_seen, slab, r)
                     if binned:
-                        best = score_bins(stats[block], weights[node], n_seen, layout, slab, r, joint)
+                        best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint)
                     else:
                         if fresh[block] == 0:
-                            refresh(stats[block], cached[block], n_seen, layout, weights[node])
+                            refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
                             fresh[block] = 1
                         if n_classes == 2:
-                            best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
                         else:
-                            best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score(cached[block], here.n_values, here.cached, x, at, joint)
                     last_best = best
                     last_scored = True
                 if watched:
@@ -133,20 +154,23 @@ def _loop(*, binned: bool, watched: bool) -> Any:
             last_row = -1
             told_row = -1
             block = links[node, BLOCK]
+            if subspaces and block >= 0 and not last_scored:
+                here = layout_at(chosen, node)
+                gather(chosen, node, known.n_seen, slab, r)
             if block >= 0 and settings.leaf_prediction == NBA:
                 majority = heaviest(weights[node])
                 best = last_best
                 if not last_scored:
                     if binned:
-                        best = score_bins(stats[block], weights[node], n_seen, layout, slab, r, joint)
+                        best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint)
                     else:
                         if fresh[block] == 0:
-                            refresh(stats[block], cached[block], n_seen, layout, weights[node])
+                            refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
                             fresh[block] = 1
                         if n_classes == 2:
-                            best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
                         else:
-                            best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score(cached[block], here.n_values, here.cached, x, at, joint)
                 if best < 0:
                     best = majority
                 if majority == c:
@@ -156,33 +180,37 @@ def _loop(*, binned: bool, watched: bool) -> Any:
             weights[node, c] += w[i]
             leaf[node, SEEN] += w[i]
             if block >= 0:
+                if subspaces and know(chosen, node, known):
+                    fresh[:] = 0
                 if binned:
-                    observe_bins(stats[block], known, layout, n_classes, slab, r, c, w[i])
+                    observe_bins(stats[block], seen, here, n_classes, x, at, c, w[i])
                 elif observe(
                     stats[block],
                     cached[block],
                     fresh[block] == 1,
-                    known,
-                    layout,
+                    seen,
+                    here,
                     n_classes,
-                    slab,
-                    r,
+                    x,
+                    at,
                     c,
                     w[i],
                     weights[node, c],
                 ):
                     fresh[:] = 0
-            seen = leaf[node, SEEN]
-            if seen - leaf[node, EVALUATED] >= settings.grace_period:
-                leaf[node, EVALUATED] = seen
+            weight = leaf[node, SEEN]
+            if weight - leaf[node, EVALUATED] >= settings.grace_period:
+                leaf[node, EVALUATED] = weight
                 if block < 0:
                     rank_leaves(nodes, fresh, settings)
                 elif not may_grow(node, nodes, settings):
                     continue
-                elif try_split(node, nodes, fresh, layout, settings, post, found, progress) == GROW:
+                elif try_split(node, nodes, fresh, here, settings, post, found, progress) == GROW:
                     progress[WAITING] = node
                     progress[NEXT] = i + 1
                     return GROW
+                elif subspaces:
+                    name_test(chosen, node, links)
         return DONE
 
     return run
@@ -192,3 +220,5 @@ run_gaussian = _loop(binned=False, watched=False)
 run_binned = _loop(binned=True, watched=False)
 watch_gaussian = _loop(binned=False, watched=True)
 watch_binned = _loop(binned=True, watched=True)
+watch_gaussian_subspaces = _loop(binned=False, watched=True, subspaces=True)
+watch_binned_subspaces = _loop(binned=True, watched=True, subspaces=True)
