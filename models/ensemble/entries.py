@@ -1,5 +1,7 @@
 """The registry's entries of ensembles over incremental trees."""
 
+from typing import Any
+
 from models.entry import CLASSIFICATION, Entry, Parameter
 from models.hoeffding import entries as hoeffding
 
@@ -15,6 +17,24 @@ VOTE = Parameter(
 # Of the trees, under their own names.
 TREE = next(entry.parameters for entry in hoeffding.ENTRIES if entry.name == "hoeffding-tree")
 
+
+def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any) -> tuple[Parameter, ...]:
+    """Of forests whose trees are watched. tree : other defaults of the trees than a single one has."""
+    return (
+        N_MODELS,
+        THREADS,
+        VOTE._replace(default="weighted"),
+        Parameter("max_features", str, "share", choices=("share", "sqrt", "all"), text="features looked at"),
+        Parameter("feature_share", float, share, 1e-9, 1.0, text="of all features, where max_features is share"),
+        Parameter("bootstrap_rate", float, 6.0, 0.0, 100.0, text="Poisson rate of a label's weight; 0: each once"),
+        Parameter("drift_detection", bool, True, text="watch the trees' errors; without, none is replaced"),
+        Parameter("background_trees", bool, True, text="trees begin at warnings; without, at drifts"),
+        Parameter("warning_delta", float, warning_delta, 1e-300, 1.0, text="confidence of ADWIN that errors rise"),
+        Parameter("drift_delta", float, drift_delta, 1e-300, 1.0, text="the same, to replace a tree"),
+        *(p._replace(default=tree.get(p.name, p.default)) for p in TREE),
+    )
+
+
 ENTRIES = (
     Entry(
         name="online-bagging",
@@ -23,6 +43,33 @@ ENTRIES = (
         parameters=(N_MODELS, THREADS, VOTE, *TREE),
         paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
         text="Hoeffding trees, each over an online bootstrap sample; the mean of their probabilities.",
+    ),
+    Entry(
+        name="adaptive-random-forest",
+        cls="models.ensemble.random_forest:AdaptiveRandomForest",
+        tasks=(CLASSIFICATION,),
+        parameters=_watched(0.01, 0.001, 0.5, grace_period=50, delta=0.01, binary_splits=True),
+        paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
+        "106, 2017.",
+        text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
+    ),
+    Entry(
+        name="streaming-random-patches",
+        cls="models.ensemble.random_patches:StreamingRandomPatches",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter(
+                "training_method",
+                str,
+                "patches",
+                choices=("patches", "subspaces", "resampling"),
+                text="random features and a bootstrap, or one of them",
+            ),
+            *_watched(1e-4, 1e-5, 0.6, grace_period=50, delta=0.01, binary_splits=True),
+        ),
+        paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
+        "ICDM 2019.",
+        text="Hoeffding trees, each over its own random features and its own bootstrap, replaced when errors rise.",
     ),
 )
 
