@@ -17,6 +17,7 @@ begins at 0, which counts as 1 in the vote); a drift without background tree beg
 drifts only).
 """
 
+import math
 from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -243,7 +244,7 @@ class WatchedForest(Ensemble):
 def n_chosen(parameters: Mapping[str, Any], n_features: int) -> int:
     """Features of a subset: a share of all, rounded, or the square root and one, as in MOA; at least one."""
     share = float(parameters["feature_share"])
-    counts = {"all": n_features, "sqrt": round(n_features**0.5) + 1, "share": round(share * n_features)}
+    counts = {"all": n_features, "sqrt": round(math.sqrt(n_features)) + 1, "share": round(share * n_features)}
     return min(n_features, max(1, counts[parameters["max_features"]]))
 
 

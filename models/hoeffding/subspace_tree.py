@@ -12,7 +12,7 @@ from models.hoeffding.nodes import BLOCK
 from models.hoeffding.parameters import bins_of
 from models.hoeffding.subspaces import Subspaces, draw_features, lay_out_subspaces, widest
 from models.hoeffding.tree import UNWATCHED, HoeffdingTree
-from models.observers import Known, know_nothing, transfer
+from models.observers import Known, know_nothing, lay_out, transfer
 
 
 class SubspaceTree(HoeffdingTree):
@@ -74,7 +74,8 @@ class SubspaceTree(HoeffdingTree):
 
     def _transfer(self, schema: Schema) -> tuple[Floats, Known]:
         n_bins = bins_of(self._parameters)
-        learned = transfer(np.zeros((0, 0)), self._known, self.schema, schema, n_bins)[1]
+        no_blocks = np.zeros((0, lay_out(self.schema, n_bins)[1]))
+        learned = transfer(no_blocks, self._known, self.schema, schema, n_bins)[1]
         stats = np.zeros((len(self._nodes.stats), self._widths(schema)[0]))
         for node, link in enumerate(self.state().links.tolist()):
             if link[BLOCK] < 0:

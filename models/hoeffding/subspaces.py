@@ -76,9 +76,8 @@ def _widths(schema: Schema, n_bins: int) -> tuple[NDArray[np.int64], NDArray[np.
     """Numbers of each feature in a block, and in a row of the cache."""
     layout, block, _ = lay_out(schema, n_bins)
     n_values = layout.n_values.astype(np.int64)
-    return np.diff(layout.offset.astype(np.int64), append=block), schema.n_outputs * np.where(
-        n_values == 0, 3, 1 + n_values
-    )
+    starts = np.append(layout.offset.astype(np.int64), block)
+    return starts[1:] - starts[:-1], schema.n_outputs * np.where(n_values == 0, 3, 1 + n_values)
 
 
 def _starts(widths: NDArray[np.int64], first: int) -> NDArray[np.uint64]:
