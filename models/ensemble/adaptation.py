@@ -6,9 +6,9 @@ rise of the sensitive one is a *warning*: a background tree begins with the next
 already. A rise of the other one is a *drift*: the background tree, or else a fresh one, is the member's tree from the
 next operation on; both windows begin anew.
 
-Members run a chunk each (models.ensemble.members). A member's tree runs all of it, and only then are its errors looked
-through. At a drift it is thrown away, so what it learned beyond does not matter, and its successor runs the rest once
-more, and writes over its votes. This is what one instance after the other would give, bit for bit.
+A member's tree runs a piece of a chunk (models.ensemble.chunks), and only then are its errors looked through. At a
+drift it is thrown away, so what it learned beyond does not matter, and its successor goes on from there, and writes
+over its votes. This is what one instance after the other would give, bit for bit.
 
 Deviations from MOA: errors are those before learning, of every label (there: of predictions made again *after* the tree
 has learned the label, where the bootstrap drew it at least once); only a rise counts (there any change: also trees that
@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Program, Schema
 from models.description import moved
-from models.ensemble.chunks import AVERAGE, CHUNK, Chunk, draw_weights, weigh
+from models.ensemble.bagging import OnlineBagging
+from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Chunk, draw_weights, weigh
 from models.ensemble.draws import key
-from models.ensemble.members import Ensemble
 from models.hoeffding.error_window import ROW, add_error, cut, error_rate
 from models.kernel import kernel
 
@@ -41,16 +41,16 @@ BEGUN, FRONT_NUMBER, BACK_NUMBER = range(3)
 # Rows of `windows`, and events by the window that raised them.
 WARNING, DRIFT = range(2)
 STABLE = -1
-# What draws are for.
-BOOTSTRAP, TREE = 1, 2
+TREE = 2  # what draws are for
+PIECE = 1024  # operations between two looks at the errors: what a drift costs, against calls
 
 
 @kernel
-def first_event(ordinal, errors, start, windows, warning_delta, drift_delta):
+def first_event(ordinal, errors, start, stop, windows, warning_delta, drift_delta):
     """Add the errors of labels from operation `start` on to both windows, up to the first at which one rises; the
-    operation and the event: DRIFT before WARNING, or STABLE at the end. Mutates windows. O(1) a label, amortised, and
-    O(log(width)) each 32."""
-    for i in range(start, len(ordinal)):
+    operation after it, and the event, DRIFT before WARNING; or `stop` and STABLE. Mutates windows. O(1) a label,
+    amortised, and O(log(width)) each 32."""
+    for i in range(start, stop):
         if ordinal[i] < 0:
             continue
         event = STABLE
@@ -62,8 +62,8 @@ def first_event(ordinal, errors, start, windows, warning_delta, drift_delta):
             if cut(window, warning_delta if d == WARNING else drift_delta) and error_rate(window) > before:
                 event = d
         if event != STABLE:
-            return i, event
-    return len(ordinal), STABLE
+            return i + 1, event
+    return stop, STABLE
 
 
 class Adaptation(NamedTuple):
@@ -95,7 +95,7 @@ class WatchedTree:
         self._front = self._begin(FRONT_NUMBER)
         self._back: Any = None
         self._windows = np.zeros((2, ROW), np.int32)
-        self._back_quality = np.zeros(3)
+        self._back_quality = np.zeros(N_QUALITY)
         self.changes: list[tuple[int, Floats]] = []
 
     def _begin(self, place: int) -> Any:
@@ -107,37 +107,38 @@ class WatchedTree:
         """Run a chunk. program, beside : its operations with the weights of the tree and of a background tree."""
         how = self._how
         self.changes = []
-        n = len(program.op)
-        self._front.run(program, chunk.slab, votes, errors)
-        at = behind = 0  # looked at; run by the background tree
-        while how.drift_detection:
-            at, event = first_event(chunk.ordinal, errors, at, self._windows, how.warning_delta, how.drift_delta)
-            if event == STABLE:
-                break
-            at += 1
-            if event == DRIFT:
-                self._run_back(chunk, beside, behind, at)
-                self.changes.append((at, self._succeed()))
-                if at < n:
-                    self._front.run(_part(program, at, n), chunk.slab, votes, errors[at:])
+        done = behind = 0  # by the tree, and by the background tree
+        while done < len(program.op):
+            stop = min(done + PIECE, len(program.op))
+            self._front.run(_part(program, done, stop), chunk.slab, votes, errors[done:stop])
+            while how.drift_detection and done < stop:
+                done, event = first_event(
+                    chunk.ordinal, errors, done, stop, self._windows, how.warning_delta, how.drift_delta
+                )
+                if event == DRIFT:
+                    self._run_back(chunk, beside, behind, done)
+                    self.changes.append((done, self._succeed()))
+                    break
+                if event == WARNING:
+                    self._windows[WARNING] = 0
+                    if how.background_trees:
+                        self._back = self._begin(BACK_NUMBER)
+                        self._back_quality = np.zeros(N_QUALITY)
+                        behind = done
             else:
-                self._windows[WARNING] = 0
-                if how.background_trees:
-                    self._back = self._begin(BACK_NUMBER)
-                    self._back_quality = np.zeros(3)
-                    behind = at
-        self._run_back(chunk, beside, behind, n)
+                done = stop
+        self._run_back(chunk, beside, behind, done)
 
     def _succeed(self) -> Floats:
         """Put the background tree, or a fresh one, in the tree's place; its quality."""
-        quality = np.zeros(3)
+        quality = np.zeros(N_QUALITY)
         if self._back is None:
             self._front = self._begin(FRONT_NUMBER)
         else:
             self._front, self._back, quality = self._back, None, self._back_quality
             self._numbers[FRONT_NUMBER] = self._numbers[BACK_NUMBER]
         self._numbers[BACK_NUMBER] = -1
-        self._back_quality = np.zeros(3)
+        self._back_quality = np.zeros(N_QUALITY)
         self._windows[:] = 0
         return quality
 
@@ -194,12 +195,13 @@ class WatchedTree:
         return total | {"depth": max(size["depth"] for size in sizes)}
 
 
-class WatchedForest(Ensemble):
+class WatchedForest(OnlineBagging):
     """Base class of forests of watched trees. Subclasses implement `_new_tree`."""
 
     BACKGROUND_BOOTSTRAP: ClassVar[bool]  # whether background trees learn with drawn weights, too
 
     def _set_up(self) -> None:
+        super()._set_up()
         p = self._parameters
         self._how = Adaptation(
             p["warning_delta"], p["drift_delta"], p["drift_detection"], p["background_trees"], self.FADING
@@ -209,20 +211,18 @@ class WatchedForest(Ensemble):
     def _new_tree(self, seed: int) -> Any:
         """A fresh tree for the present schema."""
 
-    def _rate(self) -> float:
-        """Of the bootstrap; 0 for none: each label is learned as it comes."""
-        return float(self._parameters["bootstrap_rate"])
-
     def _new_member(self, serial: int) -> WatchedTree:
         return WatchedTree(lambda number: self._new_tree(int(key(self.seed, serial, TREE, number) >> 1)), self._how)
 
+    def _draw(self, slot: int, chunk: Chunk) -> Program:
+        """The chunk's program with the drawn weights of a member."""
+        op, row, y, w = chunk.program
+        weights = self._weights[slot, : len(op)]
+        draw_weights(chunk.ordinal, w, self._table, self._keys[slot], weights)
+        return Program(op, row, y, weights)
+
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        program = chunk.program
-        if self._rate() > 0.0:
-            weights = self._weights[slot, : len(program.op)]
-            bootstrap = key(self.seed, int(self._serials[slot]), BOOTSTRAP)
-            draw_weights(chunk.ordinal, chunk.program.w, self._rate(), bootstrap, weights)
-            program = program._replace(w=weights)
+        program = self._draw(slot, chunk)
         beside = program if self.BACKGROUND_BOOTSTRAP else chunk.program
         self._members[slot].run(chunk, program, beside, votes, errors)
 

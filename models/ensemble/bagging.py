@@ -8,7 +8,7 @@ from typing import Any
 
 from models.contract import Floats, Program
 from models.ensemble.chunks import Chunk, draw_weights
-from models.ensemble.draws import key
+from models.ensemble.draws import key, poisson_table
 from models.ensemble.entries import TREE
 from models.ensemble.members import Ensemble
 from models.hoeffding.tree import HoeffdingTree
@@ -57,14 +57,19 @@ class OnlineBagging(Ensemble):
     """
 
     name = "online-bagging"
-    RATE = 1.0
+
+    def _set_up(self) -> None:
+        self._table = poisson_table(self._parameters.get("rate", 1.0))
 
     def _new_member(self, serial: int) -> Any:
         return HoeffdingTree(self.schema, seed=serial, **{p.name: self._parameters[p.name] for p in TREE})
 
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._keys = [key(self.seed, serial, BOOTSTRAP) for serial in self._serials.tolist()]
+
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
         program = chunk.program
         weights = self._weights[slot, : len(program.op)]
-        bootstrap = key(self.seed, int(self._serials[slot]), BOOTSTRAP)
-        draw_weights(chunk.ordinal, program.w, self.RATE, bootstrap, weights)
+        draw_weights(chunk.ordinal, program.w, self._table, self._keys[slot], weights)
         self._members[slot].run(Program(program.op, program.row, program.y, weights), chunk.slab, votes, errors)

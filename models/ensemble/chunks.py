@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
-from models.ensemble.draws import poisson, uniform_at
+from models.ensemble.draws import poisson_from, uniform_at
 from models.kernel import kernel
 from models.observers import heaviest
 
-CHUNK = 1024  # operations
+CHUNK = 4096  # operations: with 256, calls take as long as trees
 LARGEST_TARGET = 1e100
 
 # How members vote.
@@ -25,6 +25,7 @@ VOTES = {"average": AVERAGE, "weighted": WEIGHTED, "majority": MAJORITY}
 # Columns of a member's quality: of the labels that it saw, the faded weight that it predicted correctly (regression:
 # the summed absolute error), the faded weight of all, and the weight of all without fading.
 HITS, WEIGHT, SEEN = range(3)
+N_QUALITY = 3
 
 
 class Chunk(NamedTuple):
@@ -40,9 +41,15 @@ class Chunk(NamedTuple):
     source: NDArray[np.int32]
     slab: Floats
 
+    def after(self, start: int) -> "Chunk":
+        """The operations from `start` on, over the same rows."""
+        op, row, y, w = self.program
+        rest = Program(op[start:], row[start:], y[start:], w[start:])
+        return Chunk(rest, self.ordinal[start:], self.source, self.slab)
+
 
 class Gatherer:
-    """Makes chunks; keeps the memory for one. n_classes : 0 for a regression."""
+    """Makes chunks; keeps the memory for one."""
 
     def __init__(self, n_features: int) -> None:
         self._op = np.zeros(CHUNK, np.int8)
@@ -55,7 +62,8 @@ class Gatherer:
         self._place = np.zeros(0, np.int32)
 
     def gather(self, program: Program, slab: Floats, start: int, n_classes: int, learned: int) -> Chunk:
-        """The operations from `start` on. learned : labels that taught before. Valid until the next call."""
+        """The operations from `start` on. n_classes : 0 for a regression. learned : labels that taught before. Valid
+        until the next call."""
         if len(slab) > len(self._place):
             self._place = np.zeros(len(slab), np.int32)
         n = min(CHUNK, len(program.op) - start)
@@ -118,13 +126,15 @@ def count_labels(ordinal):
 
 
 @kernel
-def draw_weights(ordinal, w, rate, key, weights):
-    """weights[i] = w[i] times a draw from Poisson(rate), by the label's number: a bootstrap sample, online. O(n rate).
+def draw_weights(ordinal, w, table, key, weights):
+    """weights[i] = w[i] times a Poisson draw, by the label's number: a bootstrap sample, online. O(n).
 
-    Oza and Russell 2001, section 3.2. Mutates weights : (n,).
+    Oza and Russell 2001, section 3.2. table : models.ensemble.draws.poisson_table. Mutates weights : (n,).
     """
     for i in range(len(ordinal)):
-        weights[i] = w[i] * poisson(rate, uniform_at(key, ordinal[i])) if ordinal[i] >= 0 else w[i]
+        weights[i] = w[i]
+        if ordinal[i] >= 0:
+            weights[i] *= poisson_from(table, uniform_at(key, ordinal[i]))
 
 
 @kernel

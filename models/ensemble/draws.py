@@ -5,9 +5,12 @@ what it draws. The numbers are splitmix64's (Steele, Lea and Flood 2014), starte
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from models.contract import Floats
 from models.kernel import kernel
 from models.streams.randomness import seeded
 
@@ -23,6 +26,41 @@ def key(*numbers: int) -> np.uint64:
     for number in numbers:
         mixed = int(seeded(mixed ^ (number & ((1 << 64) - 1)))[1])
     return np.uint64(mixed)
+
+
+N_STEPS = 64
+
+
+class PoissonTable(NamedTuple):
+    """Of Poisson(rate). below : P(k or less) for k = 0, 1, ..., summed as `poisson` does, the last one 1 or more.
+    first : (N_STEPS,) int64, the count at j / N_STEPS, where the search for a place beyond it begins."""
+
+    below: Floats
+    first: NDArray[np.int64]
+
+
+def poisson_table(rate: float) -> PoissonTable:
+    """rate : 0 .. LARGEST_RATE."""
+    p = total = math.exp(-rate)
+    below = [total]
+    while p > 0.0 and total < 1.0:
+        p *= rate / len(below)
+        if total + p == total and len(below) > rate:
+            break
+        total += p
+        below.append(total)
+    below[-1] = max(below[-1], 1.0)
+    cumulated = np.array(below)
+    return PoissonTable(cumulated, np.searchsorted(cumulated, np.arange(N_STEPS) / N_STEPS, side="right"))
+
+
+@kernel(inline=True)
+def poisson_from(table, u):
+    """The count whose place in the distribution is u in [0, 1). O(1)."""
+    k = table.first[np.int64(u * N_STEPS)]
+    while u >= table.below[k]:
+        k += 1
+    return np.float64(k)
 
 
 @kernel(inline=True)

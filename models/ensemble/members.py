@@ -24,7 +24,19 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
 from models.description import moved
-from models.ensemble.chunks import CHUNK, HITS, SEEN, VOTES, WEIGHT, Chunk, Gatherer, combine, count_labels, weigh
+from models.ensemble.chunks import (
+    CHUNK,
+    HITS,
+    N_QUALITY,
+    SEEN,
+    VOTES,
+    WEIGHT,
+    Chunk,
+    Gatherer,
+    combine,
+    count_labels,
+    weigh,
+)
 from models.ensemble.entries import find
 from models.ensemble.stacking import stack, stacked_bytes, unstack
 from models.entry import checked
@@ -54,10 +66,12 @@ class Ensemble(Learner):
     """Base class of ensembles of members.
 
     Subclasses name an entry of models.ensemble.entries, which holds their parameters: "n_models", "threads", "vote" if
-    users choose it, and their own. They implement `_new_member` and `_run_member`, or `_run_chunk` where members depend
-    on each other.
+    users choose it, and their own. They implement `_new_member`, and `_run_member` where a member does not run the
+    program as it comes, or `run` where members depend on each other.
     """
 
+    PER_SLOT: ClassVar[tuple[str, ...]] = ("serials", "quality")  # state with a row a member, as attributes after _
+    N_QUALITY: ClassVar[int] = N_QUALITY
     FADING: ClassVar[float] = 0.999  # of the members' quality, each label
     VOTE: ClassVar[str] = "average"  # of ensembles whose users do not choose it
 
@@ -84,7 +98,7 @@ class Ensemble(Learner):
         self._numbers = np.zeros(2, np.int64)
         self._members: list[Any] = []
         self._serials = np.zeros(0, np.int64)
-        self._quality = np.zeros((0, 3))
+        self._quality = np.zeros((0, self.N_QUALITY))
         self._set_up()
         self.set_members(self._parameters["n_models"])
 
@@ -96,10 +110,10 @@ class Ensemble(Learner):
         """A fresh member for the present schema. serial : its number; whatever it draws depends on that and the seed,
         `key(self.seed, serial, purpose)`. See Member."""
 
-    @abstractmethod
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        """Let one member run a chunk. votes : (CHUNK, n_outputs), its predictions by rows of the chunk. errors : (n,),
-        of each LEARN. Other threads run other members: touch only what is this one's."""
+        """Let one member run a chunk; here, the program as it comes. votes : (CHUNK, n_outputs), predictions by rows
+        of the chunk. errors : (n,), of each LEARN. Other threads run other members: touch only what is this one's."""
+        self._members[slot].run(chunk.program, chunk.slab, votes, errors)
 
     # Running
 
@@ -121,13 +135,13 @@ class Ensemble(Learner):
         n = len(chunk.program.op)
 
         def run_one(slot: int) -> None:
-            errors = self._errors[slot, :n]
-            self._run_member(slot, chunk, self._planes[slot], errors)
-            self._weigh(slot, chunk, errors)
+            self._run_member(slot, chunk, self._planes[slot], self._errors[slot, :n])
+            self._weigh(slot, chunk, self._errors[slot, :n])
 
         self._each(run_one, n)
 
     def _weigh(self, slot: int, chunk: Chunk, errors: Floats) -> None:
+        """Say how much the predictions of a member count, and keep its quality."""
         program = chunk.program
         weigh(
             program.op, program.row, chunk.ordinal, program.w, errors, self._vote, self._n_classes == 0, self.FADING,
@@ -138,7 +152,7 @@ class Ensemble(Learner):
         """Call `run_one` for every slot, on as many threads as there should be. n : operations."""
         threads = min(self._parameters["threads"], len(self._members))
         if threads > 1 and n >= WORTH_A_THREAD:
-            list(_pool(threads).map(run_one, range(len(self._members))))
+            list(pool_of(threads).map(run_one, range(len(self._members))))
         else:
             for slot in range(len(self._members)):
                 run_one(slot)
@@ -159,16 +173,25 @@ class Ensemble(Learner):
         while len(self._members) > n_models:
             slot = self._weakest()
             del self._members[slot]
-            self._serials = np.delete(self._serials, slot)
-            self._quality = np.delete(self._quality, slot, axis=0)
+            for name in self.PER_SLOT:
+                setattr(self, f"_{name}", np.delete(getattr(self, f"_{name}"), slot, axis=0))
         while len(self._members) < n_models:
-            serial = int(self._numbers[NEXT_SERIAL])
-            self._members.append(self._new_member(serial))
-            self._serials = np.append(self._serials, serial)
-            self._quality = np.concatenate([self._quality, np.zeros((1, 3))])
-            self._numbers[NEXT_SERIAL] += 1
+            self._members.append(None)
+            for name in self.PER_SLOT:
+                rows = getattr(self, f"_{name}")
+                setattr(self, f"_{name}", np.concatenate([rows, np.zeros((1, *rows.shape[1:]), rows.dtype)]))
+            self._renew(len(self._members) - 1)
         self._parameters["n_models"] = int(n_models)
         self._prepare()
+
+    def _renew(self, slot: int) -> None:
+        """Put a fresh member into a slot."""
+        serial = int(self._numbers[NEXT_SERIAL])
+        self._numbers[NEXT_SERIAL] += 1
+        for name in self.PER_SLOT:
+            getattr(self, f"_{name}")[slot] = 0
+        self._serials[slot] = serial
+        self._members[slot] = self._new_member(serial)
 
     def _weakest(self) -> int:
         """The slot of the member of least accuracy, or the highest error; ties: the last one."""
@@ -188,7 +211,7 @@ class Ensemble(Learner):
 
     def _own_state(self) -> dict[str, NDArray[Any]]:
         """What the ensemble knows besides its members."""
-        return {"numbers": self._numbers, "serials": self._serials, "quality": self._quality}
+        return {"numbers": self._numbers} | {name: getattr(self, f"_{name}") for name in self.PER_SLOT}
 
     def state(self) -> Any:
         """numbers : (2,) int64, labels that taught, the next serial number. serials : (slots,) int64, of the members.
@@ -208,9 +231,8 @@ class Ensemble(Learner):
         self.set_members(wanted)
 
     def _restore_own(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._numbers = np.array(state["numbers"], np.int64)
-        self._serials = np.array(state["serials"], np.int64)
-        self._quality = np.array(state["quality"], np.float64, order="C")
+        for name, array in self._own_state().items():
+            setattr(self, f"_{name}", np.array(state[name], array.dtype, order="C"))
 
     def describe(self) -> list[dict[str, Any]]:
         """A root a member, and below it what the member describes. A root has "member", its serial number, and where
@@ -247,6 +269,6 @@ def _state_type(fields: Sequence[str]) -> Any:
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def pool_of(threads: int) -> ThreadPoolExecutor:
     """Threads that all ensembles of a process share."""
     return ThreadPoolExecutor(threads, thread_name_prefix="members")

@@ -31,8 +31,8 @@ class AdaptiveRandomForest(WatchedForest):
         Features that a leaf looks at: `feature_share` of all, their square root and one more, or all.
     feature_share : float
         In (0, 1].
-    bootstrap_rate : float
-        Each tree learns each label k times, k from Poisson of this rate; 0: once.
+    rate : float
+        Mean of the Poisson draws that weigh each label for each tree, > 0.
     drift_detection : bool
         Watch the trees. Without, none is ever replaced.
     background_trees : bool

@@ -4,7 +4,9 @@ Gomes, Read and Bifet 2019. A member's subset of features is that of its tree: a
 Warnings and drifts: models.ensemble.adaptation.
 """
 
+from models.contract import Program
 from models.ensemble.adaptation import WatchedForest, n_chosen
+from models.ensemble.chunks import Chunk
 from models.ensemble.entries import TREE
 from models.hoeffding.subspace_tree import SubspaceTree
 
@@ -25,8 +27,8 @@ class StreamingRandomPatches(WatchedForest):
         Features that a tree looks at: `feature_share` of all, their square root and one more, or all.
     feature_share : float
         In (0, 1].
-    bootstrap_rate : float
-        Each tree learns each label k times, k from Poisson of this rate; 0: once.
+    rate : float
+        Mean of the Poisson draws that weigh each label for each tree, > 0.
 
     Notes
     -----
@@ -50,8 +52,8 @@ class StreamingRandomPatches(WatchedForest):
     name = "streaming-random-patches"
     BACKGROUND_BOOTSTRAP = True
 
-    def _rate(self) -> float:
-        return 0.0 if self._parameters["training_method"] == "subspaces" else super()._rate()
+    def _draw(self, slot: int, chunk: Chunk) -> Program:
+        return chunk.program if self._parameters["training_method"] == "subspaces" else super()._draw(slot, chunk)
 
     def _new_tree(self, seed: int) -> SubspaceTree:
         s = n_chosen(self._parameters, self.schema.n_features)

@@ -5,37 +5,16 @@ models.ensemble.adaptation. Every instance goes through all members before the n
 the Hoeffding tree, the detectors twins of ADWIN.
 """
 
-import math
-
 from tests.models.naive_drift import NaiveAdwin
+from tests.models.naive_ensembles import draw, key_of, poisson
 from tests.models.naive_hoeffding import HoeffdingTreeTwin, add_up
-
-MASK = (1 << 64) - 1
-
-
-def mixed(z):
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
-
-
-def key_of(*numbers):
-    """The second output of splitmix64, started at what was mixed so far and the next number."""
-    result = 0
-    for number in numbers:
-        result = mixed((2 * 0x9E3779B97F4A7C15 + (result ^ (number & MASK))) & MASK)
-    return result
-
-
-def share_at(key, i):
-    return (mixed((key + (i + 1) * 0x9E3779B97F4A7C15) & MASK) >> 11) / 2**53
 
 
 def subset(key, node, n_features, n_chosen):
     """Of the features, in their order, each is taken with the chance that it is among those still missing."""
     taken = []
     for f in range(n_features):
-        if share_at(key, node * n_features + f) * (n_features - f) < n_chosen - len(taken):
+        if draw(key, node * n_features + f) * (n_features - f) < n_chosen - len(taken):
             taken.append(f)
     return taken
 
@@ -47,17 +26,6 @@ class SubspaceTreeTwin(HoeffdingTreeTwin):
 
     def chosen(self, number):
         return subset(self.key, number if self.per_leaf else 0, len(self.n_values), self.n_chosen)
-
-
-def poisson(rate, u):
-    """The least k whose chance, with all below it, is above u."""
-    k, p = 0, math.exp(-rate)
-    below = p
-    while u >= below and p > 0.0:
-        k += 1
-        p *= rate / k
-        below += p
-    return k
 
 
 class Window:
@@ -106,7 +74,7 @@ class Member:
 
     def learn(self, x, y, w, ordinal):
         rate = self.forest.rate
-        k = poisson(rate, share_at(key_of(self.forest.seed, self.serial, 1), ordinal)) if rate > 0.0 else 1
+        k = poisson(rate, draw(key_of(self.forest.seed, self.serial, 1), ordinal)) if rate > 0.0 else 1
         error = self.front.error(x, y, w)
         self.front.tree.learn(x, y, w * k)
         if self.back is not None:

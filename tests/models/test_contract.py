@@ -117,6 +117,16 @@ CASES = {
         )
         for more in ({}, {"threads": 2, "training_method": "subspaces"}, {"training_method": "resampling"})
     ],
+    **{
+        name: [
+            Case({"n_models": 3, "grace_period": 50, "tie_threshold": 0.2, **more}, {"max_nodes": 15}) for more in mores
+        ]
+        for name, mores in {
+            "leveraging-bagging": ({"threads": 2}, {"rate": 2.0, "drift_delta": 0.9, "leaf_prediction": "mc"}),
+            "smooth-boost": ({"threads": 2}, {"vote": "weighted", "gamma": 0.5}),
+            "online-boosting": ({"threads": 3}, {"poisson": False}),
+        }.items()
+    },
     "shrub-ensemble": [
         Case({"window": 64, "n_trees": 4, **more}, {"max_depth": 3}, breathes=True)
         for more in (

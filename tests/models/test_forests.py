@@ -84,11 +84,11 @@ QUICK = {
 }
 FORESTS = [
     (ARF, {}),
-    (ARF, {"vote": "average", "bootstrap_rate": 1.0, "leaf_prediction": "mc"}),
+    (ARF, {"vote": "average", "rate": 1.0, "leaf_prediction": "mc"}),
     (ARF, {"background_trees": False, "max_features": "sqrt", "binary_splits": False, "drift_delta": 0.5}),
     (ARF, {"vote": "majority", "drift_detection": False, "observer": "histogram", "n_bins": 8}),
     (SRP, {}),
-    (SRP, {"training_method": "subspaces", "vote": "majority"}),
+    (SRP, {"training_method": "subspaces", "vote": "majority", "warning_delta": 0.9, "grace_period": 10}),
     (SRP, {"training_method": "resampling", "warning_delta": 0.9}),
 ]
 
@@ -108,7 +108,7 @@ def test_forest_equals_twin(name, parameters, delay, weights):
     learner = create(name, stream.schema, seed=11, **{**QUICK, **parameters})
     p = learner.parameters()
     n_chosen = 3 if p["max_features"] == "sqrt" else 5 if p.get("training_method") == "resampling" else 2
-    rate = 0.0 if p.get("training_method") == "subspaces" else p["bootstrap_rate"]
+    rate = 0.0 if p.get("training_method") == "subspaces" else p["rate"]
     other = ForestTwin(stream.schema.n_values, 3, 11, name == ARF, name == SRP, n_chosen, rate, p)
     out = np.zeros((len(stream.y), 3))
     program = interleave(stream, delay)
