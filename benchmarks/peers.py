@@ -66,6 +66,12 @@ MODELS = {
         "trees.EFDT -c 0.001",
         "tree.ExtremelyFastDecisionTreeClassifier(delta=1e-3, nominal_attributes=nominal)",
     ),
+    "OzaBag": Model(
+        ("online-bagging", {}),
+        "meta.OzaBag -s 10 -l (trees.HoeffdingTree -c 0.001)",
+        "ensemble.BaggingClassifier(tree.HoeffdingTreeClassifier(delta=1e-3, nominal_attributes=nominal), n_models=10, "
+        "seed=1)",
+    ),
     "SGT": Model(
         ("stochastic-gradient-tree", {}),
         "trees.StochasticGradientTree",
