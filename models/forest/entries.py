@@ -5,13 +5,14 @@ from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 ENTRIES = (
     Entry(
         name="shrub-ensemble",
-        cls="models.forest.shrubs:ShrubEnsemble",
+        cls="models.forest.shrub_ensemble:ShrubEnsemble",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter("n_trees", int, 16, 1, 10_000, text="most trees that vote"),
-            Parameter("window", int, 256, 2, 1_000_000, text="last labels that trees grow on and are judged by"),
-            Parameter("max_depth", int, 8, 1, 1_000_000, text="of a tree"),
-            Parameter("every", int, 1, 1, 1_000_000_000, text="a new tree with each such label"),
+            Parameter("window", int, 1024, 2, 1_000_000, text="last labels that trees grow on and are judged by"),
+            Parameter("n_windows", int, 4, 1, 8, text="each a quarter as long as the one before; 1: the paper's"),
+            Parameter("max_depth", int, 15, 1, 1_000_000, text="of a tree"),
+            Parameter("every", int, 16, 1, 1_000_000_000, text="a new tree with each such label"),
             Parameter("step", float, 1.0, 1e-12, None, text="of the gradient; large: newest trees win"),
             Parameter("burn_in", int, 5, 0, 10_000, text="further gradient steps with each new tree"),
             Parameter("ridge", float, 0.0, 0.0, None, text="penalty on squared weights: spreads them"),

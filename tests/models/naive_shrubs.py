@@ -1,4 +1,5 @@
-"""Shrub ensembles, slow and plain: recursive trees, and the loss over the whole window for every gradient.
+"""Shrub ensembles, slow and plain: recursive trees, the loss over the whole window for every gradient, and all past
+predictions for every blend.
 
 Random numbers are drawn by the kernels' own functions, in the same order.
 """
@@ -138,11 +139,11 @@ def project(weights, m):
 
 
 class NaiveShrubs:
-    """n_outputs classes, or 1 for a regression."""
+    """On one window. n_outputs classes, or 1 for a regression."""
 
     def __init__(self, n_values, n_outputs, *, seed=0, classes=True, **parameters):
         self.p = {
-            "n_trees": 16, "window": 256, "max_depth": 8, "every": 1, "step": 1.0, "burn_in": 5, "ridge": 0.0,
+            "n_trees": 16, "window": 1024, "max_depth": 15, "every": 16, "step": 1.0, "burn_in": 5, "ridge": 0.0,
             "loss": "mse", "splits": "random", "max_features": "all", "train_share": 1.0, "weighting": "learned",
         } | parameters  # fmt: skip
         d = len(n_values)
@@ -172,7 +173,9 @@ class NaiveShrubs:
         for _, _, blind in self.members:
             blind.discard(place)
         self.n_learned += 1
-        if self.n_learned % self.p["every"] == 0:
+        if self.n_learned % self.p["every"] == 0 or (
+            self.n_learned < self.p["every"] and math.log2(self.n_learned).is_integer()
+        ):
             self.enrol()
 
     def enrol(self):
@@ -227,3 +230,35 @@ class NaiveShrubs:
                 total -= (alone @ (said[j] * truth).sum(axis=1)) / alone.sum()
             gradient.append(2.0 * total / scale)
         return gradient
+
+
+class NaiveShrubEnsemble:
+    """Windows of several lengths: what each predicted before each label decides how much it counts."""
+
+    def __init__(self, n_values, n_outputs, *, seed=0, classes=True, window=1024, n_windows=4, every=16, **parameters):
+        self.n_outputs, self.classes = n_outputs, classes
+        self.windows = [
+            NaiveShrubs(
+                n_values, n_outputs, seed=seed + k * 2**32, classes=classes, window=max(2, window // 4**k),
+                every=max(1, every // 4**k), **parameters,
+            )
+            for k in range(n_windows)
+        ]  # fmt: skip
+        self.shares = np.full(n_windows, 1.0 / n_windows)
+        self.history = []  # errors of each window, (windows, n_outputs), and the weight
+
+    def predict(self, x):
+        return sum(share * window.predict(x) for share, window in zip(self.shares, self.windows, strict=True))
+
+    def learn(self, x, y, w=1.0):
+        truth = np.eye(self.n_outputs)[int(y)] if self.classes else np.array([y])
+        self.history.append((np.array([window.predict(x) - truth for window in self.windows]), w))
+        for window in self.windows:
+            window.learn(x, y, w)
+        products = np.zeros((len(self.windows), len(self.windows)))
+        for age, (errors, weight) in enumerate(reversed(self.history)):
+            products += weight * 0.995**age * errors @ errors.T
+        if np.trace(products) > 0.0:
+            for _ in range(5):
+                moved = self.shares - products @ self.shares / np.trace(products)
+                self.shares = np.array(project(moved.tolist(), len(moved)))

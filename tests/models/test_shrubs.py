@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, PREDICT, Program, Schema
-from models.forest.cart import LEAVES, NODES
 from models.forest.simplex import project
+from models.forest.window import FILLED, MEMBERS
 from models.registry import create
 from tests.models import naive_shrubs
-from tests.models.naive_shrubs import NaiveShrubs
+from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
 
 N_VALUES = (0, 0, 4, 0)
+ONE = {"n_windows": 1, "every": 1, "max_depth": 8}  # the paper's
 
 
 def stream(n, task, seed=3, missing=0.05):
@@ -54,7 +55,9 @@ def test_equal_to_the_twin(task, parameters):
     x, y = stream(n, task)
     weights = np.random.default_rng(1).integers(1, 4, n).astype(float)
     classes = task == "classification"
+    parameters = ONE | parameters
     learner = create("shrub-ensemble", Schema(N_VALUES, 3 if classes else 1, task), seed=5, **parameters)
+    del parameters["n_windows"]
     naive = NaiveShrubs(N_VALUES, 3 if classes else 1, seed=5, classes=classes, **parameters)
     ours = test_then_train(learner, x, y, weights)
     theirs = np.zeros_like(ours)
@@ -63,9 +66,7 @@ def test_equal_to_the_twin(task, parameters):
         naive.learn(x[i], y[i], weights[i])
     np.testing.assert_allclose(ours, theirs, atol=1e-8)
     state = learner.state()
-    assert [size.tolist() for size in state.sizes] == [
-        [len(nodes := tree.nodes()), sum(not node.test for node in nodes)] for tree, _, _ in naive.members
-    ]
+    assert state.n_nodes.tolist() == [len(tree.nodes()) for tree, _, _ in naive.members]
     np.testing.assert_allclose(state.weights, [weight for _, weight, _ in naive.members], atol=1e-8)
     np.testing.assert_allclose(state.weights.sum(), 1.0)
 
@@ -76,19 +77,21 @@ test_then_train.__test__ = False
 def test_sums_are_those_of_the_window_after_it_has_slid_for_long():
     """Gram matrix and label products against their definition; between two renewals rounding stays tiny."""
     x, y = stream(700, "classification")
-    learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=64, n_trees=6, splits="best")
+    parameters = {**ONE, "window": 64, "n_trees": 6, "splits": "best"}
+    learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), **parameters)
     learner.learn_many(x[:690], y[:690])
     state = learner.state()
-    window = np.where(np.isinf(state.x), np.nan, state.x)
+    codes = np.where(state.codes == 255, np.nan, state.codes.astype(float))
+    window = np.insert(np.where(np.isinf(state.x), np.nan, state.x), 2, codes[:, 0], axis=1)
     said = []
     for j in range(len(state.weights)):  # a member alone
-        alone = create("shrub-ensemble", learner.schema, window=64, n_trees=6, splits="best")
+        alone = create("shrub-ensemble", learner.schema, **parameters)
         alone.restore(state._replace(weights=np.eye(len(state.weights))[j])._asdict())
         said.append(alone.predict_many(window))
     said = np.array(said)
-    np.testing.assert_allclose(state.gram, np.einsum("jic,kic->jk", said, said), atol=1e-10)
+    gram = np.einsum("jic,kic->jk", said, said)
+    np.testing.assert_allclose(state.gram, gram[np.tril_indices(len(said))], atol=1e-10)
     np.testing.assert_allclose(state.labels, said[:, np.arange(64), state.y.astype(int)].sum(axis=1), atol=1e-10)
-    assert set(state.together.ravel()) == {64.0}
 
 
 @pytest.mark.parametrize("n_trees", [1, 4])
@@ -98,23 +101,24 @@ def test_a_new_concept_enters_at_once_as_theorem_1_says(n_trees):
     schema = Schema((0, 0), classes, "classification")
     learner = create(
         "shrub-ensemble", schema, window=size, n_trees=n_trees, max_depth=99, splits="best", burn_in=0,
-        step=size * classes / 4 + 1.0,
+        step=size * classes / 4 + 1.0, n_windows=1, every=1,
     )  # fmt: skip
     rng = np.random.default_rng(2)
     x = rng.random((100, 2))
     learner.learn_many(x, (x[:, 0] > 0.5).astype(float))
     new = np.array([[0.3, 0.3]])
     assert learner.predict_many(new)[0, 2] == 0.0
-    newest = learner.state().sizes.tolist()
+    newest = learner.state().n_nodes.tolist()
     learner.learn_many(new, np.array([2.0]))
     assert learner.predict_many(new)[0, 2] > 0.0
-    assert len(learner.state().sizes) <= n_trees
-    assert learner.state().sizes.tolist() != newest
+    assert len(learner.state().n_nodes) <= n_trees
+    assert learner.state().n_nodes.tolist() != newest
 
 
 def test_a_small_step_does_not_take_it_in():
     schema = Schema((0, 0), 3, "classification")
-    learner = create("shrub-ensemble", schema, window=16, n_trees=1, max_depth=99, splits="best", burn_in=0, step=0.1)
+    parameters = {**ONE, "window": 16, "n_trees": 1, "max_depth": 99, "splits": "best", "burn_in": 0, "step": 0.1}
+    learner = create("shrub-ensemble", schema, **parameters)
     x = np.random.default_rng(2).random((100, 2))
     learner.learn_many(x, (x[:, 0] > 0.5).astype(float))
     learner.learn_many(np.array([[0.3, 0.3]]), np.array([2.0]))
@@ -143,8 +147,57 @@ def test_memory_is_bounded_by_the_window():
     learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=32, n_trees=4, max_depth=99)
     for a in range(0, 2000, 100):
         learner.learn_many(x[a : a + 100], y[a : a + 100])
-        sizes = learner.state().sizes
-        assert len(sizes) <= 4
-        assert (sizes[:, NODES] <= 63).all()
-        assert (sizes[:, LEAVES] <= 32).all()
-        assert len(learner.state().x) <= 32
+        state = learner.state()
+        assert (state.counts[:, MEMBERS] <= 4).all()
+        assert (state.counts[:, FILLED] <= [32, 8, 2, 2]).all()
+        assert (state.n_nodes <= 63).all()
+        assert len(state.x) <= 44
+
+
+@pytest.mark.parametrize(
+    ("task", "parameters"),
+    [
+        ("classification", {"window": 48, "n_trees": 8, "every": 5, "max_depth": 4, "n_windows": 2}),
+        ("regression", {"window": 48, "n_trees": 3, "every": 4, "n_windows": 4, "weighting": "equal"}),
+    ],
+)
+def test_windows_of_several_lengths_are_blended_as_the_twin_does(task, parameters):
+    """Programs of any length: what a window said before a label is kept for the blend."""
+    n = 120
+    x, y = stream(n, task)
+    classes = task == "classification"
+    weights = np.random.default_rng(1).integers(1, 3, n).astype(float)
+    learner = create("shrub-ensemble", Schema(N_VALUES, 3 if classes else 1, task), seed=5, **parameters)
+    naive = NaiveShrubEnsemble(N_VALUES, 3 if classes else 1, seed=5, classes=classes, **parameters)
+    ours = np.concatenate([test_then_train(learner, x[a:b], y[a:b], weights[a:b]) for a, b in ((0, 50), (50, n))])
+    theirs = np.zeros_like(ours)
+    for i in range(n):
+        theirs[i] = naive.predict(x[i])
+        naive.learn(x[i], y[i], weights[i])
+    np.testing.assert_allclose(ours, theirs, atol=1e-8)
+    np.testing.assert_allclose(learner.state().blend, naive.shares, atol=1e-8)
+
+
+def test_the_blend_follows_the_window_that_predicts_best():
+    """A concept that turns every 40 labels is a short window's; one that stays, a long one's."""
+    rng = np.random.default_rng(4)
+    x = rng.random((1200, 2))
+    turning = (x[:, 0] > 0.5) ^ (np.arange(1200) // 40 % 2 == 1)
+    staying = (x[:, 0] > 0.5) ^ (x[:, 1] > 0.3) ^ (rng.random(1200) < 0.2)
+    shares = {}
+    for name, y in (("turning", turning), ("staying", staying)):
+        learner = create("shrub-ensemble", Schema((0, 0), 2, "classification"), window=256, n_windows=3, every=8)
+        learner.learn_many(x, y.astype(float))
+        shares[name] = learner.state().blend
+    assert shares["turning"].argmax() > 0
+    assert shares["staying"].argmax() == 0
+
+
+def test_nominal_windows_take_a_byte_a_value_and_elec_fits_two_kilobytes():
+    nominal = create("shrub-ensemble", Schema((4,) * 60, 3, "classification"), window=64, n_windows=1)
+    rng = np.random.default_rng(1)
+    nominal.learn_many(rng.integers(0, 4, (64, 60)).astype(float), rng.integers(0, 3, 64).astype(float))
+    assert nominal.state().codes.nbytes == 64 * 60
+    small = create("shrub-ensemble", Schema((7,) + (0,) * 7, 2, "classification"), **ONE, window=16, n_trees=4)
+    small.learn_many(rng.random((300, 8)), rng.integers(0, 2, 300).astype(float))
+    assert small.n_bytes <= 2048

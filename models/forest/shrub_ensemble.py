@@ -1,0 +1,280 @@
+"""The shrub ensemble as a learner: shrubs on windows of several lengths, and the blend of their votes.
+
+Buschjäger, Hess and Morik 2022 have one window (`n_windows` 1). How long it should be is what decides most: 16 items
+on a stream that changes all the time, 1,024 on one that does not. Here windows of `window`, `window` / 4, `window` / 16
+… items each have shrubs of their own (models.forest.shrubs), which run a program one after the other; then their votes
+are blended in the program's order (models.forest.blend).
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats, Learner, Program, Schema
+from models.forest.blend import Blend, blend_votes, even
+from models.forest.description import describe
+from models.forest.members import CROSS_ENTROPY, MSE
+from models.forest.shrubs import PackedShrubs, Settings, Shrubs
+from models.forest.splits import kind_of
+from models.forest.trees import Packed
+from models.forest.window import FILLED, MEMBERS, PackedWindow
+from models.observers import check_growth
+
+LOSSES = {"mse": MSE, "cross-entropy": CROSS_ENTROPY}
+RATIO = 4  # of the length of one window to that of the next
+SHORTEST = 2
+PIECE = 4096  # operations whose votes are held at once
+
+
+class ShrubEnsembleState(NamedTuple):
+    """Everything the ensemble knows: of each window its fields one after the other, the longest window first.
+
+    b: items in all windows; m: members of all windows, the oldest of each first.
+
+    x : (b, numeric features) float64; codes : (b, nominal features) uint8, uint16 or uint32; y : (b,) codes or float64;
+    w : (b,) float64, or (0,) where all are 1: the windows, models.forest.window.PackedWindow.
+    features, tests, classes, shares: the trees, models.forest.trees.Packed.
+    weights, n_nodes, gram, labels, together, alone, judged: models.forest.shrubs.PackedShrubs.
+    counts : (windows, 4) int64; random : (windows, 4) uint64. blend : (windows,), errors : (windows, windows):
+    models.forest.blend.Blend.
+    """
+
+    x: Floats
+    codes: NDArray[np.unsignedinteger]
+    y: NDArray[np.generic]
+    w: Floats
+    features: NDArray[np.signedinteger]
+    tests: Floats
+    classes: NDArray[np.signedinteger]
+    shares: Floats
+    weights: Floats
+    n_nodes: NDArray[np.int32]
+    gram: Floats
+    labels: Floats
+    together: Floats
+    alone: Floats
+    judged: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+    random: NDArray[np.uint64]
+    blend: Floats
+    errors: Floats
+
+
+class ShrubEnsemble(Learner):
+    """Shrub ensemble for classification and regression.
+
+    Missing values (NaN) go to the right child of a test, and whether a value is known is a test as well. Nominal
+    features are tested for one value against the rest. A label outside 0 .. n_outputs - 1 and a weight that is not
+    positive and finite teach nothing. Weights count as repetitions, in trees and in the loss.
+
+    Memory is bounded by window and n_trees: a tree has at most 2 window - 1 nodes. Nothing happens at the bound: the
+    oldest item and the tree of least weight always make room.
+
+    Parameters
+    ----------
+    schema : Schema
+    seed : int
+        Of random tests, sampled features and sampled items.
+    n_trees : int
+        Most trees of a window with a weight above 0 (M), >= 1.
+    window : int
+        Items that trees grow on and are judged by (B), >= 2: of the longest window.
+    n_windows : int
+        Windows, each a quarter as long as the one before but never below 2 items; 1 is the paper's algorithm.
+    max_depth : int
+        Of a tree, >= 1; from window - 1 on it is no limit.
+    every : int
+        A new tree with each such label, >= 1: of the longest window. A window a quarter as long has a tree four times
+        as often. Below this count of labels there is a tree with labels 1, 2, 4, 8 …
+    step : float
+        Of the gradient (alpha), > 0.
+    burn_in : int
+        Further gradient steps with each new tree, >= 0.
+    ridge : float
+        Factor of the squared weights in the objective, >= 0.
+    loss : {"mse", "cross-entropy"}
+        Classification: of the class probabilities. Regression: the squared error in units of the window's variance.
+    splits : {"best", "random"}
+        The best threshold of a feature, or one drawn at random.
+    max_features : {"all", "sqrt"}
+        Features tried a node.
+    train_share : float
+        Share of the window that a tree grows on, in (0, 1]; below 1 it is judged by the others alone, and by those that
+        come later.
+    weighting : {"learned", "equal"}
+        Equal: the newest n_trees trees with equal weights, the baseline.
+
+    Notes
+    -----
+    The gradient is that of the mean over the window and the classes: 2 (G w - b) / C, so that one item moves a weight
+    by alpha / (B C) at most, as in the paper's Theorem 1. Weights are pruned once, after the last step. With
+    train_share below 1 each entry of the Gram matrix is a mean over the items that judge both members.
+
+    References
+    ----------
+    S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.
+
+    Examples
+    --------
+    >>> learner = ShrubEnsemble(Schema((0, 0), 2, "classification"), window=64)
+    >>> x = np.random.default_rng(1).random((500, 2))
+    >>> learner.learn_many(x, (x[:, 1] > 0.5).astype(float))
+    >>> learner.predict_many([[0.3, 0.9]]).argmax()
+    1
+    """
+
+    name = "shrub-ensemble"
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        n_trees: int = 16,
+        window: int = 1024,
+        n_windows: int = 4,
+        max_depth: int = 15,
+        every: int = 16,
+        step: float = 1.0,
+        burn_in: int = 5,
+        ridge: float = 0.0,
+        loss: str = "mse",
+        splits: str = "random",
+        max_features: str = "all",
+        train_share: float = 1.0,
+        weighting: str = "learned",
+    ) -> None:
+        super().__init__(schema, seed=seed)
+        if loss not in LOSSES:
+            raise ValueError(f"loss is {loss!r}: use one of {', '.join(LOSSES)}")
+        if loss == "cross-entropy" and schema.task == "regression":
+            raise ValueError("loss is 'cross-entropy' and the task regression: use 'mse'")
+        self._parameters: dict[str, Any] = {
+            "n_trees": int(n_trees),
+            "window": int(window),
+            "n_windows": int(n_windows),
+            "max_depth": int(max_depth),
+            "every": int(every),
+            "step": float(step),
+            "burn_in": int(burn_in),
+            "ridge": float(ridge),
+            "loss": loss,
+            "splits": splits,
+            "max_features": max_features,
+            "train_share": float(train_share),
+            "weighting": weighting,
+        }
+        classes = schema.task == "classification"
+        self._settings = Settings(
+            int(n_trees),
+            int(max_depth),
+            int(every),
+            float(step),
+            int(burn_in),
+            float(ridge),
+            LOSSES[loss],
+            float(train_share),
+            schema.n_features if max_features == "all" else int(np.ceil(np.sqrt(schema.n_features))),
+            splits == "best",
+            weighting == "equal",
+            classes,
+            kind_of(classes, schema.n_outputs),
+        )
+        self._windows = [
+            Shrubs(
+                schema,
+                self._settings._replace(every=max(1, int(every) // RATIO**k)),
+                max(SHORTEST, int(window) // RATIO**k),
+                seed + (k << 32),
+            )
+            for k in range(int(n_windows))
+        ]
+        self._blend = even(int(n_windows))
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        n, n_windows = len(program.op), len(self._windows)
+        if n_windows == 1:
+            self._windows[0].run(program, slab, out, False)
+            return
+        gradient, order = np.zeros(n_windows), np.zeros(n_windows, np.int32)
+        for at in range(0, n, PIECE):
+            now = slice(at, at + PIECE)
+            piece = Program(program.op[now], program.row[now], program.y[now], program.w[now])
+            votes = np.zeros((n_windows, len(piece.op), self.schema.n_outputs))
+            for shrubs, own in zip(self._windows, votes, strict=True):
+                shrubs.run(piece, slab, own, True)
+            blend_votes(*piece, votes, out, self._blend, self._settings, gradient, order)
+
+    def resize(self, schema: Schema) -> None:
+        check_growth(self.schema, schema)
+        self.schema = schema
+        for shrubs in self._windows:
+            shrubs.resize(schema)
+
+    def state(self) -> ShrubEnsembleState:
+        parts = [
+            window._asdict() | trees._asdict() | rest._asdict()
+            for window, trees, rest in (shrubs.pack() for shrubs in self._windows)
+        ]
+        fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        if (fields["w"] == 1.0).all():
+            fields["w"] = np.zeros(0)
+        fields |= {name: fields[name].reshape(-1, 4) for name in ("counts", "random")}
+        return ShrubEnsembleState(**fields, blend=self._blend.weights, errors=self._blend.errors)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        told = ShrubEnsembleState(**state)
+        w = told.w if len(told.w) else np.ones(len(told.y))
+        judging = len(told.alone) > 0
+        item = member = node = inner = leaf = share = triangle = byte = 0
+        for k, shrubs in enumerate(self._windows):
+            b, m = int(told.counts[k, FILLED]), int(told.counts[k, MEMBERS])
+            own = slice(member, member + m)
+            n_nodes = int(told.n_nodes[own].sum())
+            n_leaves, n_pairs, n_bytes = (n_nodes + m) // 2, m * (m + 1) // 2, (m * b + 7) // 8
+            classes = told.classes[leaf : leaf + n_leaves]
+            n_shares = int((classes < 0).sum()) if len(classes) else n_leaves
+            items, pairs = slice(item, item + b), slice(triangle, triangle + n_pairs)
+            shrubs.unpack(
+                PackedWindow(told.x[items], told.codes[items], told.y[items], w[items]),
+                Packed(
+                    told.features[node : node + n_nodes],
+                    told.tests[inner : inner + n_nodes - n_leaves],
+                    classes,
+                    told.shares[share : share + n_shares],
+                ),
+                PackedShrubs(
+                    told.weights[own],
+                    told.n_nodes[own],
+                    told.gram[pairs],
+                    told.labels[own],
+                    told.together[pairs],
+                    told.alone[own],
+                    told.judged[byte : byte + n_bytes],
+                    told.counts[k],
+                    told.random[k],
+                ),
+            )
+            item, member, node = item + b, member + m, node + n_nodes
+            inner, leaf, share = inner + n_nodes - n_leaves, leaf + n_leaves, share + n_shares
+            triangle, byte = triangle + n_pairs, byte + (n_bytes if judging else 0)
+        self._blend = Blend(np.array(told.blend), np.array(told.errors))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The ensemble, then each tree, root first. Trees: "share" is the weight in the vote, "window" the length of
+        its window. Nodes as in a Hoeffding tree; "weight" is that of the items in the window that reach a node, "value"
+        of an inner node their mean."""
+        return describe(self._windows, self._blend)
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.state())
+
+    def size(self) -> dict[str, int]:
+        sizes = [shrubs.size_of_trees() for shrubs in self._windows]
+        return {"n_nodes": sum(n for n, _ in sizes), "n_leaves": sum(n for _, n in sizes), "depth": 0}
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self._parameters)
