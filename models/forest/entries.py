@@ -36,4 +36,30 @@ ENTRIES = (
         paper="S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.",
         text="Small trees grown on a sliding window, kept by weights that are learned. Follows drift at once.",
     ),
+    Entry(
+        name="mondrian-forest",
+        cls="models.forest.mondrian:MondrianForest",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=(
+            Parameter("n_trees", int, 10, 1, 10_000, text="trees that vote"),
+            Parameter("max_nodes", int, 4001, 3, 100_000_000, text="of a tree"),
+            Parameter("step", float, 1.0, 1e-12, None, text="power of the likelihoods that weigh prunings"),
+            Parameter(
+                "dirichlet",
+                float,
+                None,
+                1e-12,
+                None,
+                text="pseudo-count of a class [1 over the number of classes seen]",
+            ),
+            Parameter("split_pure", bool, False, text="split nodes of one class, too"),
+            Parameter("aggregation", bool, True, text="all prunings of a tree predict, or its leaves"),
+            Parameter("threads", int, 1, 1, 1024, text="that share the trees; changes nothing but the time"),
+        ),
+        paper=(
+            "J. Mourtada, S. Gaïffas and E. Scornet: AMF: Aggregated Mondrian forests for online learning. JRSS B 2021."
+            " B. Lakshminarayanan, D. M. Roy and Y. W. Teh: Mondrian forests. NIPS 2014."
+        ),
+        text="Trees split at random that predict by all their prunings, weighed exactly. Learns most of few labels.",
+    ),
 )

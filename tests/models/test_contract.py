@@ -135,6 +135,10 @@ CASES = {
             {"weighting": "equal", "n_windows": 3},
         )
     ],
+    "mondrian-forest": [
+        Case({"n_trees": 3, **more}, {"max_nodes": 101})
+        for more in ({}, {"aggregation": False, "max_nodes": 301}, {"split_pure": True, "step": 0.5, "threads": 2})
+    ],
     "soft-hoeffding-tree": [
         Case({"grace_period": 50, "learning_rate": 0.05, **more}, {"max_depth": 2})
         for more in ({"max_depth": 4}, {"max_depth": 3, "alpha": 0.0, "min_reach": 0.1})

@@ -1,0 +1,361 @@
+"""Mondrian forests: trees that grow by an instance each, and predict by all their prunings.
+
+Mourtada, Gaïffas and Scornet 2021 (AMF); without aggregation, Lakshminarayanan, Roy and Teh 2014. Trees never talk:
+each runs a whole piece of a program in one kernel call, alone, and puts what it says into a plane of its own, and the
+planes are added in the order of the trees. So threads, which share out the trees, change no bit. The random numbers of
+a label depend on its count and the tree alone.
+
+One tree: models.forest.mondrian_tree. Predictions without aggregation: models.forest.mondrian_smoothing.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.forest.mondrian_smoothing import smooth
+from models.forest.mondrian_tree import (
+    FEATURE,
+    LEFT,
+    NODES,
+    ODDS,
+    PARENT,
+    THRESHOLD,
+    VALUES,
+    WEIGHT,
+    Instance,
+    MondrianSettings,
+    MondrianTrees,
+    aggregate,
+    learn,
+    take,
+)
+from models.kernel import kernel
+from models.observers import check_growth
+from models.streams.randomness import seeded
+
+PIECE = 4096  # operations that a tree runs at once
+LEAST_ROOM = 16  # nodes
+LARGEST_TARGET = 1e100  # whose square is finite
+
+
+class MondrianForest(Learner):
+    """Aggregated Mondrian forest for classification and regression.
+
+    Features are compared in units of their ranges so far, so no scaling is needed beforehand. A nominal feature is
+    split one value against the rest; of more than 64 values, those 64 codes apart count as one when a box is asked
+    what it has seen. A missing value (NaN, or beyond 1e300) is no distance to a box, and goes to the heavier child. A
+    label outside 0 .. n_outputs - 1, or beyond 1e100, and a weight that is not positive and finite teach nothing.
+
+    Memory is bounded by n_trees and max_nodes. At the bound a tree goes on splitting: of 16 pairs of leaves drawn at
+    random, the one goes whose parent has predicted best compared with them.
+
+    Parameters
+    ----------
+    schema : Schema
+    seed : int
+    n_trees : int
+        >= 1.
+    max_nodes : int
+        Of a tree, >= 3.
+    step : float
+        Of the aggregation's weights (eta), > 0: the power to which likelihoods are taken.
+    dirichlet : float or None
+        Pseudo-count of each class seen, in the probabilities of a node; > 0. None: 1 over the number of classes seen,
+        which is the Krichevsky-Trofimov estimator for two.
+    split_pure : bool
+        Split nodes that have seen one class, too.
+    aggregation : bool
+        False: a Mondrian forest of Lakshminarayanan et al. (classification), or the mean of the leaf (regression).
+    threads : int
+        That share the trees, >= 1. Changes nothing but the time.
+
+    Notes
+    -----
+    As in the authors' implementation, a new leaf is not charged for its first label. The likelihood of a target is
+    normal around a node's mean; its variance is that of the tree's errors so far, so the unit of targets does not
+    matter (the authors': squared errors as they are). Of instance weight w, a likelihood counts w times.
+
+    References
+    ----------
+    J. Mourtada, S. Gaïffas and E. Scornet: AMF: Aggregated Mondrian forests for online learning. JRSS B 83(3), 2021.
+    B. Lakshminarayanan, D. M. Roy and Y. W. Teh: Mondrian forests: efficient online random forests. NIPS 2014.
+
+    Examples
+    --------
+    >>> learner = MondrianForest(Schema((0, 0), 2, "classification"))
+    >>> x = np.random.default_rng(1).random((500, 2))
+    >>> learner.learn_many(x, (x[:, 1] > 0.5).astype(float))
+    >>> learner.predict_many([[0.3, 0.9]]).argmax()
+    1
+    """
+
+    name = "mondrian-forest"
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        n_trees: int = 10,
+        max_nodes: int = 4001,
+        step: float = 1.0,
+        dirichlet: float | None = None,
+        split_pure: bool = False,
+        aggregation: bool = True,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(schema, seed=seed)
+        self._parameters: dict[str, Any] = {
+            "n_trees": int(n_trees),
+            "max_nodes": int(max_nodes),
+            "step": float(step),
+            "dirichlet": None if dirichlet is None else float(dirichlet),
+            "split_pure": bool(split_pure),
+            "aggregation": bool(aggregation),
+            "threads": int(threads),
+        }
+        self._trees = self._room(min(LEAST_ROOM, int(max_nodes)))
+        self._settings = self._set()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def _room(self, capacity: int) -> MondrianTrees:
+        m = self._parameters["n_trees"]
+        n_nominal = sum(k > 0 for k in self.schema.n_values)
+        return MondrianTrees(
+            np.zeros((m, capacity, 3), np.int32),
+            np.zeros((m, capacity, VALUES + self.schema.n_outputs)),
+            np.zeros((m, capacity, self.schema.n_features - n_nominal, 2)),
+            np.zeros((m, capacity, n_nominal), np.uint64),
+            np.zeros((m, 3), np.int64),
+            np.zeros((m, 2)),
+        )
+
+    def _set(self) -> MondrianSettings:
+        n_values = np.array(self.schema.n_values, np.int32)
+        given = self._parameters
+        return MondrianSettings(
+            np.flatnonzero(n_values == 0).astype(np.int32),
+            np.flatnonzero(n_values > 0).astype(np.int32),
+            n_values,
+            np.array([seeded(int(seeded(self.seed)[0]) + tree)[1] for tree in range(given["n_trees"])], np.uint64),
+            given["max_nodes"],
+            given["step"],
+            given["dirichlet"] or 0.0,
+            given["split_pure"],
+            self.schema.task == "classification",
+            given["aggregation"],
+        )
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        m, k = self._parameters["n_trees"], self.schema.n_outputs
+        length = min(PIECE, len(program.op))
+        planes = np.zeros((m, length, k))
+        for start in range(0, len(program.op), PIECE):
+            end = start + PIECE
+            piece = Program(program.op[start:end], program.row[start:end], program.y[start:end], program.w[start:end])
+            at = np.zeros(m, np.int64)
+            while True:
+                self._run_trees(piece, slab, planes, at)
+                if at.min() == len(piece.op):
+                    break
+                self._grow()
+            _combine(piece.op, piece.row, planes, out)
+
+    def _run_trees(self, piece: Program, slab: Floats, planes: Floats, at: NDArray[np.int64]) -> None:
+        """Every tree from at[tree] to the end of the piece, or to where it has no room. Mutates trees, planes, at."""
+        m = self._parameters["n_trees"]
+        threads = min(self._parameters["threads"], m)
+
+        def some(first: int, last: int) -> None:
+            _run(*piece, slab, self._trees, self._settings, first, last, at, planes)
+
+        if threads == 1:
+            some(0, m)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(threads, "mondrian")
+        bounds = [m * i // threads for i in range(threads + 1)]
+        for done in [self._pool.submit(some, *pair) for pair in pairwise(bounds)]:
+            done.result()
+
+    def _grow(self) -> None:
+        """Twice the room, max_nodes at most."""
+        before = self._trees
+        self._trees = self._room(min(2 * before.links.shape[1], self._parameters["max_nodes"]))
+        arrays: zip[tuple[NDArray[Any], NDArray[Any]]] = zip(self._trees, before, strict=True)
+        for new, old in arrays:
+            new[:, : old.shape[1]] = old
+
+    def resize(self, schema: Schema) -> None:
+        check_growth(self.schema, schema)
+        before = self._trees
+        self.schema = schema
+        self._settings = self._set()
+        nodes = np.zeros((*before.nodes.shape[:2], VALUES + schema.n_outputs))
+        nodes[:, :, : before.nodes.shape[2]] = before.nodes
+        self._trees = before._replace(nodes=nodes)
+
+    def state(self) -> MondrianTrees:
+        return self._trees
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._trees = MondrianTrees(*(np.array(state[name], order="C") for name in MondrianTrees._fields))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The forest, then each tree, root first. "share" of a tree is its weight in the vote, "stop" of an inner node
+        the weight of the prunings that end there, among those that reach it. "value" is a node's class shares, or mean
+        target, of all that it has learned."""
+        counts = self._trees.counts
+        learned = float(self._trees.nodes[0, 0, WEIGHT]) if counts[0, NODES] else 0.0
+        found: list[dict[str, Any]] = [
+            {"id": 0, "parent": None, "depth": 0, "weight": learned, "value": [], "part": "ensemble"}
+        ]
+        for tree in range(len(counts)):
+            if counts[tree, NODES]:
+                found += self._describe_tree(tree, len(found))
+        return found
+
+    def _describe_tree(self, tree: int, first: int) -> list[dict[str, Any]]:
+        links, nodes = self._trees.links[tree], self._trees.nodes[tree]
+        found: list[dict[str, Any]] = []
+        waiting = [(0, 0, 1)]
+        while waiting:
+            node, parent, depth = waiting.pop(0)
+            told: dict[str, Any] = {
+                "id": first + len(found),
+                "parent": parent,
+                "depth": depth,
+                "weight": float(nodes[node, WEIGHT]),
+                "value": self._value(nodes[node]),
+            }
+            if node == 0:
+                told |= {"part": "tree", "share": 1.0 / len(self._trees.counts)}
+            feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
+            if feature < 0:
+                told["predictor"] = "shares"
+            else:
+                threshold, odds = float(nodes[node, THRESHOLD]), float(nodes[node, ODDS])
+                queued = told["id"] + len(waiting) + 1
+                heavier = int(nodes[left, WEIGHT] < nodes[left + 1, WEIGHT])
+                told |= {"feature": feature, "stop": odds / (1.0 + odds)}
+                told |= {"equals": int(threshold)} if self.schema.n_values[feature] else {"threshold": threshold}
+                told |= {"children": [queued, queued + 1], "default": queued + heavier}
+                waiting += [(left, told["id"], depth + 1), (left + 1, told["id"], depth + 1)]
+            found.append(told)
+        return found
+
+    def _value(self, node: Floats) -> list[float]:
+        values = node[VALUES:] / node[WEIGHT] if self._settings.classes else node[VALUES:]
+        shares: list[float] = values.tolist()
+        return shares
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self._trees)
+
+    def size(self) -> dict[str, int]:
+        n_nodes = self._trees.counts[:, NODES]
+        return {
+            "n_nodes": int(n_nodes.sum()),
+            "n_leaves": int(((n_nodes + 1) // 2).sum()),
+            "depth": int(_depth(self._trees.links, n_nodes)),
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self._parameters)
+
+
+@kernel
+def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
+    """Trees first .. last - 1 of a piece, each from operation at[tree]. Mutates trees, at, planes.
+
+    planes[tree, i] is what the tree says where operation i is a prediction. at[tree] is where the tree stopped: at the
+    end, or at a label for which there is no room.
+    """
+    capacity = trees.links.shape[1]
+    n_outputs = planes.shape[2]
+    one = Instance(
+        np.empty(slab.shape[1]),
+        np.empty(len(settings.numeric)),
+        np.empty(len(settings.nominal), np.uint64),
+        np.empty(len(settings.numeric)),
+        np.empty(len(settings.nominal)),
+    )
+    path = np.empty(capacity, np.int32)
+    said = np.empty(capacity)
+    above = np.empty(n_outputs)
+    here = np.empty(n_outputs)
+    for tree in range(first, last):
+        links, nodes, ranges, seen = trees.links[tree], trees.nodes[tree], trees.ranges[tree], trees.seen[tree]
+        counts, errors = trees.counts[tree], trees.errors[tree]
+        stopped = len(op)
+        for i in range(at[tree], len(op)):
+            if op[i] == PREDICT:
+                vote = planes[tree, i]
+                vote[:] = 0.0
+                if counts[NODES] == 0:
+                    continue
+                take(slab, row[i], settings, one)
+                if settings.aggregation:
+                    aggregate(links, nodes, counts, settings, one, vote)
+                else:
+                    smooth(links, nodes, ranges, seen, counts, settings, one, above, here, vote)
+                continue
+            if not (w[i] > 0.0 and w[i] < np.inf):
+                continue
+            if settings.classes:
+                if not (y[i] >= 0.0 and y[i] < n_outputs):
+                    continue
+            elif not abs(y[i]) <= LARGEST_TARGET:
+                continue
+            if counts[NODES] + 2 > capacity and capacity < settings.max_nodes:
+                stopped = i
+                break
+            take(slab, row[i], settings, one)
+            learn(
+                links, nodes, ranges, seen, counts, errors, settings, settings.keys[tree], one, path, said, y[i], w[i]
+            )
+        at[tree] = stopped
+
+
+@kernel
+def _combine(op, row, planes, out):
+    """The mean of what the trees say, added in their order. Mutates out. O(operations trees outputs)."""
+    m, _, n_outputs = planes.shape
+    for i in range(len(op)):
+        if op[i] != PREDICT:
+            continue
+        r = row[i]
+        out[r, :] = 0.0
+        for tree in range(m):
+            for c in range(n_outputs):
+                out[r, c] += planes[tree, i, c]
+        if n_outputs == 1:
+            out[r, 0] /= m
+            continue
+        total = 0.0
+        for c in range(n_outputs):
+            total += out[r, c]
+        if total > 0.0:
+            for c in range(n_outputs):
+                out[r, c] /= total
+
+
+@kernel
+def _depth(links, n_nodes):
+    """Of the deepest tree. Nodes are not in an order of depth, since parents come above nodes: each leaf walks up."""
+    deepest = 0
+    for tree in range(len(n_nodes)):
+        for node in range(n_nodes[tree]):
+            depth = 0
+            up = node
+            while up > 0:
+                up = links[tree, up if up % 2 == 1 else up - 1, PARENT]
+                depth += 1
+            deepest = max(deepest, depth)
+    return deepest

@@ -1,0 +1,202 @@
+"""Mondrian forests against their plain twin; weights against the sum over all prunings; growth against its law."""
+
+import numpy as np
+import pytest
+
+from models.contract import Schema
+from models.forest.mondrian_tree import FEATURE, LEFT, NODES, PARENT, THRESHOLD, TIME, VALUES, WEIGHT
+from models.registry import create
+from tests.models.naive_mondrian import NaiveForest, NaiveTree
+from tests.models.streams_of_instances import interleave, mixed
+
+
+def learner_of(schema, **parameters):
+    return create("mondrian-forest", schema, **parameters)
+
+
+def nodes_of(learner, tree):
+    """The tests and weights of a tree in the order of depth first."""
+    links, nodes = learner.state().links[tree], learner.state().nodes[tree]
+    found, waiting = [], [0]
+    while waiting:
+        node = waiting.pop()
+        inner = links[node, FEATURE] >= 0
+        found.append((int(links[node, FEATURE]), nodes[node, THRESHOLD], nodes[node, TIME], nodes[node, WEIGHT]))
+        if not inner:
+            found[-1] = (None, None, None, nodes[node, WEIGHT])
+        waiting += [links[node, LEFT] + 1, links[node, LEFT]] if inner else []
+    return found
+
+
+def naive_nodes_of(tree):
+    found, waiting = [], [tree.root]
+    while waiting:
+        node = waiting.pop()
+        found.append((*node.test, node.time, node.weight) if node.children else (None, None, None, node.weight))
+        waiting += list(node.children[::-1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("task", "weights", "parameters"),
+    [
+        ("classification", "one", {}),
+        ("classification", "fractions", {"step": 0.5, "dirichlet": 0.3}),
+        ("classification", "whole", {"split_pure": True, "max_nodes": 41}),
+        ("classification", "fractions", {"max_nodes": 12}),
+        ("classification", "one", {"aggregation": False}),
+        ("classification", "fractions", {"aggregation": False, "max_nodes": 101}),
+        ("regression", "one", {}),
+        ("regression", "fractions", {"max_nodes": 41, "step": 2.0}),
+        ("regression", "one", {"aggregation": False, "max_nodes": 201}),
+    ],
+)
+def test_equal_to_the_twin(task, weights, parameters):
+    n, classes = 250, task == "classification"
+    stream = mixed(n, 3, weights=weights)
+    schema = Schema(stream.schema.n_values, 3 if classes else 1, task)
+    y = stream.y if classes else stream.y + np.nan_to_num(stream.x[:, 0])
+    learner = learner_of(schema, seed=7, n_trees=3, **parameters)
+    naive = NaiveForest(schema.n_values, schema.n_outputs, seed=7, n_trees=3, classes=classes, **parameters)
+    ours = np.zeros((n, schema.n_outputs))
+    learner.run(interleave(stream._replace(y=y)), stream.x, ours)
+    theirs = np.zeros_like(ours)
+    for i in range(n):
+        theirs[i] = naive.predict(stream.x[i])
+        naive.learn(stream.x[i], y[i], stream.w[i])
+    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    for tree in range(3):
+        assert nodes_of(learner, tree) == naive_nodes_of(naive.trees[tree])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prediction_is_the_sum_over_all_prunings(seed):
+    """Context-tree weighting by its definition: prior times likelihood of every pruning, all written out."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.random((9, 2)).round(2), rng.integers(0, 3, 9)
+    learner = learner_of(Schema((0, 0), 3, "classification"), seed=seed, n_trees=1, split_pure=True)
+    learner.learn_many(x, y)
+    tree = NaiveTree((0, 0), int(learner._settings.keys[0]), split_pure=True)
+    for row, label in zip(x.tolist(), y.tolist(), strict=True):
+        tree.learn(row, label)
+    prunings = tree.root.prunings()
+    assert len(prunings) > 5
+    assert sum(prior for prior, _, _ in prunings) == pytest.approx(1.0)
+    weights = np.array([prior * np.exp(likelihood) for prior, likelihood, _ in prunings])
+    assert np.log(weights.sum()) == pytest.approx(tree.root.log_tree())
+    for point in rng.random((20, 2)):
+        leaf = tree.root
+        path = [leaf]
+        while leaf.children:
+            leaf = leaf.child(point.tolist(), (0, 0))
+            path.append(leaf)
+        expected = np.zeros(3)
+        for weight, (_, _, leaves) in zip(weights, prunings, strict=True):
+            (end,) = [node for node in path if any(node is one for one in leaves)]
+            for label, p in tree.says(end).items():
+                expected[label] += weight * p
+        np.testing.assert_allclose(learner.predict_many(point[None])[0], expected / weights.sum(), atol=1e-12)
+
+
+def test_a_tree_is_a_mondrian_process_whatever_comes_after():
+    """The first split of a box of sides 1 waits an exponential time of rate d, in a feature and a place drawn alike:
+    so says the process of all instances at once, and so it must be after they came one by one."""
+    n_trees = 4000
+    rng = np.random.default_rng(1)
+    x = np.vstack([[0.0, 0.0, 0.0], [1.0, 2.0, 1e6], rng.random((30, 3)) * [1.0, 2.0, 1e6]])
+    learner = learner_of(Schema((0, 0, 0), 2, "classification"), n_trees=n_trees, split_pure=True)
+    learner.learn_many(x, np.arange(32) % 2)
+    state = learner.state()
+    times = 3.0 * state.nodes[:, 0, TIME]
+    assert times.mean() == pytest.approx(1.0, abs=0.06)
+    assert (times > 1.0).mean() == pytest.approx(np.exp(-1.0), abs=0.03)
+    features = state.links[:, 0, FEATURE]
+    np.testing.assert_allclose(np.bincount(features) / n_trees, 1.0 / 3.0, atol=0.03)
+    places = state.nodes[:, 0, THRESHOLD] / np.array([1.0, 2.0, 1e6])[features]
+    np.testing.assert_allclose(np.histogram(places, 5, (0.0, 1.0))[0] / n_trees, 0.2, atol=0.03)
+    assert abs(np.corrcoef(times, places)[0, 1]) < 0.06
+
+
+@pytest.mark.parametrize("max_nodes", [31, 100_001])
+def test_boxes_and_links_are_sound(max_nodes):
+    stream = mixed(1500, 5)
+    learner = learner_of(stream.schema, n_trees=2, max_nodes=max_nodes)
+    learner.learn_many(stream.x, stream.y)
+    state = learner.state()
+    numeric = [f for f, k in enumerate(stream.schema.n_values) if not k]
+    for links, nodes, ranges, seen, (n, learned, _) in zip(
+        state.links, state.nodes, state.ranges, state.seen, state.counts, strict=True
+    ):
+        assert learned == 1500
+        assert n <= max_nodes
+        assert nodes[0, WEIGHT] == 1500.0
+        reached = 0
+        waiting = [0]
+        while waiting:
+            node = waiting.pop()
+            reached += 1
+            assert nodes[node, WEIGHT] == nodes[node, VALUES:].sum()
+            feature, left, _ = links[node]
+            if feature < 0:
+                assert nodes[node, TIME] == np.inf
+                continue
+            assert links[left, PARENT] == node
+            both = [left, left + 1]
+            assert (nodes[both, TIME] >= nodes[node, TIME]).all()
+            assert nodes[both, WEIGHT].sum() <= nodes[node, WEIGHT]
+            if max_nodes > 1500:
+                assert nodes[both, WEIGHT].sum() == nodes[node, WEIGHT]
+                assert (seen[left] | seen[left + 1] == seen[node]).all()
+                np.testing.assert_array_equal(np.fmin(*ranges[both, :, 0]), ranges[node, :, 0])
+            if feature in numeric:
+                f = numeric.index(feature)
+                assert not ranges[left, f, 1] > nodes[node, THRESHOLD]
+                assert not ranges[left + 1, f, 0] <= nodes[node, THRESHOLD]
+            waiting += both
+        assert reached == n
+
+
+def test_units_of_features_do_not_matter():
+    stream = mixed(400, 2, missing=0.0)
+    units = np.array([0.125 if k == 0 else 1.0 for k in stream.schema.n_values])
+    units[0] = 1024.0
+    here, there = (learner_of(stream.schema, n_trees=3) for _ in range(2))
+    here.learn_many(stream.x, stream.y)
+    there.learn_many(stream.x * units, stream.y)
+    assert here.predict_many(stream.x).tobytes() == there.predict_many(stream.x * units).tobytes()
+
+
+def test_threads_change_no_bit():
+    stream = mixed(1200, 4)
+    learners = [learner_of(stream.schema, n_trees=5, threads=threads) for threads in (1, 2, 9)]
+    outs = []
+    for learner in learners:
+        outs.append(np.zeros((1200, 3)))
+        learner.run(interleave(stream, 7), stream.x, outs[-1])
+    for learner, out in zip(learners[1:], outs[1:], strict=True):
+        assert out.tobytes() == outs[0].tobytes()
+        for ours, theirs in zip(learner.state(), learners[0].state(), strict=True):
+            assert ours.tobytes() == theirs.tobytes()
+
+
+def test_a_full_forest_still_learns_a_new_concept():
+    rng = np.random.default_rng(3)
+    x = rng.random((6000, 2))
+    y = (x[:, 0] > x[:, 1]).astype(float)
+    learner = learner_of(Schema((0, 0), 2, "classification"), max_nodes=101)
+    learner.learn_many(x[:2000], y[:2000])
+    assert (learner.state().counts[:, NODES] == 101).all()
+    assert (learner.predict_many(x[2000:4000]).argmax(axis=1) == y[2000:4000]).mean() > 0.9
+    learner.learn_many(3.0 + x[:4000, ::-1], y[:4000])
+    assert (learner.state().counts[:, NODES] == 101).all()
+    assert (learner.predict_many(3.0 + x[4000:, ::-1]).argmax(axis=1) == y[4000:]).mean() > 0.9
+
+
+def test_the_unit_of_targets_does_not_matter():
+    stream = mixed(500, 6)
+    y = stream.y + np.nan_to_num(stream.x[:, 0])
+    schema = Schema(stream.schema.n_values, 1, "regression")
+    here, there = learner_of(schema), learner_of(schema)
+    here.learn_many(stream.x, y)
+    there.learn_many(stream.x, 1024.0 * y)
+    np.testing.assert_allclose(1024.0 * here.predict_many(stream.x), there.predict_many(stream.x), rtol=1e-9)
