@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.bags import entries as bags
 from models.baseline import entries as baseline
+from models.batch import entries as batch
 from models.entry import TASKS, Entry, checked, suggest
 from models.forest import entries as forest
 from models.gradient import entries as gradient
@@ -21,7 +22,7 @@ from models.soft import entries as soft
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, forest, gradient, soft, bags, baseline)
+FAMILIES = (hoeffding, regression, forest, gradient, soft, bags, batch, baseline)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 
