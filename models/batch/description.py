@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.batch.fit import LINK, MEDIAN, SOFTMAX, SUM, VECTOR, Forest
+from models.batch.fit import LINK, MEDIAN, SOFTMAX, VECTOR, Forest
 from models.contract import Floats
 
 
@@ -38,8 +38,9 @@ def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> 
     parents = np.zeros(len(forest.column), np.int64)
     for node in np.flatnonzero(forest.column >= 0).tolist():
         parents[forest.left[node]] = parents[forest.right[node]] = node + 1
-    shares = dict(zip(forest.root.tolist(), zip(forest.weight, forest.group, strict=True), strict=True))
-    group = VECTOR
+    trees = {node: t for t, node in enumerate(forest.root.tolist())}
+    n_groups, total = int(forest.group.max(initial=0)) + 1, float(forest.weight.sum())
+    link, group = int(forest.kind[LINK]), VECTOR
     order = np.lexsort((depths, np.searchsorted(forest.root, np.arange(len(depths)), side="right")))
     for node in order.tolist():
         told: dict[str, Any] = {
@@ -48,26 +49,29 @@ def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> 
             "depth": int(depths[node]) + 1,
             "weight": float(forest.cover[node]),
         }
-        if node in shares:
-            share, group = shares[node]
-            told |= {"part": "tree", "share": float(share)}
-            if group != VECTOR:
-                told["output"] = int(forest.classes[group]) if forest.kind[LINK] == SOFTMAX else 0
+        if node in trees:
+            group = int(forest.group[trees[node]])
+            told["part"] = "tree"
+            if group == VECTOR:
+                told["share"] = float(forest.weight[trees[node]]) / total
+            else:
+                told["stage"] = trees[node] // n_groups
+                if link == SOFTMAX:
+                    told["class"] = int(forest.classes[group])
         told["value"] = _spread(values[node], forest, group, n_outputs)
+        if group != VECTOR or link == SOFTMAX:
+            told["unit"] = "score"
         column = int(forest.column[node])
-        if column < 0:
-            told["predictor"] = "shares" if forest.kind[LINK] == SUM and classes else "value"
-        else:
+        if column >= 0:
             children = [int(forest.left[node]) + 1, int(forest.right[node]) + 1]
-            code = float(forest.code[column])
-            if np.isnan(code):
-                told |= {"threshold": float(forest.threshold[node] + forest.centre[column])}
-                missing = children[0] if forest.missing[node] else children[1]
+            told["default"] = children[0] if forest.missing[node] else children[1]
+            told["feature"] = int(forest.feature[column])
+            if np.isnan(forest.code[column]):
+                told["threshold"] = float(forest.threshold[node] + forest.centre[column])
             else:  # what has the value goes right: told the other way about, as elsewhere
-                told |= {"equals": int(code)}
-                missing = children[0] if forest.missing[node] else children[1]
+                told["equals"] = int(forest.code[column])
                 children.reverse()
-            told |= {"feature": int(forest.feature[column]), "children": children, "default": missing}
+            told["children"] = children
         nodes.append(told)
     return nodes
 

@@ -258,8 +258,8 @@ class WindowLearner(Learner):
         self._fit = self._begin() if self._labels.at[READY] else None
 
     def describe(self) -> list[dict[str, Any]]:
-        """The model, then each tree, root first. Trees: "share" is the weight in the vote. The value of an inner node
-        is the mean of its leaves' by the weight that came by."""
+        """The model, then each tree, root first. Trees: "share" is the weight in the vote, or "stage" (and "class") of
+        boosting. The value of an inner node is the mean of its leaves' by the weight that came by."""
         from models.batch.description import described
 
         return described(self._model, self._labels.totals, self._classes, self.schema.n_outputs)

@@ -363,3 +363,42 @@ def test_fit_is_one_model_of_the_newest_labels():
     assert learner.n_rows == 200
     errors = abs(learner.predict_many(x[300:])[:, 0] - y[300:])
     assert np.sort(errors)[-10] < 1e-6  # a few rows are alike once their missing values are filled in
+
+
+@every_method
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_the_description_says_what_is_predicted(method, task):
+    """A row followed through the nodes as people read them comes to the prediction."""
+    x, y, _ = world(400, task)
+    schema = Schema((0, 0, 4, 0, 2), 3 if task == "classification" else 1, task)
+    learner = create(method, schema, **METHODS[method], window=300)
+    learner.fit(x, y)
+    nodes = learner.describe()
+    by_id = {node["id"]: node for node in nodes}
+    trees = [node for node in nodes if node.get("part") == "tree"]
+    for r in range(350, 400):
+        leaves = []
+        for node in trees:
+            while "children" in node:
+                value = x[r, node["feature"]]
+                first, second = node["children"]
+                there = value == node["equals"] if "equals" in node else value <= node["threshold"]
+                node = by_id[node["default"] if np.isnan(value) else first if there else second]
+            leaves.append(node)
+        predicted = learner.predict_many(x[r : r + 1])[0]
+        if "stage" in trees[0]:
+            scores: dict = {}
+            for root, leaf in zip(trees, leaves, strict=True):
+                scores[root.get("class", 0)] = scores.get(root.get("class", 0), 0.0) + leaf["value"][0]
+            assert len(trees) == (12 if task == "classification" else 4)
+            assert {leaf["unit"] for leaf in leaves} == {"score"}
+        else:
+            votes = np.array([leaf["value"] for leaf in leaves])
+            shares = np.array([root["share"] for root in trees])
+            assert shares.sum() == pytest.approx(1.0)
+            if method == "adaboost" and task == "regression":
+                assert predicted[0] in votes
+            elif method == "adaboost":
+                assert (shares @ votes).argmax() == predicted.argmax()
+            else:
+                assert shares @ votes == pytest.approx(predicted)
