@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.bags import entries as bags
 from models.baseline import entries as baseline
+from models.batch import entries as batch
 from models.ensemble import entries as ensemble
 from models.entry import TASKS, Entry, checked, suggest
 from models.forest import entries as forest
@@ -22,7 +23,7 @@ from models.soft import entries as soft
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, ensemble, forest, gradient, soft, bags, baseline)
+FAMILIES = (hoeffding, regression, ensemble, forest, gradient, soft, bags, batch, baseline)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -79,6 +80,9 @@ def leftovers(mark: str, own_pid: int) -> dict[int, str]:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A run that leaves a process behind fails (and ends it)."""
+    fits = sys.modules.get("models.batch.process")
+    if fits is not None:
+        fits.PROCESSES.close()
     if XDIST_WORKER is not None:
         return  # seen to by the process that started this one, when all have ended
     found = leftovers(MARK, os.getpid())

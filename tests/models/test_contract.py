@@ -148,6 +148,15 @@ CASES = {
         Case({"of": "last-label", "candidates": ""}),
     ],
     "soft-tree": [Case({"depth": 3, "learning_rate": 0.05}), Case({"depth": 2, "n_trees": 3, "learning_rate": 0.05})],
+    "cart": [
+        Case({"window": 300, **more}, breathes=True)
+        for more in ({"ccp_alpha": 0.01, "drift_delta": 0.1}, {"ccp_alpha": 0.0, "lag": 20, "max_depth": 4})
+    ],
+    "bagging": [Case({"n_trees": 3, "window": 300, "sample": 0.5}, breathes=True)],
+    "random-forest": [Case({"n_trees": 3, "window": 300, "max_depth": 5, "lag": 0}, breathes=True)],
+    "adaboost": [Case({"n_trees": 3, "window": 300}, breathes=True)],
+    "gradient-boosting": [Case({"n_trees": 3, "window": 300, "sample": 0.7}, breathes=True)],
+    "xgboost": [Case({"n_trees": 3, "window": 300, "max_depth": 3}, breathes=True)],
     "miti": [
         Case({"refit_every": 100, "window": 200, **more}, {"max_instances": 300})
         for more in ({}, {"split_criterion": "max-bepp", "k": 0.0}, {"split_criterion": "sum-squared-bepp"})

@@ -1,0 +1,143 @@
+"""Processes that fit models, so that the stream does not wait.
+
+The first job starts one; another is started when all are busy, up to half of the cores. They outlive a job and end with
+the process that started them, however that ends: they read jobs from a pipe, and its end is theirs. One that is killed
+is replaced, and its job done again.
+
+A process is `python -m models.batch.process`: nothing of the parent is copied, neither threads nor the pages of a
+stream's state.
+"""
+
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import IO, Any
+
+from models.batch.fit import Forest, Job, fit
+
+TRIES = 3  # of one job, where its process is killed
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class FitError(Exception):
+    """The library could not fit the window: what it said. The same window would fail again."""
+
+
+class Processes:
+    """A queue of jobs and the processes that work it off. Each is served by a thread, which waits for the pipe."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._jobs: queue.SimpleQueue[tuple[Job, Future[Forest]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = self._open = 0
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def submit(self, job: Job) -> "Future[Forest]":
+        """The model, some time. Its `result()` raises FitError where there is none."""
+        future: Future[Forest] = Future()
+        with self._lock:
+            self._open += 1
+            if self._open > self._threads and self._threads < self.most:
+                self._threads += 1
+                threading.Thread(target=self._serve, daemon=True, name=f"fits-{self._threads}").start()
+        self._jobs.put((job, future))
+        return future
+
+    def close(self) -> None:
+        """End the processes; the next job starts one anew."""
+        with self._lock:
+            for child in self._children:
+                child.kill()
+                child.wait()
+            self._children.clear()
+
+    def _serve(self) -> None:
+        child: subprocess.Popen[bytes] | None = None
+        while True:
+            job, future = self._jobs.get()
+            error: Exception = RuntimeError(
+                f"the process that fits {job.method} was ended {TRIES} times, perhaps for want of memory: "
+                "use a smaller window, or fewer trees"
+            )
+            if future.set_running_or_notify_cancel():
+                for _ in range(TRIES):
+                    if child is None or child.poll() is not None:
+                        child = _start()
+                        with self._lock:
+                            self._children = [one for one in self._children if one.poll() is None] + [child]
+                    try:
+                        found = _ask(child, job)
+                    except (OSError, EOFError, pickle.UnpicklingError):
+                        child.kill()
+                        child.wait()
+                        continue
+                    if isinstance(found, Forest):
+                        future.set_result(found)
+                        break
+                    error = FitError(found)
+                    break
+                if not future.done():
+                    future.set_exception(error)
+            with self._lock:
+                self._open -= 1
+            del job, future  # the next may be long in coming
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "models.batch.process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **threads, "PYTHONPATH": path},
+    )
+
+
+def _ask(child: "subprocess.Popen[bytes]", job: Job) -> Any:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    pickle.dump(job, child.stdin, protocol=5)
+    child.stdin.flush()
+    return pickle.load(child.stdout)
+
+
+PROCESSES = Processes(max(1, (os.cpu_count() or 1) // 2))
+
+
+def serve(jobs: IO[bytes], answers: IO[bytes]) -> None:
+    """In a process: do jobs in order. Ends with the pipe of jobs, even in the middle of a fit: nobody wants it."""
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            while True:
+                waiting.put(pickle.load(jobs))
+        except (EOFError, OSError, pickle.UnpicklingError):
+            os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            found: Forest | str = fit(waiting.get())
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        try:
+            pickle.dump(found, answers, protocol=5)
+            answers.flush()
+        except OSError:  # the parent has just ended
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which may still want an answer
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is not an answer
+    serve(sys.stdin.buffer, answers)
