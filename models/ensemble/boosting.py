@@ -19,9 +19,10 @@ from models.contract import PREDICT, Floats, Program, Schema
 from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Gatherer, combine, count_labels, weigh
 from models.ensemble.draws import key, poisson, uniform_at
 from models.ensemble.entries import TREE
-from models.ensemble.members import LEARNED, WORTH_A_THREAD, Ensemble, pool_of
+from models.ensemble.members import LEARNED, WORTH_A_THREAD, Ensemble
 from models.hoeffding.tree import HoeffdingTree
 from models.kernel import kernel
+from models.threads import pool
 
 BOOST = 2  # what draws are for
 # Further columns of a member's quality: weight that it predicted correctly and wrongly, as boosting weighs.
@@ -84,7 +85,7 @@ class Boosting(Ensemble):
             else:
                 bounds = [round(g * len(self._members) / n_groups) for g in range(n_groups + 1)]
                 parts = [(range(bounds[g], bounds[g + 1]), flight) for g, flight in under_way]
-                list(pool_of(n_groups).map(lambda part: self._fly(*part), parts))
+                list(pool(n_groups).map(lambda part: self._fly(*part), parts))
             if step >= n_groups - 1:
                 flight = self._flights[(step - n_groups + 1) % n_groups]
                 chunk = flight.chunk

@@ -13,7 +13,6 @@ of its own. Invariants:
 from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from inspect import Parameter as Argument
 from inspect import Signature
@@ -41,6 +40,7 @@ from models.ensemble.entries import find
 from models.ensemble.stacking import stack, stacked_bytes, unstack
 from models.entry import checked
 from models.observers import check_growth
+from models.threads import pool
 
 WORTH_A_THREAD = 64  # operations: fewer are run sooner than handed over
 
@@ -152,7 +152,7 @@ class Ensemble(Learner):
         """Call `run_one` for every slot, on as many threads as there should be. n : operations."""
         threads = min(self._parameters["threads"], len(self._members))
         if threads > 1 and n >= WORTH_A_THREAD:
-            list(pool_of(threads).map(run_one, range(len(self._members))))
+            list(pool(threads).map(run_one, range(len(self._members))))
         else:
             for slot in range(len(self._members)):
                 run_one(slot)
@@ -266,9 +266,3 @@ class Ensemble(Learner):
 @cache
 def _state_type(fields: Sequence[str]) -> Any:
     return namedtuple("EnsembleState", fields)
-
-
-@cache
-def pool_of(threads: int) -> ThreadPoolExecutor:
-    """Threads that all ensembles of a process share."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="members")
