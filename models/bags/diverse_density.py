@@ -167,7 +167,7 @@ def _standardised(value, n_values, mean, deviation):
     return 0.0 if np.isnan(value) else (value - mean) / deviation
 
 
-@kernel
+@kernel(allocates=True)
 def _predict(point, n_values, x, start, stop):
     """Probability that instances start .. stop of x are a positive bag. O(d) each."""
     if start == stop:
@@ -225,7 +225,7 @@ def _standardise(x, n_values, point):
             x[i, f] = _standardised(x[i, f], n_values[f], point.mean[f], point.deviation[f])
 
 
-@kernel
+@kernel(allocates=True)
 def search(training, n_values, start, max_iterations, max_steps, cap, point):
     """Find the point; `point` and training.x (which is standardised) are mutated. O(n p d) an iteration for p positive
     instances, and O(n d) a step of the optimisation."""

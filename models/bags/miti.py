@@ -320,11 +320,12 @@ def _part(x, order, lo, hi, f, threshold, n_values, spare):
             else:
                 spare[kept] = i
                 kept += 1
-        order[j, middle:hi] = spare[:kept]
+        for i in range(kept):
+            order[j, middle + i] = spare[i]
     return middle
 
 
-@kernel
+@kernel(allocates=True)
 def grow(training, weight, n_values, k, criterion, order, tree):
     """Grow a tree.
 

@@ -23,7 +23,7 @@ def _dot(a, b):
     return total
 
 
-@kernel
+@kernel(allocates=True)
 def _direction(gradient, steps, changes, curvature, n_pairs, newest, direction, alpha):
     """-H gradient into `direction` (mutated), by the two loops. O(d pairs)."""
     direction[:] = gradient
@@ -39,7 +39,7 @@ def _direction(gradient, steps, changes, curvature, n_pairs, newest, direction, 
     direction *= -1.0
 
 
-@kernel
+@kernel(allocates=True)
 def optimise_scale(training, target, scale, n_values, cap, max_steps, tolerance):
     """Minimise the loss at `target` over `scale` (mutated); the loss. O(n d) a step."""
     d = len(scale)

@@ -97,7 +97,8 @@ def add(window, slab, row, y, w, max_rows):
         at[N_BAGS] -= 1
     tail = (at[HEAD] + at[N_ROWS]) % capacity
     for i in range(n):
-        window.x[tail] = slab.x[slab.start[row] + i]
+        for f in range(slab.x.shape[1]):
+            window.x[tail, f] = slab.x[slab.start[row] + i, f]
         tail = (tail + 1) % capacity
     place = (at[FIRST] + at[N_BAGS]) % len(window.size)
     window.size[place] = n

@@ -68,7 +68,7 @@ def draw_older(state, window, oldest, order, places, sample):
         order[k], order[places[k]] = order[places[k]], order[k]
 
 
-@kernel
+@kernel(allocates=True)
 def sort(values):
     """Sort in place: by insertion where there are few, which takes a third of the time for 30."""
     if len(values) > MOST_INSERTED:
@@ -97,7 +97,7 @@ def distance(a, b):
     return most / r
 
 
-@kernel
+@kernel(allocates=True)
 def _kswin(x, level, bound, stat_size, counts, window, random):
     """Fold `x` into the window, one level a value. O(stat_size log(stat_size)) a value."""
     size = len(window)

@@ -120,7 +120,8 @@ def _keep(clock, slab, start, stop, y, w):
     if n + stop - start > len(buffer):
         return False
     for r in range(start, stop):
-        buffer[n, :d] = slab.x[r]
+        for f in range(d):
+            buffer[n, f] = slab.x[r, f]
         buffer[n, d] = y if r == start else np.nan
         buffer[n, d + 1] = w
         n += 1

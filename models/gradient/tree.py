@@ -283,7 +283,8 @@ def _apply(leaf, best, nodes, bins, layout, growth, chosen, search, need):
     total = nodes.totals[leaf]
     if best.feature < 0:
         if growth.leaf_update == TESTED:
-            search.children[0, :] = total
+            for i in range(len(total)):
+                search.children[0, i] = total[i]
             if is_better(search, 1, total, growth, False):
                 for k in range(n_outputs):
                     nodes.value[leaf, k] += search.steps[0, k]
@@ -315,7 +316,8 @@ def _apply(leaf, best, nodes, bins, layout, growth, chosen, search, need):
         links[child, DEPTH] = links[leaf, DEPTH] + 1
         links[child, BLOCK] = links[leaf, BLOCK] if j == 0 else n_blocks + j - 1
         links[child, TREE] = links[leaf, TREE]
-        nodes.slope[child, :] = nodes.slope[leaf, :]
+        for i in range(nodes.slope.shape[1]):
+            nodes.slope[child, i] = nodes.slope[leaf, i]
         for k in range(n_outputs):
             nodes.value[child, k] = nodes.value[leaf, k] + search.steps[j, k]
             nodes.curvature[child, k] = search.children[j, k * MOMENTS + H]

@@ -70,6 +70,13 @@ def abandon(node, nodes, windows):
     _clear(n, nodes, windows)
 
 
+@kernel(inline=True)
+def copy_row(array, to, of):
+    """Row `to` of `array` becomes as row `of`. As slices, it would count references."""
+    for i in range(array.shape[1]):
+        array[to, i] = array[of, i]
+
+
 @kernel
 def replace(node, nodes, windows, fresh):
     """The alternate tree of `node` takes its place, what was below dies; the row stays. Mutates all. O(n_rows)."""
@@ -77,13 +84,13 @@ def replace(node, nodes, windows, fresh):
     _clear(free_below(node, nodes), nodes, windows)
     alternate = links[node, ALTERNATE]
     parent = links[node, PARENT]
-    links[node, :] = links[alternate, :]
+    copy_row(links, node, alternate)
     links[node, PARENT] = parent
     nodes.test[node] = nodes.test[alternate]
-    nodes.weights[node, :] = nodes.weights[alternate, :]
-    nodes.leaf[node, :] = nodes.leaf[alternate, :]
-    nodes.stats[node, :] = nodes.stats[alternate, :]
-    windows[node, :] = windows[alternate, :]
+    copy_row(nodes.weights, node, alternate)
+    copy_row(nodes.leaf, node, alternate)
+    copy_row(nodes.stats, node, alternate)
+    copy_row(windows, node, alternate)
     if links[node, TEST] < 0 and (parent < 0 or links[parent, ALTERNATE] != node):
         windows[node, :] = 0  # a leaf that nobody watches now
     fresh[node] = 0

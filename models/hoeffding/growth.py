@@ -206,7 +206,8 @@ def drop_block(node, nodes, fresh):
         for other in range(nodes.counts[N_NODES]):
             if links[other, BLOCK] == last:
                 links[other, BLOCK] = block
-        nodes.stats[block, :] = nodes.stats[last]
+        for i in range(nodes.stats.shape[1]):
+            nodes.stats[block, i] = nodes.stats[last, i]
     nodes.stats[last, :] = 0.0
     fresh[block] = 0
     fresh[last] = 0

@@ -381,7 +381,7 @@ def free_chain(head, nodes):
     return n
 
 
-@kernel
+@kernel(allocates=True)
 def pack_maps(nodes):
     """Close the gaps of child_of_value. Mutates nodes. O(n_rows + entries)."""
     links = nodes.links

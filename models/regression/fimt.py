@@ -217,7 +217,8 @@ def _try_split(node, nodes, layout, growth, room, scratch):
         return
     ratio = scratch.merits[rival] / scratch.merits[best] if rival >= 0 else 0.0
     if ratio < 1.0 - bound or bound < growth.tie_threshold:
-        scratch.block[:] = block
+        for i in range(len(block)):
+            scratch.block[i] = block[i]
         free_block(nodes, node)
         split(nodes, layout, node, best, scratch.values[best], scratch.block, scratch.sides)
 
@@ -294,7 +295,8 @@ def _take_place(nodes, owner):
     parent = links[owner, PARENT]
     if links[owner, TEST] >= 0:
         _drop_below(nodes, owner)
-    links[owner, :] = links[other, :]
+    for column in range(links.shape[1]):
+        links[owner, column] = links[other, column]
     links[owner, PARENT] = parent
     nodes.test[owner] = nodes.test[other]
     nodes.monitor[owner, :] = 0.0

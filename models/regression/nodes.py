@@ -254,7 +254,8 @@ def split(nodes, layout, node, feature, value, block, sides):
     nodes.monitor[node, SEEN_BEFORE] = block[SEEN]
     for side in range(2):
         child = nodes.blocks[links[left if side == 0 else right, BLOCK]]
-        child[:] = block
+        for i in range(layout.offset[0]):
+            child[i] = block[i]
         child[layout.offset[0] :] = 0.0
         child[SEEN] = 0.0
         child[EVALUATED] = 0.0

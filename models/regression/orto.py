@@ -310,7 +310,8 @@ def _try_split(node, nodes, layout, growth, options, scratch):
         n_options = min(n_alike, allowed, options.max_trees - nodes.counts[N_OTHER] - kept)
         if n_options < 2 or nodes.counts[N_LIVE] + 3 * n_options - 1 + kept > growth.max_nodes:
             return
-    scratch.block[:] = block
+    for i in range(len(block)):
+        scratch.block[i] = block[i]
     option = node
     keep = options.keep_leaf and n_options > 1
     if keep:

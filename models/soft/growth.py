@@ -53,7 +53,8 @@ def drop_block(links, blocks, owners, counts, block):
     """Give back a row of blocks; the last one takes its place. Mutates all."""
     last = counts[N_BLOCKS] - 1
     if block != last:
-        blocks[block, :] = blocks[last, :]
+        for i in range(blocks.shape[1]):
+            blocks[block, i] = blocks[last, i]
         owners[block] = owners[last]
         links[owners[block], BLOCK] = block
     blocks[last, :] = 0.0
@@ -80,7 +81,8 @@ def bear(forest, parent, child, side, post, passed, failed, n_present):
     links[child, :] = -1
     links[child, PARENT] = parent
     links[child, DEPTH] = links[parent, DEPTH] + 1
-    forest.powers[child, :] = forest.powers[parent, :]
+    for i in range(2):
+        forest.powers[child, i] = forest.powers[parent, i]
     weight = passed if side == 0 else failed
     for c in range(leaves.shape[2]):
         for row in range(3):

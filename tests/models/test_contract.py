@@ -570,6 +570,19 @@ def kernels():
     return found
 
 
+# Kernels that make arrays of their own: rare ones, over a window or a whole tree.
+ALLOCATING = {
+    "models.bags.diverse_density._predict",
+    "models.bags.diverse_density.search",
+    "models.bags.miti.grow",
+    "models.bags.optimise._direction",
+    "models.bags.optimise.optimise_scale",
+    "models.drift.kswin._kswin",
+    "models.drift.kswin.sort",
+    "models.hoeffding.subtrees.pack_maps",
+}
+
+
 @jit
 def test_options_of_every_kernel():
     found = kernels()
@@ -581,6 +594,7 @@ def test_options_of_every_kernel():
         assert not options.get("fastmath"), name
         assert not options.get("parallel"), name
         assert options.get("nopython") is True, name
+        assert options.get("_nrt") is (name in ALLOCATING), name
 
 
 SIGNATURES = """
@@ -618,6 +632,11 @@ for name, dispatcher in contract.kernels().items():
     signatures = {tuple(str(types.unliteral(t)) for t in signature) for signature in dispatcher.signatures}
     if len(signatures) > 1:
         print(name, *sorted(signatures), sep="\\n    ")
+    for compiled in dispatcher.overloads.values():
+        # References are not counted: an array that is returned would be freed while it is in use.
+        kinds = [compiled.signature.return_type, *getattr(compiled.signature.return_type, "types", ())]
+        if any(isinstance(kind, types.Array) for kind in kinds):
+            print(name, "returns an array")
 """
 
 
