@@ -1,8 +1,9 @@
 """The registry's entries of ensembles over incremental trees."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from models.entry import CLASSIFICATION, Entry, Parameter
+from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 from models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
@@ -12,11 +13,29 @@ VOTE = Parameter(
     str,
     "average",
     choices=("average", "weighted", "majority"),
-    text="mean of the members' probabilities, weighted by their recent accuracy or not, or one vote a member",
+    text="mean of the members' predictions, weighted by their recent quality or not; one vote a member (the median)",
 )
 RATE = Parameter("rate", float, 6.0, 1e-3, 100.0, text="mean of the Poisson draws that weigh labels")
 # Of the trees, under their own names.
 TREE = next(entry.parameters for entry in hoeffding.ENTRIES if entry.name == "hoeffding-tree")
+
+
+# Nodes of each tree where none is given: the leaves of regression trees are several times as large.
+MOST_NODES = {CLASSIFICATION: 10_000, REGRESSION: 2_000}
+
+
+def _either(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    """Of ensembles that do both tasks."""
+    text = "bound on memory: then nothing splits any more; none given: 10,000, for regression 2,000"
+    return tuple(p._replace(default=None, text=text) if p.name == "max_nodes" else p for p in parameters)
+
+
+def tree_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Of one tree of an ensemble."""
+    found = {parameter.name: parameters[parameter.name] for parameter in TREE}
+    if found["max_nodes"] is None:
+        found["max_nodes"] = MOST_NODES[task]
+    return found
 
 
 def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any) -> tuple[Parameter, ...]:
@@ -40,18 +59,18 @@ ENTRIES = (
     Entry(
         name="online-bagging",
         cls="models.ensemble.bagging:OnlineBagging",
-        tasks=(CLASSIFICATION,),
-        parameters=(N_MODELS, THREADS, VOTE, *TREE),
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=_either((N_MODELS, THREADS, VOTE, *TREE)),
         paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
-        text="Hoeffding trees, each over an online bootstrap sample; the mean of their probabilities.",
+        text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
     ),
     Entry(
         name="adaptive-random-forest",
         cls="models.ensemble.random_forest:AdaptiveRandomForest",
-        tasks=(CLASSIFICATION,),
-        parameters=_watched(0.01, 0.001, 0.5, grace_period=50, delta=0.01, binary_splits=True),
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=_either(_watched(0.01, 0.001, 0.5, grace_period=50, delta=0.01, binary_splits=True)),
         paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
-        "106, 2017.",
+        "106, 2017; for data stream regression: ESANN 2018.",
         text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
     ),
     Entry(
