@@ -95,7 +95,7 @@ def _draw(key, i):
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@kernel(inline=True)
 def take(slab, r, settings, one):
     """Fill x, numbers and bits of `one` from a row. O(d)."""
     for g in range(len(settings.numeric)):
@@ -122,7 +122,7 @@ def _per_range(low, high):
     return 1.0 / width if width > 1.0 / LARGEST else 0.0
 
 
-@kernel
+@kernel(inline=True)
 def measure(ranges, seen, one):
     """The units of distances: of the box of the root, and of the instance in it. Mutates per_range, per_value. O(d)."""
     for g in range(len(one.numbers)):
@@ -309,7 +309,7 @@ def _moved(odds, ratio):
     return min(max(odds * ratio, 1.0 / LARGEST_ODDS), LARGEST_ODDS)
 
 
-@kernel
+@kernel(inline=True)
 def _climb(nodes, path, said, depth, last, settings, y, w, errors):
     """Move the odds of a path, from its end to the root. O(depth).
 
@@ -346,7 +346,7 @@ def _climb(nodes, path, said, depth, last, settings, y, w, errors):
     errors[1] += w
 
 
-@kernel
+@kernel(inline=True)
 def learn(links, nodes, ranges, seen, counts, errors, settings, key, one, path, said, y, w):
     """Learn the instance in `one`, label y of weight w > 0. There is room for two nodes, or max_nodes is reached: then
     two leaves go for each split. Mutates all but settings and key. O(d depth)."""
@@ -414,7 +414,7 @@ def learn(links, nodes, ranges, seen, counts, errors, settings, key, one, path, 
         node = child(links, nodes, settings, node, one)
 
 
-@kernel
+@kernel(inline=True)
 def aggregate(links, nodes, counts, settings, one, vote):
     """Add to `vote` what all prunings of a tree say, by their weights: class probabilities, or a target. O(depth)."""
     n_outputs = nodes.shape[1] - VALUES
