@@ -129,7 +129,7 @@ class MondrianForest(Learner):
         return MondrianTrees(
             np.zeros((m, capacity, 3), np.int32),
             np.zeros((m, capacity, VALUES + self.schema.n_outputs)),
-            np.zeros((m, capacity, self.schema.n_features - n_nominal, 2)),
+            np.zeros((m, capacity, 2, self.schema.n_features - n_nominal)),
             np.zeros((m, capacity, n_nominal), np.uint64),
             np.zeros((m, 3), np.int64),
             np.zeros((m, 2)),

@@ -44,7 +44,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 class MondrianTrees(NamedTuple):
     """m trees. links : (m, capacity, 3) int32, nodes : (m, capacity, VALUES + n_outputs) float64, see above.
 
-    ranges : (m, capacity, numeric features, 2) float64, least and greatest value of a box, NaN where none is known.
+    ranges : (m, capacity, 2, numeric features) float64, least and greatest value of a box, NaN where none is known.
     seen : (m, capacity, nominal features) uint64, bit v % 64 for each value v of a box. counts : (m, 3) int64.
     errors : (m, 2) float64, of a regression the sum of squared errors of a tree's predictions, and of the weights.
     """
@@ -95,7 +95,7 @@ def _draw(key, i):
     return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@kernel(inline=True)
 def take(slab, r, settings, one):
     """Fill x, numbers and bits of `one` from a row. O(d)."""
     for g in range(len(settings.numeric)):
@@ -122,12 +122,12 @@ def _per_range(low, high):
     return 1.0 / width if width > 1.0 / LARGEST else 0.0
 
 
-@kernel
+@kernel(inline=True)
 def measure(ranges, seen, one):
     """The units of distances: of the box of the root, and of the instance in it. Mutates per_range, per_value. O(d)."""
     for g in range(len(one.numbers)):
-        low = ranges[0, g, 0]
-        high = ranges[0, g, 1]
+        low = ranges[0, 0, g]
+        high = ranges[0, 1, g]
         v = one.numbers[g]
         if v < low:
             low = v
@@ -150,8 +150,8 @@ def distance(ranges, seen, node, one):
     total = 0.0
     for g in range(len(one.numbers)):
         v = one.numbers[g]
-        below = ranges[node, g, 0] - v
-        above = v - ranges[node, g, 1]
+        below = ranges[node, 0, g] - v
+        above = v - ranges[node, 1, g]
         beyond = below if below > above else above
         total += beyond * one.per_range[g] if beyond > 0.0 else 0.0
     for g in range(len(one.bits)):
@@ -182,8 +182,8 @@ def _choose(ranges, seen, node, one, u):
     chosen = -1
     for g in range(len(one.numbers)):
         v = one.numbers[g]
-        below = ranges[node, g, 0] - v
-        above = v - ranges[node, g, 1]
+        below = ranges[node, 0, g] - v
+        above = v - ranges[node, 1, g]
         beyond = below if below > above else above
         if beyond > 0.0 and one.per_range[g] > 0.0:
             total += beyond * one.per_range[g]
@@ -232,14 +232,14 @@ def _part(links, nodes, ranges, seen, settings, node, pair, chosen, u, time, one
     if chosen < n_numeric:
         f = settings.numeric[chosen]
         v = one.numbers[chosen]
-        right = v > ranges[node, chosen, 1]
+        right = v > ranges[node, 1, chosen]
         if right:
-            edge = ranges[node, chosen, 1]
+            edge = ranges[node, 1, chosen]
             threshold = edge + u * (v - edge)
             if not threshold < v:
                 threshold = edge
         else:
-            edge = ranges[node, chosen, 0]
+            edge = ranges[node, 0, chosen]
             threshold = v + u * (edge - v)
             if not threshold < edge:
                 threshold = v
@@ -256,10 +256,10 @@ def _part(links, nodes, ranges, seen, settings, node, pair, chosen, u, time, one
         nodes[new, i] = 0.0
     nodes[new, TIME] = np.inf
     for g in range(n_numeric):
-        ranges[old, g, 0] = ranges[node, g, 0]
-        ranges[old, g, 1] = ranges[node, g, 1]
-        ranges[new, g, 0] = one.numbers[g]
-        ranges[new, g, 1] = one.numbers[g]
+        ranges[old, 0, g] = ranges[node, 0, g]
+        ranges[old, 1, g] = ranges[node, 1, g]
+        ranges[new, 0, g] = one.numbers[g]
+        ranges[new, 1, g] = one.numbers[g]
     for g in range(len(one.bits)):
         seen[old, g] = seen[node, g]
         seen[new, g] = one.bits[g]
@@ -282,12 +282,10 @@ def _take_in(nodes, ranges, seen, node, settings, one, y, w):
     """The instance into a node's box and values. Mutates nodes, ranges, seen. O(d)."""
     for g in range(len(one.numbers)):
         v = one.numbers[g]
-        low = ranges[node, g, 0]
-        high = ranges[node, g, 1]
-        if v < low or low != low:
-            ranges[node, g, 0] = v
-        if v > high or high != high:
-            ranges[node, g, 1] = v
+        low = ranges[node, 0, g]
+        high = ranges[node, 1, g]
+        ranges[node, 0, g] = v if v < low or low != low else low
+        ranges[node, 1, g] = v if v > high or high != high else high
     for g in range(len(one.bits)):
         seen[node, g] |= one.bits[g]
     nodes[node, WEIGHT] += w
@@ -309,7 +307,7 @@ def _moved(odds, ratio):
     return min(max(odds * ratio, 1.0 / LARGEST_ODDS), LARGEST_ODDS)
 
 
-@kernel
+@kernel(inline=True)
 def _climb(nodes, path, said, depth, last, settings, y, w, errors):
     """Move the odds of a path, from its end to the root. O(depth).
 
@@ -346,7 +344,7 @@ def _climb(nodes, path, said, depth, last, settings, y, w, errors):
     errors[1] += w
 
 
-@kernel
+@kernel(inline=True)
 def learn(links, nodes, ranges, seen, counts, errors, settings, key, one, path, said, y, w):
     """Learn the instance in `one`, label y of weight w > 0. There is room for two nodes, or max_nodes is reached: then
     two leaves go for each split. Mutates all but settings and key. O(d depth)."""
@@ -414,7 +412,7 @@ def learn(links, nodes, ranges, seen, counts, errors, settings, key, one, path, 
         node = child(links, nodes, settings, node, one)
 
 
-@kernel
+@kernel(inline=True)
 def aggregate(links, nodes, counts, settings, one, vote):
     """Add to `vote` what all prunings of a tree say, by their weights: class probabilities, or a target. O(depth)."""
     n_outputs = nodes.shape[1] - VALUES

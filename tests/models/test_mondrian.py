@@ -147,11 +147,11 @@ def test_boxes_and_links_are_sound(max_nodes):
             if max_nodes > 1500:
                 assert nodes[both, WEIGHT].sum() == nodes[node, WEIGHT]
                 assert (seen[left] | seen[left + 1] == seen[node]).all()
-                np.testing.assert_array_equal(np.fmin(*ranges[both, :, 0]), ranges[node, :, 0])
+                np.testing.assert_array_equal(np.fmin(*ranges[both, 0]), ranges[node, 0])
             if feature in numeric:
                 f = numeric.index(feature)
-                assert not ranges[left, f, 1] > nodes[node, THRESHOLD]
-                assert not ranges[left + 1, f, 0] <= nodes[node, THRESHOLD]
+                assert not ranges[left, 1, f] > nodes[node, THRESHOLD]
+                assert not ranges[left + 1, 0, f] <= nodes[node, THRESHOLD]
             waiting += both
         assert reached == n
 
