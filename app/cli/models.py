@@ -43,6 +43,7 @@ def plain(entry: "Entry") -> dict[str, Any]:
         "tasks": list(entry.tasks),
         "text": entry.text,
         "paper": entry.paper,
+        "slow": getattr(entry, "slow", False),
         "parameters": [
             {**parameter._asdict(), "type": parameter.type.__name__, "choices": list(parameter.choices)}
             for parameter in entry.parameters
@@ -58,7 +59,8 @@ def table(kind: str, entries: "Sequence[Entry]", hint: str) -> None:
     found = Table(kind, "tasks", "parameters", "what it does", box=None, pad_edge=False, padding=(0, 2, 1, 0))
     for entry in entries:
         names = ", ".join(parameter.name for parameter in entry.parameters) or "none"
-        found.add_row(entry.name, ", ".join(entry.tasks), names, entry.text)
+        slow = " (slow)" if getattr(entry, "slow", False) else ""
+        found.add_row(entry.name + slow, ", ".join(entry.tasks), names, entry.text)
     console = Console()
     console.print(found)
     console.print(hint, highlight=False)
