@@ -66,6 +66,24 @@ MODELS = {
         "trees.EFDT -c 0.001",
         "tree.ExtremelyFastDecisionTreeClassifier(delta=1e-3, nominal_attributes=nominal)",
     ),
+    "OzaBag": Model(
+        ("online-bagging", {}),
+        "meta.OzaBag -s 10 -l (trees.HoeffdingTree -c 0.001)",
+        "ensemble.BaggingClassifier(tree.HoeffdingTreeClassifier(delta=1e-3, nominal_attributes=nominal), n_models=10, "
+        "seed=1)",
+    ),
+    "ARF": Model(
+        ("adaptive-random-forest", {}),
+        "meta.AdaptiveRandomForest -s 10",
+        "forest.ARFClassifier(n_models=10, seed=1, nominal_attributes=nominal)",
+        note="ours looks at half of the features a leaf, MOA's at 60 %, River's at their square root",
+    ),
+    "SRP": Model(
+        ("streaming-random-patches", {}),
+        "meta.StreamingRandomPatches -s 10",
+        "ensemble.SRPClassifier(model=tree.HoeffdingTreeClassifier(grace_period=50, delta=0.01, "
+        "nominal_attributes=nominal), n_models=10, seed=1)",
+    ),
     "SGT": Model(
         ("stochastic-gradient-tree", {}),
         "trees.StochasticGradientTree",

@@ -13,6 +13,7 @@ from models.adapter import entries as adapter
 from models.bags import entries as bags
 from models.baseline import entries as baseline
 from models.batch import entries as batch
+from models.ensemble import entries as ensemble
 from models.entry import TASKS, Entry, checked, suggest
 from models.forest import entries as forest
 from models.gradient import entries as gradient
@@ -23,7 +24,7 @@ from models.soft import entries as soft
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, forest, gradient, soft, bags, batch, baseline, adapter)
+FAMILIES = (hoeffding, regression, ensemble, forest, gradient, soft, bags, batch, baseline, adapter)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 

@@ -34,7 +34,8 @@ from models.hoeffding.nodes import (
     TEST,
     UNOBSERVED,
 )
-from models.hoeffding.split import FEATURE, MERIT, SECOND, VALUE, best_split, branch, hoeffding_bound
+from models.hoeffding.outlook import may_win
+from models.hoeffding.split import FEATURE, INFO_GAIN, MERIT, SECOND, VALUE, best_split, branch, hoeffding_bound
 from models.kernel import kernel
 
 
@@ -63,6 +64,16 @@ def try_split(node, nodes, fresh, layout, settings, post, found, progress):
     seen = nodes.leaf[node, SEEN]
     if nodes.leaf.shape[1] > UNOBSERVED:
         seen -= nodes.leaf[node, UNOBSERVED]
+    if (
+        settings.criterion == INFO_GAIN
+        and layout.bins[0] == 0
+        and bound >= settings.tie_threshold
+        and not may_win(
+            nodes.stats[block], layout, n_classes, seen, settings.n_split_points, settings.binary_splits,
+            settings.min_branch_fraction, bound,
+        )
+    ):  # fmt: skip
+        return DONE
     best_split(
         nodes.stats, layout, block, n_classes, seen, settings.n_split_points, settings.binary_splits,
         settings.criterion, settings.min_branch_fraction, post, found,

@@ -2,7 +2,8 @@
 
 A PREDICT finds its leaf and writes what majority class or naive Bayes says there. A LEARN finds its leaf (or opens a
 branch for a new value), counts which of the two was right, observes, and lets the leaf try to split when its grace
-period has ended.
+period has ended. A tree that is watched, as members of ensembles are, first says of each LEARN whether it would have
+predicted the class: where the row was predicted just before, it is known already.
 """
 
 from typing import Any
@@ -30,16 +31,25 @@ from models.hoeffding.nodes import (
     try_branch,
 )
 from models.hoeffding.parameters import NB, NBA
+from models.hoeffding.subspaces import gather, know, layout_at, name_test
 from models.kernel import kernel
-from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
+from models.observers import Known, heaviest, observe, refresh, score, score_two, write_joint, write_weights
 
 
-def _loop(*, binned: bool) -> Any:
-    """The loop over a program, for leaves with histograms or with Gaussians."""
+def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
+    """The loop over a program, for leaves with histograms or with Gaussians; whether it writes errors, and whether
+    leaves look at some of the features only."""
 
     @kernel
-    def run(op, row, y, w, slab, out, progress, nodes, known, cache, layout, settings, joint, post, found):
-        """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, known, cache and scratch.
+    def run(
+        op, row, y, w, slab, out, errors, progress, nodes, known, cache, layout, settings, joint, post, found, chosen
+    ):  # fmt: skip
+        """Execute a program from progress[NEXT] on. Mutates out, errors, progress, nodes, known, cache and scratch.
+
+        errors : (n,) float64, or (0,) where the tree is not watched. A LEARN of a class within the schema, of whatever
+        weight, writes 1 if the tree would have predicted another one, or nothing, else 0.
+
+        chosen : Subspaces, or None where all leaves look at all features.
 
         GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the
         split has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
@@ -48,21 +58,37 @@ def _loop(*, binned: bool) -> Any:
         # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
         links, test, weights, leaf, stats, child_of_value, counts = nodes
         n_values = layout.n_values
-        n_seen = known.n_seen
         cached, fresh = cache
         n_classes = weights.shape[1]
+        # What observers work on: the whole row, or the values that a leaf looks at, gathered into a row of their own.
+        here = layout
+        x = slab
+        seen = known
+        if subspaces:
+            x = chosen.x
+            seen = Known(known.values, chosen.n_seen)
         if progress[WAITING] >= 0:
-            if try_split(progress[WAITING], nodes, fresh, layout, settings, post, found, progress) == GROW:
+            node = progress[WAITING]
+            if subspaces:
+                here = layout_at(chosen, node)
+            if try_split(node, nodes, fresh, here, settings, post, found, progress) == GROW:
                 return GROW
+            if subspaces:
+                name_test(chosen, node, links)
             progress[WAITING] = -1
         # The leaf and naive Bayes class of the row predicted last, while nothing was learned since.
         last_row = -1
         last_node = 0
         last_best = -1
         last_scored = False
+        # Of a tree that is watched: the row predicted last, and the class.
+        told_row = -1
+        told = -1
         for i in range(progress[NEXT], len(op)):
             r = row[i]
-            if op[i] == PREDICT:
+            at = 0 if subspaces else r
+            predicting = op[i] == PREDICT
+            if predicting or (watched and r != told_row and y[i] >= 0.0 and y[i] < n_classes):
                 node = route(links, test, child_of_value, n_values, slab, r, 0)
                 last_row = r
                 if links[node, TEST] >= 0:
@@ -76,26 +102,37 @@ def _loop(*, binned: bool) -> Any:
                     settings.leaf_prediction == NB
                     or (settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT])
                 ):
+                    if subspaces:
+                        here = layout_at(chosen, node)
+                        gather(chosen, node, known.n_seen, slab, r)
                     if binned:
-                        best = score_bins(stats[block], weights[node], n_seen, layout, slab, r, joint)
+                        best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint)
                     else:
                         if fresh[block] == 0:
-                            refresh(stats[block], cached[block], n_seen, layout, weights[node])
+                            refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
                             fresh[block] = 1
                         if n_classes == 2:
-                            best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
                         else:
-                            best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score(cached[block], here.n_values, here.cached, x, at, joint)
                     last_best = best
                     last_scored = True
-                if best >= 0:
-                    write_joint(joint, best, out, r)
-                else:
-                    write_weights(weights[node], out, r)
-                continue
-            if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
+                if watched:
+                    told_row = r
+                    told = best if best >= 0 else heaviest(weights[node])
+                if predicting:
+                    if best >= 0:
+                        write_joint(joint, best, out, r)
+                    else:
+                        write_weights(weights[node], out, r)
+                    continue
+            if not (y[i] >= 0.0 and y[i] < n_classes):
                 continue
             c = int(y[i])
+            if watched:
+                errors[i] = 0.0 if told == c else 1.0
+            if not (w[i] > 0.0 and w[i] < np.inf):
+                continue
             if last_row == r:
                 node = last_node
             else:
@@ -115,21 +152,25 @@ def _loop(*, binned: bool) -> Any:
                 elif links[node, TEST] >= 0:
                     node = route_known(links, test, child_of_value, n_values, slab, r, node)
             last_row = -1
+            told_row = -1
             block = links[node, BLOCK]
+            if subspaces and block >= 0 and not last_scored:
+                here = layout_at(chosen, node)
+                gather(chosen, node, known.n_seen, slab, r)
             if block >= 0 and settings.leaf_prediction == NBA:
                 majority = heaviest(weights[node])
                 best = last_best
                 if not last_scored:
                     if binned:
-                        best = score_bins(stats[block], weights[node], n_seen, layout, slab, r, joint)
+                        best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint)
                     else:
                         if fresh[block] == 0:
-                            refresh(stats[block], cached[block], n_seen, layout, weights[node])
+                            refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
                             fresh[block] = 1
                         if n_classes == 2:
-                            best = score_two(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
                         else:
-                            best = score(cached[block], n_values, layout.cached, slab, r, joint)
+                            best = score(cached[block], here.n_values, here.cached, x, at, joint)
                 if best < 0:
                     best = majority
                 if majority == c:
@@ -139,37 +180,45 @@ def _loop(*, binned: bool) -> Any:
             weights[node, c] += w[i]
             leaf[node, SEEN] += w[i]
             if block >= 0:
+                if subspaces and know(chosen, node, known):
+                    fresh[:] = 0
                 if binned:
-                    observe_bins(stats[block], known, layout, n_classes, slab, r, c, w[i])
+                    observe_bins(stats[block], seen, here, n_classes, x, at, c, w[i])
                 elif observe(
                     stats[block],
                     cached[block],
                     fresh[block] == 1,
-                    known,
-                    layout,
+                    seen,
+                    here,
                     n_classes,
-                    slab,
-                    r,
+                    x,
+                    at,
                     c,
                     w[i],
                     weights[node, c],
                 ):
                     fresh[:] = 0
-            seen = leaf[node, SEEN]
-            if seen - leaf[node, EVALUATED] >= settings.grace_period:
-                leaf[node, EVALUATED] = seen
+            weight = leaf[node, SEEN]
+            if weight - leaf[node, EVALUATED] >= settings.grace_period:
+                leaf[node, EVALUATED] = weight
                 if block < 0:
                     rank_leaves(nodes, fresh, settings)
                 elif not may_grow(node, nodes, settings):
                     continue
-                elif try_split(node, nodes, fresh, layout, settings, post, found, progress) == GROW:
+                elif try_split(node, nodes, fresh, here, settings, post, found, progress) == GROW:
                     progress[WAITING] = node
                     progress[NEXT] = i + 1
                     return GROW
+                elif subspaces:
+                    name_test(chosen, node, links)
         return DONE
 
     return run
 
 
-run_gaussian = _loop(binned=False)
-run_binned = _loop(binned=True)
+run_gaussian = _loop(binned=False, watched=False)
+run_binned = _loop(binned=True, watched=False)
+watch_gaussian = _loop(binned=False, watched=True)
+watch_binned = _loop(binned=True, watched=True)
+watch_gaussian_subspaces = _loop(binned=False, watched=True, subspaces=True)
+watch_binned_subspaces = _loop(binned=True, watched=True, subspaces=True)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
-from models.hoeffding.loop import run_binned, run_gaussian
+from models.hoeffding.loop import run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
     BLOCK,
     DEEPEST,
@@ -47,6 +47,7 @@ from models.hoeffding.nodes import (
     enlarge,
 )
 from models.hoeffding.parameters import NBA, bins_of, check_parameters, settings_of
+from models.hoeffding.subspaces import Subspaces
 from models.observers import (
     Cache,
     Known,
@@ -55,6 +56,8 @@ from models.observers import (
     lay_out,
     transfer,
 )
+
+UNWATCHED = np.zeros(0)
 
 
 class HoeffdingTree(Learner):
@@ -131,6 +134,7 @@ class HoeffdingTree(Learner):
     """
 
     name = "hoeffding-tree"
+    _chosen: Subspaces | None = None  # what leaves look at, where that is not everything
 
     def __init__(
         self,
@@ -180,31 +184,44 @@ class HoeffdingTree(Learner):
             np.zeros(1),
             np.zeros((1, k)),
             np.zeros((1, 4 if max_active_leaves is None else 5)),
-            np.zeros((1, lay_out(schema, bins_of(self._parameters))[1])),
+            np.zeros((1, self._widths(schema)[0])),
             np.zeros(0, np.int32),
             np.array([1, 1, 0, 1, 0], np.int64),
         )
         self._nodes.links[0, [TEST, PARENT]] = -1
         self._prepare()
 
+    def _widths(self, schema: Schema) -> tuple[int, int]:
+        """Of a block of statistics, and of a row of the cache."""
+        return lay_out(schema, bins_of(self._parameters))[1:]
+
     def _prepare(self) -> None:
         """What follows from the schema and the size of the arrays, and is not state."""
-        self._layout, _, width = lay_out(self.schema, bins_of(self._parameters))
+        self._layout = lay_out(self.schema, bins_of(self._parameters))[0]
         n_blocks = len(self._nodes.stats)
-        self._cache = Cache(np.zeros((n_blocks, width)), np.zeros(n_blocks, np.uint8))
+        self._cache = Cache(np.zeros((n_blocks, self._widths(self.schema)[1])), np.zeros(n_blocks, np.uint8))
         k = self.schema.n_outputs
         self._joint = np.zeros(k)
         self._post = np.zeros((max(2, *self.schema.n_values, 2) + 1, k))
         self._found = np.zeros(4)
 
-    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+    def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
+        """As Learner.run. errors : (n,) float64 where the tree is watched; a LEARN of a class within the schema, of
+        whatever weight, writes 1 if the tree would have predicted another class, or nothing, before it; else 0."""
+        watched = errors is not UNWATCHED
+        if bins_of(self._parameters):
+            loop = watch_binned if watched else run_binned
+        else:
+            loop = watch_gaussian if watched else run_gaussian
+        self._loop(loop, program, slab, out, errors)
+
+    def _loop(self, loop: Any, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
         progress = np.array([0, -1, 0, 0, 0], np.int64)
-        run = run_binned if bins_of(self._parameters) else run_gaussian
         while (
-            run(
-                program.op, program.row, program.y, program.w, slab, out, progress,
+            loop(
+                program.op, program.row, program.y, program.w, slab, out, errors, progress,
                 self._nodes, self._known, self._cache, self._layout, self._settings,
-                self._joint, self._post, self._found,
+                self._joint, self._post, self._found, self._chosen,
             ) == GROW
         ):  # fmt: skip
             self._grow(*(int(progress[i]) for i in (NEED_NODES, NEED_BLOCKS, NEED_MAPPED)))
@@ -226,12 +243,16 @@ class HoeffdingTree(Learner):
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
         old = self._nodes
-        stats, self._known = transfer(old.stats, self._known, self.schema, schema, bins_of(self._parameters))
+        stats, self._known = self._transfer(schema)
         weights = np.zeros((len(old.weights), schema.n_outputs))
         weights[:, : self.schema.n_outputs] = old.weights
         self._nodes = old._replace(weights=weights, stats=stats)
         self.schema = schema
         self._prepare()
+
+    def _transfer(self, schema: Schema) -> tuple[Floats, Known]:
+        """The statistics of all leaves, and what is known, in a larger schema."""
+        return transfer(self._nodes.stats, self._known, self.schema, schema, bins_of(self._parameters))
 
     def state(self) -> HoeffdingTreeState:
         nodes = self._nodes

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from models.description import moved
 from models.observers import check_growth
 from models.registry import create, find
 from models.soft.base import Models, SoftModel, settings_of, size_of
@@ -171,7 +172,7 @@ class ModelPool(Learner):
         """
         best, n = int(self._pool.state[BEST]), len(self._candidates)
         varied = [name for name in self._candidates[0] if len({p[name] for p in self._candidates}) > 1]
-        below = _moved(self._nodes(best), n + 1, best + 1, 2)
+        below = moved(self._nodes(best), n + 1, best + 1, 2)
         weight = float(self._pool.faded[n])
         parts: list[dict[str, Any]] = [
             {
@@ -230,22 +231,3 @@ def stackable(of: str, parameters: list[dict[str, Any]]) -> bool:
 def _cut(program: Program, start: int, stop: int) -> Program:
     op, row, y, w = program
     return Program(op[start:stop], row[start:stop], y[start:stop], w[start:stop])
-
-
-def _moved(nodes: list[dict[str, Any]], by: int, parent: int, depth: int) -> list[dict[str, Any]]:
-    """The nodes with ids raised by `by`, their roots below `parent`, and depths raised by `depth`."""
-    result = []
-    for node in nodes:
-        other = dict(node)
-        for name in ("id", "default", "alternate"):
-            if other.get(name) is not None:
-                other[name] += by
-        children = other.get("children")
-        if isinstance(children, dict):
-            other["children"] = {value: child + by for value, child in children.items()}
-        elif children is not None:
-            other["children"] = [child + by for child in children]
-        other["parent"] = parent if node["parent"] is None else node["parent"] + by
-        other["depth"] += depth
-        result.append(other)
-    return result

@@ -176,6 +176,19 @@ class NominalObserver:
         return {0: equal, 1: {c: max(0.0, n - equal[c]) for c, n in self.classes.items()}}
 
 
+class Unobserved:
+    """Of a feature that a leaf does not look at."""
+
+    def add(self, value, c, weight):
+        pass
+
+    def log_likelihood(self, value, c, n_known):
+        return 0.0
+
+    def candidates(self, settings):
+        return []
+
+
 def add_up(numbers):
     """Left to right; the built-in sum compensates rounding from Python 3.12 on."""
     result = 0.0
@@ -246,11 +259,12 @@ def merit(branches, seen, settings):
 class Node:
     """A leaf, until it gets a test."""
 
-    def __init__(self, number, parent, weights, n_values, n_bins=0):
+    def __init__(self, number, parent, weights, n_values, n_bins=0, chosen=None):
         self.id, self.parent, self.weights = number, parent, dict(weights)
         self.depth = 0 if parent is None else parent.depth + 1
         self.seen = self.evaluated = self.mc_correct = self.nb_correct = 0.0
         self.n_values, self.n_bins, self.unobserved = n_values, n_bins, 0.0
+        self.chosen = range(len(n_values)) if chosen is None else chosen
         self.observe_anew()
         self.feature = None
         self.value = None  # threshold, or value of a binary nominal test, None for one branch a value
@@ -259,6 +273,8 @@ class Node:
 
     def observe_anew(self):
         self.observers = [NominalObserver() if n else NumericObserver(self.n_bins) for n in self.n_values]
+        for f in set(range(len(self.n_values))) - set(self.chosen):
+            self.observers[f] = Unobserved()
 
     def promise(self):
         return total(self.weights) - max(self.weights.values(), default=0.0)
@@ -326,8 +342,13 @@ class HoeffdingTreeTwin:
 
     def add_node(self, parent, weights):
         n_bins = self.settings["n_bins"] if self.settings.get("observer") == "histogram" else 0
-        self.nodes.append(Node(len(self.nodes), parent, weights, self.n_values, n_bins))
+        chosen = self.chosen(len(self.nodes))
+        self.nodes.append(Node(len(self.nodes), parent, weights, self.n_values, n_bins, chosen))
         return self.nodes[-1]
+
+    def chosen(self, number):
+        """The features that a node looks at."""
+        return range(len(self.n_values))
 
     def leaf(self, x, learning):
         node = self.root
@@ -400,7 +421,7 @@ class HoeffdingTreeTwin:
         leaf.weights[y] = leaf.weights.get(y, 0.0) + w
         leaf.seen += w
         for f, observer in enumerate(leaf.observers or ()):
-            if self.n_values[f] and not missing(x[f]):
+            if self.n_values[f] and f in leaf.chosen and not missing(x[f]):
                 self.known[f].add(x[f])
             observer.add(x[f], y, w)
         if leaf.seen - leaf.evaluated >= self.settings["grace_period"]:

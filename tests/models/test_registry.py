@@ -20,8 +20,8 @@ def test_parameters_are_those_of_the_class(entry):
     loaded = entry.load()
     assert issubclass(loaded, Learner)
     assert loaded.name == entry.name
-    signature = inspect.signature(loaded.__init__).parameters
-    keywords = {k: p for k, p in signature.items() if k not in ("self", "schema")}
+    signature = inspect.signature(loaded).parameters
+    keywords = {k: p for k, p in signature.items() if k != "schema"}
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in keywords.values())
     assert keywords.pop("seed").default == 0
     assert list(keywords) == [parameter.name for parameter in entry.parameters]

@@ -1,0 +1,22 @@
+"""Nodes that models describe themselves by (Learner.describe), put together."""
+
+from typing import Any
+
+
+def moved(nodes: list[dict[str, Any]], by: int, parent: int | None, depth: int) -> list[dict[str, Any]]:
+    """The nodes with ids raised by `by`, their roots below `parent`, and depths raised by `depth`."""
+    result = []
+    for node in nodes:
+        other = dict(node)
+        for name in ("id", "default", "alternate"):
+            if other.get(name) is not None:
+                other[name] += by
+        children = other.get("children")
+        if isinstance(children, dict):
+            other["children"] = {value: child + by for value, child in children.items()}
+        elif children is not None:
+            other["children"] = [child + by for child in children]
+        other["parent"] = parent if node["parent"] is None else node["parent"] + by
+        other["depth"] += depth
+        result.append(other)
+    return result

@@ -1,0 +1,233 @@
+"""A piece of a program as all members run it: its rows gathered side by side, its labels numbered.
+
+A chunk is small enough that its rows, and a member's votes on them, stay in the cache of a core while that member runs
+it. Votes are *planes*, one a member: a row for each row of the chunk, a column an output. The planes are added up at
+the end, in the order of the members, whichever thread filled them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Program
+from models.ensemble.draws import poisson_from, uniform_at
+from models.kernel import kernel
+from models.observers import heaviest
+
+CHUNK = 4096  # operations: with 256, calls take as long as trees
+LARGEST_TARGET = 1e100
+
+# How members vote.
+AVERAGE, WEIGHTED, MAJORITY = 0, 1, 2
+VOTES = {"average": AVERAGE, "weighted": WEIGHTED, "majority": MAJORITY}
+
+# Columns of a member's quality: of the labels that it saw, the faded weight that it predicted correctly (regression:
+# the summed absolute error), the faded weight of all, and the weight of all without fading.
+HITS, WEIGHT, SEEN = range(3)
+N_QUALITY = 3
+
+
+class Chunk(NamedTuple):
+    """Operations `start` to `stop` of a program, n of them.
+
+    program : as members run it, with rows of `slab`; a label that teaches nothing weighs 0. ordinal : (n,) int64, the
+    number of a label that teaches, counted from the ensemble's first one; -1 for other operations. source : (n_rows,)
+    int32, the rows of the whole slab. slab : (n_rows, d) float64, copies of these.
+    """
+
+    program: Program
+    ordinal: NDArray[np.int64]
+    source: NDArray[np.int32]
+    slab: Floats
+
+    def after(self, start: int) -> "Chunk":
+        """The operations from `start` on, over the same rows."""
+        op, row, y, w = self.program
+        rest = Program(op[start:], row[start:], y[start:], w[start:])
+        return Chunk(rest, self.ordinal[start:], self.source, self.slab)
+
+
+class Gatherer:
+    """Makes chunks; keeps the memory for one."""
+
+    def __init__(self, n_features: int) -> None:
+        self._op = np.zeros(CHUNK, np.int8)
+        self._row = np.zeros(CHUNK, np.int32)
+        self._y = np.zeros(CHUNK)
+        self._w = np.zeros(CHUNK)
+        self._ordinal = np.zeros(CHUNK, np.int64)
+        self._source = np.zeros(CHUNK, np.int32)
+        self._slab = np.zeros((CHUNK, n_features))
+        self._place = np.zeros(0, np.int32)
+
+    def gather(self, program: Program, slab: Floats, start: int, n_classes: int, learned: int) -> Chunk:
+        """The operations from `start` on. n_classes : 0 for a regression. learned : labels that taught before. Valid
+        until the next call."""
+        if len(slab) > len(self._place):
+            self._place = np.zeros(len(slab), np.int32)
+        n = min(CHUNK, len(program.op) - start)
+        n_rows = _gather(
+            program.op, program.row, program.y, program.w, slab, start, n, n_classes, learned,
+            self._op, self._row, self._y, self._w, self._ordinal, self._source, self._slab, self._place,
+        )  # fmt: skip
+        return Chunk(
+            Program(self._op[:n], self._row[:n], self._y[:n], self._w[:n]),
+            self._ordinal[:n],
+            self._source[:n_rows],
+            self._slab[:n_rows],
+        )
+
+
+@kernel
+def _gather(
+    op, row, y, w, slab, start, n, n_classes, learned,
+    some_op, some_row, some_y, some_w, ordinal, source, some_slab, place,
+):  # fmt: skip
+    """Fill the arrays of a chunk with operations start .. start + n; returns its number of rows. O(n d).
+
+    place : int32, scratch of any content, a place for each row of the slab. A row's place is right if `source` says so.
+    """
+    n_rows = 0
+    for i in range(n):
+        j = start + i
+        r = row[j]
+        at = place[r]
+        if not (0 <= at < n_rows and source[at] == r):
+            at = n_rows
+            place[r] = at
+            source[at] = r
+            for f in range(slab.shape[1]):
+                some_slab[at, f] = slab[r, f]
+            n_rows += 1
+        some_op[i] = op[j]
+        some_row[i] = at
+        some_y[i] = y[j]
+        some_w[i] = w[j]
+        ordinal[i] = -1
+        if op[j] != PREDICT:
+            known = (y[j] >= 0.0 and y[j] < n_classes) if n_classes > 0 else abs(y[j]) <= LARGEST_TARGET
+            if known and w[j] > 0.0 and w[j] < np.inf:
+                ordinal[i] = learned
+                learned += 1
+            else:
+                some_w[i] = 0.0
+    return n_rows
+
+
+@kernel
+def count_labels(ordinal):
+    """Labels of a chunk that teach."""
+    n = 0
+    for i in range(len(ordinal)):
+        if ordinal[i] >= 0:
+            n += 1
+    return n
+
+
+@kernel
+def draw_weights(ordinal, w, table, key, weights):
+    """weights[i] = w[i] times a Poisson draw, by the label's number: a bootstrap sample, online. O(n).
+
+    Oza and Russell 2001, section 3.2. table : models.ensemble.draws.poisson_table. Mutates weights : (n,).
+    """
+    for i in range(len(ordinal)):
+        weights[i] = w[i]
+        if ordinal[i] >= 0:
+            weights[i] *= poisson_from(table, uniform_at(key, ordinal[i]))
+
+
+@kernel
+def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes, factors):
+    """Say how much a member's predictions in a chunk count, and keep its quality, both in the order of operations.
+
+    vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
+    of the mean absolute error; MAJORITY, each member alike, and 1 for the likeliest class. errors : (n,), of each LEARN
+    what the member erred before it (0 or 1, or an absolute error), or (0,) of a member that does not say. quality :
+    (3,), see above. factors : (CHUNK,), by rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
+    """
+    watched = len(errors) > 0
+    for i in range(len(op)):
+        if op[i] != PREDICT:
+            if watched and ordinal[i] >= 0:
+                hit = errors[i] if regression else 1.0 - errors[i]
+                quality[HITS] = fading * quality[HITS] + w[i] * hit
+                quality[WEIGHT] = fading * quality[WEIGHT] + w[i]
+                quality[SEEN] += w[i]
+            continue
+        r = row[i]
+        factors[r] = 1.0
+        if vote == WEIGHTED and regression:
+            factors[r] = quality[WEIGHT] / (quality[HITS] + 1e-12 * quality[WEIGHT]) if quality[WEIGHT] > 0.0 else 0.0
+        elif vote == WEIGHTED:
+            factors[r] = (quality[HITS] + 1.0) / (quality[WEIGHT] + 2.0)
+        elif vote == MAJORITY and not regression:
+            best = heaviest(votes[r])
+            for c in range(votes.shape[1]):
+                votes[r, c] = 1.0 if c == best else 0.0
+
+
+@kernel
+def combine(op, row, source, planes, factors, out):
+    """out[r, :] of the rows predicted: the planes added in order, each times its factor; then divided by their sum over
+    the classes (all 0 where no member votes).
+
+    planes : (M, CHUNK, n_outputs). factors : (M, CHUNK). Mutates out. O(n M n_outputs).
+    """
+    n_members, _, k = planes.shape
+    for i in range(len(op)):
+        if op[i] != PREDICT:
+            continue
+        at = row[i]
+        r = source[at]
+        for c in range(k):
+            out[r, c] = 0.0
+        total = 0.0
+        for m in range(n_members):
+            for c in range(k):
+                out[r, c] += factors[m, at] * planes[m, at, c]
+        for c in range(k):
+            total += out[r, c]
+        if total > 0.0:
+            for c in range(k):
+                out[r, c] /= total
+
+
+@kernel
+def combine_values(op, row, source, planes, factors, median, values, out):
+    """Regression: out[r, 0] of the rows predicted, the mean of the members' values by their factors, added in order, or
+    their median. A member that knows nothing votes NaN, and is left out; without members that know, 0.
+
+    planes : (M, CHUNK, 1). factors : (M, CHUNK). values : (M,), scratch. Mutates values, out. O(n M), median O(n M^2).
+    """
+    for i in range(len(op)):
+        if op[i] == PREDICT:
+            out[source[row[i]], 0] = _value_of(planes[:, row[i], 0], factors[:, row[i]], median, values)
+
+
+@kernel
+def _value_of(votes, factors, median, values):
+    """See combine_values; votes, factors : (M,)."""
+    n = 0
+    total = 0.0
+    weighed = 0.0
+    added = 0.0
+    for m in range(len(votes)):
+        vote = votes[m]
+        if vote != vote:
+            continue
+        total += factors[m]
+        weighed += factors[m] * vote
+        added += vote
+        at = n
+        if median:
+            while at > 0 and values[at - 1] > vote:
+                values[at] = values[at - 1]
+                at -= 1
+        values[at] = vote
+        n += 1
+    if n == 0:
+        return 0.0
+    if median:
+        return 0.5 * (values[(n - 1) // 2] + values[n // 2])
+    return weighed / total if total > 0.0 else added / n

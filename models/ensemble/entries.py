@@ -1,0 +1,142 @@
+"""The registry's entries of ensembles over incremental trees."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from models.hoeffding import entries as hoeffding
+
+N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
+THREADS = Parameter("threads", int, 1, 1, 64, text="threads that run members; same results")
+VOTE = Parameter(
+    "vote",
+    str,
+    "average",
+    choices=("average", "weighted", "majority"),
+    text="mean of the members' predictions, weighted by their recent quality or not; one vote a member (the median)",
+)
+RATE = Parameter("rate", float, 6.0, 1e-3, 100.0, text="mean of the Poisson draws that weigh labels")
+# Of the trees, under their own names.
+TREE = next(entry.parameters for entry in hoeffding.ENTRIES if entry.name == "hoeffding-tree")
+
+
+# Nodes of each tree where none is given: the leaves of regression trees are several times as large.
+MOST_NODES = {CLASSIFICATION: 10_000, REGRESSION: 2_000}
+
+
+def _either(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    """Of ensembles that do both tasks."""
+    text = "bound on memory: then nothing splits any more; none given: 10,000, for regression 2,000"
+    return tuple(p._replace(default=None, text=text) if p.name == "max_nodes" else p for p in parameters)
+
+
+def tree_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Of one tree of an ensemble."""
+    found = {parameter.name: parameters[parameter.name] for parameter in TREE}
+    if found["max_nodes"] is None:
+        found["max_nodes"] = MOST_NODES[task]
+    return found
+
+
+def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any) -> tuple[Parameter, ...]:
+    """Of forests whose trees are watched. tree : other defaults of the trees than a single one has."""
+    return (
+        N_MODELS,
+        THREADS,
+        VOTE._replace(default="weighted"),
+        Parameter("max_features", str, "share", choices=("share", "sqrt", "all"), text="features looked at"),
+        Parameter("feature_share", float, share, 1e-9, 1.0, text="of all features, where max_features is share"),
+        RATE,
+        Parameter("drift_detection", bool, True, text="watch the trees' errors; without, none is replaced"),
+        Parameter("background_trees", bool, True, text="trees begin at warnings; without, at drifts"),
+        Parameter("warning_delta", float, warning_delta, 1e-300, 1.0, text="confidence of ADWIN that errors rise"),
+        Parameter("drift_delta", float, drift_delta, 1e-300, 1.0, text="the same, to replace a tree"),
+        *(p._replace(default=tree.get(p.name, p.default)) for p in TREE),
+    )
+
+
+ENTRIES = (
+    Entry(
+        name="online-bagging",
+        cls="models.ensemble.bagging:OnlineBagging",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=_either((N_MODELS, THREADS, VOTE, *TREE)),
+        paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
+        text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
+    ),
+    Entry(
+        name="adaptive-random-forest",
+        cls="models.ensemble.random_forest:AdaptiveRandomForest",
+        tasks=(CLASSIFICATION, REGRESSION),
+        parameters=_either(_watched(0.01, 0.001, 0.5, grace_period=50, delta=0.01, binary_splits=True)),
+        paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
+        "106, 2017; for data stream regression: ESANN 2018.",
+        text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
+    ),
+    Entry(
+        name="streaming-random-patches",
+        cls="models.ensemble.random_patches:StreamingRandomPatches",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter(
+                "training_method",
+                str,
+                "patches",
+                choices=("patches", "subspaces", "resampling"),
+                text="random features and a bootstrap, or one of them",
+            ),
+            *_watched(1e-4, 1e-5, 0.6, grace_period=50, delta=0.01, binary_splits=True),
+        ),
+        paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
+        "ICDM 2019.",
+        text="Hoeffding trees, each over its own random features and its own bootstrap, replaced when errors rise.",
+    ),
+    Entry(
+        name="leveraging-bagging",
+        cls="models.ensemble.leveraging:LeveragingBagging",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            N_MODELS,
+            THREADS,
+            VOTE,
+            RATE,
+            Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
+            *TREE,
+        ),
+        paper="A. Bifet, G. Holmes and B. Pfahringer: Leveraging bagging for evolving data streams. ECML PKDD 2010.",
+        text="Online bagging with heavier weights; where ADWIN finds that errors rise, the worst tree begins anew.",
+    ),
+    Entry(
+        name="smooth-boost",
+        cls="models.ensemble.boosting:SmoothBoost",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            N_MODELS,
+            THREADS,
+            VOTE,
+            Parameter("gamma", float, 0.1, 0.0, 0.999, text="advantage over guessing that a tree is trusted to have"),
+            *TREE,
+        ),
+        paper="R. A. Servedio: Smooth boosting and learning with malicious noise. Journal of Machine Learning Research "
+        "4, 2003.",
+        text="Hoeffding trees in a chain; a tree learns with less weight what those before it got right.",
+    ),
+    Entry(
+        name="online-boosting",
+        cls="models.ensemble.boosting:OnlineBoosting",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            N_MODELS,
+            THREADS,
+            Parameter("poisson", bool, True, text="a tree learns a label as often as a draw says, not with its weight"),
+            *TREE,
+        ),
+        paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
+        text="AdaBoost on a stream: a tree learns more of what those before it got wrong.",
+    ),
+)
+
+
+def find(name: str) -> Entry:
+    """The entry called `name`."""
+    return next(entry for entry in ENTRIES if entry.name == name)

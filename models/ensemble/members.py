@@ -1,0 +1,281 @@
+"""What the ensembles have in common: members that run a whole program each, and a vote.
+
+A member is a learner with arrays of its own. Members do not see each other, unless a method says so; each runs a chunk
+of the program (models.ensemble.chunks) in one kernel call, with weights of its own, and writes its votes into a plane
+of its own. Invariants:
+
+- what a member does depends on the ensemble's seed, the member's serial number and the labels in their order; so with
+  any number of threads, and however programs are cut, the bits are the same;
+- planes are added in the order of the slots;
+- a member's `quality` is that of its predictions of each label just before it learned it.
+"""
+
+from abc import abstractmethod
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from inspect import Parameter as Argument
+from inspect import Signature
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats, Learner, Program, Schema
+from models.description import moved
+from models.ensemble.chunks import (
+    CHUNK,
+    HITS,
+    MAJORITY,
+    N_QUALITY,
+    SEEN,
+    VOTES,
+    WEIGHT,
+    Chunk,
+    Gatherer,
+    combine,
+    combine_values,
+    count_labels,
+    weigh,
+)
+from models.ensemble.entries import find
+from models.ensemble.stacking import stack, stacked_bytes, unstack
+from models.entry import checked
+from models.observers import check_growth
+
+WORTH_A_THREAD = 64  # operations: fewer are run sooner than handed over
+
+# Places in `numbers`.
+LEARNED, NEXT_SERIAL = range(2)
+
+
+class Member(Protocol):
+    """What an ensemble needs of a learner that is its member. Those of the registry have all of it but `errors`."""
+
+    def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
+        """As Learner.run; a LEARN whose label could teach, though its weight be 0, writes into errors : (n,) whether
+        the member would have predicted another class just before it (1 or 0), for a regression its absolute error. A
+        PREDICT of a regression writes NaN while the member knows nothing."""
+
+    def resize(self, schema: Schema) -> None: ...
+    def state(self) -> Any: ...
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None: ...
+    def describe(self) -> list[dict[str, Any]]: ...
+    def size(self) -> dict[str, int]: ...
+
+
+class Ensemble(Learner):
+    """Base class of ensembles of members.
+
+    Subclasses name an entry of models.ensemble.entries, which holds their parameters: "n_models", "threads", "vote" if
+    users choose it, and their own. They implement `_new_member`, and `_run_member` where a member does not run the
+    program as it comes, or `run` where members depend on each other.
+    """
+
+    PER_SLOT: ClassVar[tuple[str, ...]] = ("serials", "quality")  # state with a row a member, as attributes after _
+    N_QUALITY: ClassVar[int] = N_QUALITY
+    FADING: ClassVar[float] = 0.999  # of the members' quality, each label
+    VOTE: ClassVar[str] = "average"  # of ensembles whose users do not choose it
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            parameters: list[tuple[str, Any, Any]] = [("seed", 0, int)]
+            for p in find(cls.name).parameters:
+                parameters.append((p.name, p.default, p.type if p.default is not None else p.type | None))
+            schema = Argument("schema", Argument.POSITIONAL_OR_KEYWORD, annotation=Schema)
+            keywords = [Argument(n, Argument.KEYWORD_ONLY, default=d, annotation=t) for n, d, t in parameters]
+            cls.__signature__ = Signature([schema, *keywords])  # type: ignore[attr-defined]
+
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed)
+        entry = find(self.name)
+        if schema.task not in entry.tasks:
+            raise ValueError(
+                f"{self.name} does {' and '.join(entry.tasks)}, the task is {schema.task!r}: choose another model"
+            )
+        self._parameters = checked(f"model {self.name!r}", entry.parameters, parameters)
+        entry.fit_together(schema.task, self._parameters)
+        self._vote = VOTES[self._parameters.get("vote", self.VOTE)]
+        self._numbers = np.zeros(2, np.int64)
+        self._members: list[Any] = []
+        self._serials = np.zeros(0, np.int64)
+        self._quality = np.zeros((0, self.N_QUALITY))
+        self._set_up()
+        self.set_members(self._parameters["n_models"])
+
+    def _set_up(self) -> None:
+        """What a subclass makes of the parameters, before there are members."""
+
+    @abstractmethod
+    def _new_member(self, serial: int) -> Any:
+        """A fresh member for the present schema. serial : its number; whatever it draws depends on that and the seed,
+        `key(self.seed, serial, purpose)`. See Member."""
+
+    def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
+        """Let one member run a chunk; here, the program as it comes. votes : (CHUNK, n_outputs), predictions by rows
+        of the chunk. errors : (n,), of each LEARN. Other threads run other members: touch only what is this one's."""
+        self._members[slot].run(chunk.program, chunk.slab, votes, errors)
+
+    # Running
+
+    @property
+    def _n_classes(self) -> int:
+        """0 for a regression."""
+        return 0 if self.schema.task == "regression" else self.schema.n_outputs
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        for start in range(0, len(program.op), CHUNK):
+            chunk = self._gatherer.gather(program, slab, start, self._n_classes, int(self._numbers[LEARNED]))
+            self._run_chunk(chunk)
+            op, row = chunk.program.op, chunk.program.row
+            if self._n_classes:
+                combine(op, row, chunk.source, self._planes, self._factors, out)
+            else:
+                median, values = self._vote == MAJORITY, np.zeros(len(self._members))
+                combine_values(op, row, chunk.source, self._planes, self._factors, median, values, out)
+            self._numbers[LEARNED] += count_labels(chunk.ordinal)
+
+    def _run_chunk(self, chunk: Chunk) -> None:
+        """Fill the planes and factors of all members."""
+        n = len(chunk.program.op)
+
+        def run_one(slot: int) -> None:
+            self._run_member(slot, chunk, self._planes[slot], self._errors[slot, :n])
+            self._weigh(slot, chunk, self._errors[slot, :n])
+
+        self._each(run_one, n)
+
+    def _weigh(self, slot: int, chunk: Chunk, errors: Floats) -> None:
+        """Say how much the predictions of a member count, and keep its quality."""
+        program = chunk.program
+        weigh(
+            program.op, program.row, chunk.ordinal, program.w, errors, self._vote, self._n_classes == 0, self.FADING,
+            self._quality[slot], self._planes[slot], self._factors[slot],
+        )  # fmt: skip
+
+    def _each(self, run_one: Callable[[int], None], n: int) -> None:
+        """Call `run_one` for every slot, on as many threads as there should be. n : operations."""
+        threads = min(self._parameters["threads"], len(self._members))
+        if threads > 1 and n >= WORTH_A_THREAD:
+            list(pool_of(threads).map(run_one, range(len(self._members))))
+        else:
+            for slot in range(len(self._members)):
+                run_one(slot)
+
+    def _prepare(self) -> None:
+        """What follows from the schema and the number of members, and is not state."""
+        n = len(self._members)
+        self._gatherer = Gatherer(self.schema.n_features)
+        self._planes = np.zeros((n, CHUNK, self.schema.n_outputs))
+        self._factors = np.zeros((n, CHUNK))
+        self._errors = np.zeros((n, CHUNK))
+        self._weights = np.zeros((n, CHUNK))
+
+    # Members
+
+    def set_members(self, n_models: int) -> None:
+        """Add fresh members, or drop the weakest, until there are `n_models` >= 1; the rest goes on as it was."""
+        while len(self._members) > n_models:
+            slot = self._weakest()
+            del self._members[slot]
+            for name in self.PER_SLOT:
+                setattr(self, f"_{name}", np.delete(getattr(self, f"_{name}"), slot, axis=0))
+        while len(self._members) < n_models:
+            self._members.append(None)
+            for name in self.PER_SLOT:
+                rows = getattr(self, f"_{name}")
+                setattr(self, f"_{name}", np.concatenate([rows, np.zeros((1, *rows.shape[1:]), rows.dtype)]))
+            self._renew(len(self._members) - 1)
+        self._parameters["n_models"] = int(n_models)
+        self._prepare()
+
+    def _renew(self, slot: int) -> None:
+        """Put a fresh member into a slot."""
+        serial = int(self._numbers[NEXT_SERIAL])
+        self._numbers[NEXT_SERIAL] += 1
+        for name in self.PER_SLOT:
+            getattr(self, f"_{name}")[slot] = 0
+        self._serials[slot] = serial
+        self._members[slot] = self._new_member(serial)
+
+    def _weakest(self) -> int:
+        """The slot of the member of least accuracy, or the highest error; ties: the last one."""
+        rate = (self._quality[:, HITS] + 1.0) / (self._quality[:, WEIGHT] + 2.0)
+        if self._n_classes == 0:
+            rate = -self._quality[:, HITS] / np.maximum(self._quality[:, WEIGHT], 1e-300)
+        return int(len(rate) - 1 - rate[::-1].argmin())
+
+    # The contract
+
+    def resize(self, schema: Schema) -> None:
+        check_growth(self.schema, schema)
+        for member in self._members:
+            member.resize(schema)
+        self.schema = schema
+        self._prepare()
+
+    def _own_state(self) -> dict[str, NDArray[Any]]:
+        """What the ensemble knows besides its members."""
+        return {"numbers": self._numbers} | {name: getattr(self, f"_{name}") for name in self.PER_SLOT}
+
+    def state(self) -> Any:
+        """numbers : (2,) int64, labels that taught, the next serial number. serials : (slots,) int64, of the members.
+        quality : (slots, 3) float64, see models.ensemble.chunks. The rest: models.ensemble.stacking."""
+        fields = self._own_state() | stack([member.state()._asdict() for member in self._members])
+        return _state_type(tuple(fields))(**fields)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """As Learner.restore. A state of more members loses its weakest, to one of fewer fresh ones are added."""
+        wanted = self._parameters["n_models"]
+        self._restore_own(state)
+        self._members = []
+        for slot, serial in enumerate(self._serials.tolist()):
+            member = self._new_member(serial)
+            member.restore(unstack(state, slot))
+            self._members.append(member)
+        self.set_members(wanted)
+
+    def _restore_own(self, state: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in self._own_state().items():
+            setattr(self, f"_{name}", np.array(state[name], array.dtype, order="C"))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """A root a member, and below it what the member describes. A root has "member", its serial number, and where
+        members are watched "accuracy" (regression: "error", mean absolute), faded, of its predictions of labels before
+        they were learned."""
+        nodes: list[dict[str, Any]] = []
+        for member, serial, quality in zip(self._members, self._serials.tolist(), self._quality, strict=True):
+            own = moved(member.describe(), len(nodes), None, 0)
+            own[0]["member"] = serial
+            if quality[SEEN] > 0.0:
+                name = "accuracy" if self._n_classes else "error"
+                own[0][name] = float(quality[HITS] / quality[WEIGHT])
+            nodes += own
+        return nodes
+
+    @property
+    def n_bytes(self) -> int:
+        own = sum(array.nbytes for array in self._own_state().values())
+        return own + stacked_bytes([member.state()._asdict() for member in self._members])
+
+    def size(self) -> dict[str, int]:
+        """Members; nodes and leaves of all together, and the depth of the deepest."""
+        sizes = [member.size() for member in self._members]
+        total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
+        return total | {"depth": max(size["depth"] for size in sizes), "n_models": len(sizes)}
+
+    def parameters(self) -> dict[str, Any]:
+        return dict(self._parameters)
+
+
+@cache
+def _state_type(fields: Sequence[str]) -> Any:
+    return namedtuple("EnsembleState", fields)
+
+
+@cache
+def pool_of(threads: int) -> ThreadPoolExecutor:
+    """Threads that all ensembles of a process share."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="members")

@@ -1,0 +1,171 @@
+"""Online ensembles against their naive twins: votes, trees and qualities, whatever the threads and the chunks."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models.contract import LEARN
+from models.ensemble import boosting, chunks, leveraging, members
+from models.ensemble.chunks import HITS, WEIGHT
+from models.ensemble.draws import key, poisson, poisson_from, poisson_table, uniform_at
+from models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
+from models.registry import create
+from tests.models import naive_ensembles as naive
+from tests.models.streams_of_instances import interleave, mixed, same, snapshot
+
+EAGER = {"grace_period": 20, "delta": 0.1, "tie_threshold": 0.4}
+TWINS = {
+    "online-bagging": naive.BaggingTwin,
+    "leveraging-bagging": naive.LeveragingTwin,
+    "smooth-boost": naive.SmoothBoostTwin,
+    "online-boosting": naive.BoostingTwin,
+}
+MODES = [
+    ("online-bagging", {}),
+    ("online-bagging", {"vote": "weighted", "leaf_prediction": "nb"}),
+    ("online-bagging", {"vote": "majority", "leaf_prediction": "mc", "observer": "histogram"}),
+    ("leveraging-bagging", {"drift_delta": 0.95}),
+    ("leveraging-bagging", {"drift_delta": 0.9, "rate": 1.0, "vote": "weighted", "leaf_prediction": "mc"}),
+    ("smooth-boost", {}),
+    ("smooth-boost", {"gamma": 0.6, "vote": "majority", "binary_splits": True}),
+    ("online-boosting", {}),
+    ("online-boosting", {"poisson": False, "leaf_prediction": "mc"}),
+]
+WORLDS = [
+    {"n_values": (0, 3, 0, 5, 2), "n_classes": 3, "weights": "whole"},
+    {"n_values": (0, 0), "n_classes": 2, "missing": 0.0},
+    {"n_values": (4, 2, 6), "n_classes": 4, "weights": "fractions"},
+]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """So that a few hundred operations are many chunks."""
+    for module in (chunks, members, leveraging, boosting):
+        monkeypatch.setattr(module, "CHUNK", 90)
+
+
+def made(name, stream, **parameters):
+    return create(name, stream.schema, seed=7, **{"n_models": 3, **EAGER, **parameters})
+
+
+def run(learner, stream, delay):
+    out = np.zeros((len(stream.x), stream.schema.n_outputs))
+    learner.run(interleave(stream, delay), stream.x, out)
+    return out
+
+
+def play(twin, program, x):
+    out = np.zeros((len(x), twin.n_classes))
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            twin.learn(x[r].tolist(), y, w)
+        else:
+            out[r] = twin.predict(x[r].tolist())
+    return out
+
+
+def trees_of(twin):
+    """As an ensemble describes its members: the trees' nodes, member by member."""
+    found = []
+    for member in twin.members:
+        for node in member.tree.describe():
+            found.append((member.serial if node["parent"] is None else None, node))
+    return found
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
+@pytest.mark.parametrize(("name", "more"), MODES, ids=str)
+@pytest.mark.parametrize("delay", [0, 5])
+def test_equals_twin(name, more, world, delay):
+    stream = mixed(600, seed=delay + 3, **world)
+    learner = made(name, stream, **more)
+    twin = TWINS[name](stream.schema.n_values, stream.schema.n_outputs, 7, **learner.parameters())
+    assert run(learner, stream, delay).tolist() == play(twin, interleave(stream, delay), stream.x).tolist()
+    ours, theirs = learner.describe(), trees_of(twin)
+    assert [node.get("member") for node in ours] == [serial for serial, _ in theirs]
+    for a, (_, b) in zip(ours, theirs, strict=True):
+        assert a.get("feature") == b.get("feature")
+        assert a["weight"] == pytest.approx(b["weight"], rel=1e-12)
+        assert a["value"] == pytest.approx(b["value"], rel=1e-12)
+    assert len(ours) > 12
+    quality = learner.state().quality
+    assert quality[:, [HITS, WEIGHT]].tolist() == [[m.hits, m.weight] for m in twin.members]
+    if name == "leveraging-bagging":
+        assert twin.replaced >= 1
+    if name == "online-boosting":
+        assert quality[:, 3:].tolist() == [[m.right, m.wrong] for m in twin.members]
+        assert np.all(quality[:, 3:] > 0.0)
+
+
+@pytest.mark.parametrize(("name", "more"), MODES[3:9:2] + MODES[:1], ids=str)
+def test_threads_change_nothing(name, more):
+    stream = mixed(600, seed=2)
+    found = []
+    for threads in (1, 2, 3):
+        learner = made(name, stream, n_models=5, threads=threads, **more)
+        found.append((run(learner, stream, 3).tobytes(), snapshot(learner)))
+    for out, state in found[1:]:
+        assert out == found[0][0]
+        assert same(state, found[0][1])
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_members_come_and_go(name):
+    stream = mixed(800, seed=5, drift=False)
+    learner = made(name, stream, n_models=4)
+    learner.learn_many(stream.x[:400], stream.y[:400])
+    state = snapshot(learner)
+    accuracy = (state["quality"][:, HITS] + 1.0) / (state["quality"][:, WEIGHT] + 2.0)
+    kept = sorted(np.argsort(-accuracy, kind="stable")[:2].tolist())
+    assert len(set(accuracy.tolist())) > 2
+    fewer = made(name, stream, n_models=2)
+    fewer.restore(state)
+    assert fewer.state().serials.tolist() == state["serials"][kept].tolist()
+    more = made(name, stream, n_models=6)
+    more.restore(state)
+    n = int(state["numbers"][1])
+    assert more.state().serials.tolist() == [*state["serials"].tolist(), n, n + 1]
+    for other in (fewer, more):
+        learner.restore(state)
+        learner.set_members(other.parameters()["n_models"])
+        assert same(snapshot(learner), snapshot(other))
+        assert learner.size()["n_models"] == other.parameters()["n_models"]
+        for one in (learner, other):
+            one.learn_many(stream.x[400:], stream.y[400:])
+        assert same(snapshot(learner), snapshot(other))
+        assert (learner.predict_many(stream.x).argmax(axis=1) == stream.y).mean() > 0.6
+        learner.set_members(4)
+
+
+def test_draws_are_those_of_the_distribution():
+    member = key(3, 5, 1)
+    assert int(member) == naive.key_of(3, 5, 1)
+    places = [uniform_at(member, np.int64(i)) for i in range(20_000)]
+    assert places[:50] == [naive.draw(int(member), i) for i in range(50)]
+    assert len(set(places)) == len(places)
+    for rate in (1e-3, 1.0, 6.0, 100.0):
+        table = poisson_table(rate)
+        counts = [poisson_from(table, u) for u in places]
+        assert counts == [poisson(rate, u) for u in places] == [naive.poisson(rate, u) for u in places]
+        assert np.mean(counts) == pytest.approx(rate, abs=5.0 * math.sqrt(rate / 20_000))
+        assert np.var(counts) == pytest.approx(rate, rel=0.5 if rate < 0.1 else 0.1)
+        assert poisson_from(table, 1.0 - 2.0**-53) == poisson(rate, 1.0 - 2.0**-53) >= 1.0
+    assert poisson(1234.6, 0.5) == 1235.0
+
+
+def test_stacked_states_come_apart_again():
+    rng = np.random.default_rng(1)
+    states = [
+        {"b": rng.random((n, 2 + n % 2)), "a": np.arange(n + 1, dtype=np.int32), "c": np.zeros((0, 3))}
+        for n in (3, 5, 1)
+    ]
+    stacked = stack(states)
+    assert stacked[PREFIX + "b"].shape == (3, 8, 3)
+    assert stacked[PREFIX + "a"].shape == (3, 8)
+    assert stacked_bytes(states) == sum(array.nbytes for array in stacked.values())
+    for slot, state in enumerate(states):
+        found = unstack(dict(reversed(stacked.items())), slot)
+        assert found.keys() == state.keys()
+        assert all(np.array_equal(found[name], array) for name, array in state.items())

@@ -1,0 +1,198 @@
+"""Adaptive random forests and streaming random patches against naive twins, and by their invariants."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from models.contract import LEARN, Program, Schema
+from models.hoeffding.subspace_tree import SubspaceTree
+from models.hoeffding.tree import HoeffdingTree
+from models.registry import create
+from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
+from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
+from tests.models.test_hoeffding_tree import EAGER, check_equal
+
+WORLDS = [
+    {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
+    {"n_values": (0, 0, 0, 0), "n_classes": 2},
+]
+TREES = [
+    {},
+    {"leaf_prediction": "nb", "binary_splits": True},
+    {"leaf_prediction": "mc", "split_criterion": "gini", "max_nodes": 15},
+    {"observer": "histogram", "n_bins": 8},
+    {"max_active_leaves": 3, "grace_period": 8},
+]
+
+
+@pytest.mark.parametrize("parameters", TREES, ids=str)
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: str(len(world["n_values"])))
+@pytest.mark.parametrize("per_leaf", [True, False])
+@pytest.mark.parametrize("delay", [0, 7])
+def test_subspace_tree_equals_twin(world, per_leaf, parameters, delay):
+    stream = mixed(900, 3, weights="whole", **world)
+    how = {"seed": 5, "n_chosen": 2, "per_leaf": per_leaf}
+    everything = {**HoeffdingTree(stream.schema).parameters(), **EAGER, **parameters}
+    learner = SubspaceTree(stream.schema, **how, **everything)
+    other = SubspaceTreeTwin(stream.schema.n_values, stream.schema.n_outputs, **how, **everything)
+    program = interleave(stream, delay)
+    out, errors = np.zeros((len(stream.y), stream.schema.n_outputs)), np.full(len(program.op), np.nan)
+    for a, b in ((0, 301), (301, 302), (302, len(program.op))):
+        learner.run(cut(program, a, b), stream.x, out, errors[a:b])
+    for i, (op, r, y, w) in enumerate(zip(*program, strict=True)):
+        predicted = other.predict(stream.x[r].tolist())
+        if op == LEARN:
+            assert errors[i] == (max(predicted) == 0.0 or predicted.index(max(predicted)) != y)
+            other.learn(stream.x[r].tolist(), y, w)
+        else:
+            assert out[r].tolist() == predicted
+    check_equal(learner, other)
+    assert learner.size()["n_nodes"] > 3
+    assert [learner.features(node.id) for node in other.nodes] == [node.chosen for node in other.nodes]
+    assert (len({tuple(node.chosen) for node in other.nodes}) > 1) == per_leaf
+
+
+def test_a_subspace_tree_grows_with_its_schema():
+    """Classes and values that are not there yet change nothing, nor does a restart."""
+    small, large = Schema((0, 3, 0, 4), 2, "classification"), Schema((0, 5, 0, 9), 4, "classification")
+    stream = mixed(1500, 2, n_values=small.n_values, n_classes=2)
+    grown, ample = (SubspaceTree(schema, seed=1, n_chosen=2, **EAGER) for schema in (small, large))
+    for learner in (grown, ample):
+        learner.learn_many(stream.x[:800], stream.y[:800])
+    assert grown.size()["n_nodes"] > 5
+    grown.resize(large)
+    assert same(snapshot(grown), snapshot(ample))
+    resumed = SubspaceTree(large, seed=1, n_chosen=2, **EAGER)
+    resumed.restore(snapshot(grown))
+    for learner in (resumed, ample):
+        learner.learn_many(stream.x[800:], stream.y[800:])
+    assert same(snapshot(resumed), snapshot(ample))
+    assert resumed.predict_many(stream.x).tobytes() == ample.predict_many(stream.x).tobytes()
+
+
+ARF, SRP = "adaptive-random-forest", "streaming-random-patches"
+# Trees of some nodes, and drifts, in a thousand instances.
+QUICK = {
+    "n_models": 3,
+    "grace_period": 30,
+    "delta": 0.1,
+    "max_nodes": 25,
+    "warning_delta": 0.5,
+    "drift_delta": 0.05,
+    "feature_share": 0.4,
+}
+FORESTS = [
+    (ARF, {}),
+    (ARF, {"vote": "average", "rate": 1.0, "leaf_prediction": "mc"}),
+    (ARF, {"background_trees": False, "max_features": "sqrt", "binary_splits": False, "drift_delta": 0.5}),
+    (ARF, {"vote": "majority", "drift_detection": False, "observer": "histogram", "n_bins": 8}),
+    (SRP, {}),
+    (SRP, {"training_method": "subspaces", "vote": "majority", "warning_delta": 0.9, "grace_period": 10}),
+    (SRP, {"training_method": "resampling", "warning_delta": 0.9}),
+]
+
+
+def changing(n, seed, weights="one", period=400):
+    """A stream whose concept is turned round every `period` instances."""
+    stream = mixed(n, seed, n_values=(0, 3, 0, 5, 0), n_classes=3, missing=0.05, weights=weights, drift=False)
+    turned = np.arange(n) // period % 2 == 1
+    return stream._replace(y=np.where(turned, 2.0 - stream.y, stream.y))
+
+
+@pytest.mark.parametrize(("name", "parameters"), FORESTS, ids=str)
+@pytest.mark.parametrize(("delay", "weights"), [(0, "one"), (20, "fractions")])
+def test_forest_equals_twin(name, parameters, delay, weights):
+    """Members run chunks and go back at drifts; instance by instance through all members gives the same."""
+    stream = changing(1600, 7, weights)
+    learner = create(name, stream.schema, seed=11, **{**QUICK, **parameters})
+    p = learner.parameters()
+    n_chosen = 3 if p["max_features"] == "sqrt" else 5 if p.get("training_method") == "resampling" else 2
+    rate = 0.0 if p.get("training_method") == "subspaces" else p["rate"]
+    other = ForestTwin(stream.schema.n_values, 3, 11, name == ARF, name == SRP, n_chosen, rate, p)
+    out = np.zeros((len(stream.y), 3))
+    program = interleave(stream, delay)
+    learner.run(program, stream.x, out)
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            other.learn(stream.x[r].tolist(), y, w)
+        else:
+            assert out[r].tolist() == other.predict(stream.x[r].tolist())
+    happened = {event for member in other.members for event in member.events}
+    if p["drift_detection"]:
+        assert ({"warning", "succeeds"} if p["background_trees"] else {"begins anew"}) <= happened
+    described = learner.describe()
+    for member in other.members:
+        for grown, root in ((member.front, {"member": member.serial}), (member.back, {"background": True})):
+            if grown is None:
+                continue
+            nodes, described = described[: len(grown.tree.nodes)], described[len(grown.tree.nodes) :]
+            assert nodes[0].items() >= root.items()
+            assert [node.get("feature") for node in nodes] == [node.feature for node in grown.tree.nodes]
+            assert [node["weight"] for node in nodes] == pytest.approx([grown.tree.weight(n) for n in grown.tree.nodes])
+    assert described == []
+
+
+@pytest.mark.parametrize("name", [ARF, SRP])
+def test_threads_and_splits_change_no_bit(name):
+    stream = changing(3000, 3, "whole")
+    program = interleave(stream, 5)
+    whole, threaded, pieces = (create(name, stream.schema, threads=n, **QUICK) for n in (1, 2, 2))
+    outs = np.zeros((3, len(stream.y), 3))
+    whole.run(program, stream.x, outs[0])
+    threaded.run(program, stream.x, outs[1])
+    cuts = [0, 1, 700, 1024, 1025, 4000, len(program.op)]
+    for a, b in pairwise(cuts):
+        pieces.run(cut(program, a, b), stream.x, outs[2])
+    assert outs[0].tobytes() == outs[1].tobytes() == outs[2].tobytes()
+    assert same(snapshot(whole), snapshot(threaded))
+    assert same(snapshot(whole), snapshot(pieces))
+
+
+@pytest.mark.parametrize("name", [ARF, SRP])
+def test_restart_with_a_background_tree(name):
+    """At every 100th label, so that there are states with and without background trees."""
+    stream = changing(1600, 5)
+    whole = create(name, stream.schema, **QUICK)
+    with_background = set()
+    for start in range(0, 1600, 100):
+        part = slice(start, start + 100)
+        resumed = create(name, stream.schema, **QUICK)
+        resumed.restore(snapshot(whole))
+        assert same(snapshot(resumed), snapshot(whole))
+        with_background.add(sum("background" in node for node in whole.describe()))
+        for learner in (resumed, whole):
+            learner.learn_many(stream.x[part], stream.y[part])
+        assert same(snapshot(resumed), snapshot(whole))
+        assert resumed.predict_many(stream.x).tobytes() == whole.predict_many(stream.x).tobytes()
+    assert 0 in with_background
+    assert len(with_background) > 1
+
+
+@pytest.mark.parametrize("name", [ARF, SRP])
+def test_labels_that_teach_nothing(name):
+    """Weights of 0 and labels outside the schema are no errors, and draw nothing."""
+    stream = changing(1200, 2)
+    plain, disturbed = (create(name, stream.schema, **QUICK) for _ in range(2))
+    plain.learn_many(stream.x, stream.y)
+    y, w = np.repeat(stream.y, 2), np.ones(2 * len(stream.y))
+    y[1::4], w[3::4] = 7.0, 0.0
+    disturbed.run(
+        Program(np.full(len(y), LEARN, np.int8), np.repeat(np.arange(len(y) // 2, dtype=np.int32), 2), y, w),
+        stream.x,
+        np.zeros((len(stream.x), 3)),
+    )
+    assert same(snapshot(plain), snapshot(disturbed))
+
+
+def test_drifts_are_survived():
+    """After the concept turned round, a watched forest is right again, and one that is not watched is not."""
+    n = 3400
+    stream = changing(n, 4, period=2400)
+    right = {}
+    for detection in (True, False):
+        learner = create(ARF, stream.schema, drift_detection=detection, n_models=5)
+        out = np.zeros((n, 3))
+        learner.run(interleave(stream), stream.x, out)
+        right[detection] = (out[n - 500 :].argmax(axis=1) == stream.y[n - 500 :]).mean()
+    assert right[True] > right[False] + 0.05
