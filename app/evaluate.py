@@ -21,6 +21,7 @@ from app.learner import Outcome, PartitionLearner
 from app.spec import Spec, build
 from app.watch import ABSOLUTE, MISTAKES, Signal, errors
 from models.contract import Bags, Learner, Program
+from models.registry import REGISTRY
 from topics.names import CHAMPION
 from topics.records import CLASSIFICATION, MULTI_INSTANCE, NOMINAL, REGRESSION
 
@@ -46,7 +47,8 @@ class Problem(NamedTuple):
     def spec(self, model: str, parameters: Mapping[str, Any], seed: int | None = None) -> Spec:
         """The stream with `model` as its only model. SpecError where that or a parameter is not valid."""
         seeded = {} if seed is None else {"seed": seed}
-        return build({**self.fields, **seeded, "champion": {"model": model, **parameters}}, self.where)
+        allowed = {"as_champion": True} if model in REGISTRY and REGISTRY[model].slow else {}
+        return build({**self.fields, **seeded, "champion": {"model": model, **allowed, **parameters}}, self.where)
 
 
 def problem_for(

@@ -404,13 +404,24 @@ class PartitionLearner:
         """A model of a role from its arrays, which have room for `schema`."""
         name, parameters = self.spec.models()[role]
         model = create(name, schema, seed=self.spec.seed + self.partition, **parameters)
-        model.restore(state)
+        try:
+            model.restore(state)
+        except ValueError as error:
+            raise StateError(f"the state of partition {self.partition} cannot be used: {role}: {error}") from None
         model.resize(self.schema)
         return model
 
+    def comparable(self) -> Cut:
+        """The cut, without arrays whose bytes may differ though equal folds made them."""
+        cut = self.cut()
+        left_out = {f"models/{role}/{field}" for role, model in self.models.items() for field in model.incomparable}
+        trials = {f"drift/trials/{role}/model/{field}" for role, m in self.models.items() for field in m.incomparable}
+        left_out |= trials
+        return cut._replace(arrays={name: array for name, array in cut.arrays.items() if name not in left_out})
+
     def digest(self) -> str:
         """A hash of all that was learned: equal for equal folds, however they were cut into batches."""
-        meta, arrays, *_ = self.cut()
+        meta, arrays, *_ = self.comparable()
         meta = {name: value for name, value in meta.items() if name not in SETTINGS}
         digest = hashlib.blake2b(msgspec.msgpack.encode(meta, order="sorted"), digest_size=16)
         for name in sorted(arrays):

@@ -211,7 +211,7 @@ class Spec(Part):
         )
 
     def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        from models.registry import validate
+        from models.registry import REGISTRY, validate
 
         models = {CHAMPION: self.champion, **self.challengers}
         if CHAMPION in self.challengers:
@@ -227,6 +227,11 @@ class Spec(Part):
                 checked[role] = model.model, validate(model.model, self.task, model.parameters)
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
+            if role == CHAMPION and REGISTRY[model.model].slow and not checked[role][1]["as_champion"]:
+                raise ValueError(
+                    f'{where}: expected a model of Riparian\'s own, found "{model.model}", which is slow and keeps its '
+                    "state as a pickle; make it a challenger, or set as_champion: true beside it"
+                )
         return checked
 
     def _check_drift(self) -> None:

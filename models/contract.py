@@ -93,6 +93,7 @@ class Learner(ABC):
     keyword-only with defaults, in `__init__(self, schema, *, seed=0, ...)`."""
 
     name: ClassVar[str]  # the stream file's name, e.g. "hoeffding-tree"
+    incomparable: ClassVar[tuple[str, ...]] = ()  # fields of the state whose bytes equal folds may differ in
 
     def __init__(self, schema: Schema, *, seed: int = 0) -> None:
         self.schema = schema

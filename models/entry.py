@@ -5,6 +5,7 @@ Plain data, without numba: the module of an entry's class is imported when a lea
 
 import difflib
 import importlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +24,8 @@ WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "of
 class Parameter(NamedTuple):
     """One parameter of a learner.
 
-    type : int, float, bool or str. default : of that type, or None for "no limit" (then valid).
+    type : int, float, bool, str or dict (of what JSON can hold; also as a JSON text). default : of that type, or None
+    for "no limit" (then valid).
     low, high : inclusive bounds of a number, or None. choices : the values of a str, or () for any text.
     """
 
@@ -55,7 +57,7 @@ class Entry(NamedTuple):
     """A learner. cls : where it is, as "module:Class". bags : the same for bags, where that is another class.
 
     check : "module:function" of what checks the parameters together, called with the task and all of them once each is
-    valid, or "". Its module imports no numba either.
+    valid, or "". Its module imports no numba either. slow : not made for a stream, so no champion unless it is told to.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Entry(NamedTuple):
     text: str
     check: str = ""
     bags: str = ""
+    slow: bool = False
 
     def load(self, task: str = CLASSIFICATION) -> "type[Learner]":
         """Import the class for a task (and numba)."""
@@ -133,7 +136,7 @@ def _convert(owner: str, parameter: Parameter, value: Any) -> Any:
 
 
 def _kind(parameter: Parameter) -> str:
-    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "a mapping"}
     bounded = parameter.low is not None or parameter.high is not None
     return kinds[parameter.type] + (f" in {parameter.range}" if bounded else "")
 
@@ -146,6 +149,8 @@ def _parse(kind: type, value: Any) -> Any:
         return WORDS.get(value.strip().lower()) if isinstance(value, str) else None
     if kind is str:
         return value if isinstance(value, str) else None
+    if kind is dict:
+        return _plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -157,3 +162,12 @@ def _parse(kind: type, value: Any) -> Any:
     if kind is float:
         return number
     return int(number) if number == int(number) else None
+
+
+def _plain(value: Any) -> dict[str, Any] | None:
+    """A mapping as JSON has it, from a mapping or a JSON text; None where it is neither."""
+    try:
+        found = json.loads(value if isinstance(value, str) else json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

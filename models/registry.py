@@ -9,6 +9,7 @@ drift apart.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from models.adapter import entries as adapter
 from models.bags import entries as bags
 from models.baseline import entries as baseline
 from models.batch import entries as batch
@@ -23,7 +24,7 @@ from models.soft import entries as soft
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, ensemble, forest, gradient, soft, bags, batch, baseline)
+FAMILIES = (hoeffding, regression, ensemble, forest, gradient, soft, bags, batch, adapter, baseline)
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 

@@ -43,6 +43,7 @@ def plain(entry: "Entry") -> dict[str, Any]:
         "tasks": list(entry.tasks),
         "text": entry.text,
         "paper": entry.paper,
+        "slow": getattr(entry, "slow", False),
         "parameters": [
             {**parameter._asdict(), "type": parameter.type.__name__, "choices": list(parameter.choices)}
             for parameter in entry.parameters
@@ -60,7 +61,8 @@ def table(kind: str, entries: "Sequence[Entry]", hint: str) -> None:
     found.add_column("tasks", max_width=15)
     found.add_column("what it does")
     for entry in entries:
-        found.add_row(entry.name, ", ".join(entry.tasks), entry.text)
+        slow = " (slow)" if getattr(entry, "slow", False) else ""
+        found.add_row(entry.name + slow, ", ".join(entry.tasks), entry.text)
     console = Console()
     console.print(found)
     console.print(hint, highlight=False)

@@ -64,6 +64,14 @@ def command(
     spec = stream_file.load(stream)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
+    from models.registry import find
+
+    for role, (name, _) in spec.models().items():
+        if find(name).slow:
+            logging.getLogger(__name__).warning(
+                "%s (%s) is slow: it learns in Python, an instance at a time, and everything else waits", role, name
+            )
+
     from app.admin import ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
 

@@ -242,7 +242,7 @@ class Proof:
 
 def differing_parts(learner: PartitionLearner, other: PartitionLearner) -> list[str]:
     """Names of the parts of the state in which two learners of one stream file differ."""
-    (meta, arrays, *_), (other_meta, other_arrays, *_) = learner.cut(), other.cut()
+    (meta, arrays, *_), (other_meta, other_arrays, *_) = learner.comparable(), other.comparable()
     differ = [name for name in meta if name not in SETTINGS and meta[name] != other_meta.get(name)]
     for name in sorted({*arrays, *other_arrays}):
         one, two = arrays.get(name), other_arrays.get(name)

@@ -21,13 +21,14 @@ def problem(task, n):
 
 def test_every_learner_is_in_it_at_its_defaults():
     data = {"a": problem("classification", 20), "b": problem("regression", 10)}
-    found = accuracy.cases(data, list(REGISTRY), None, 1.0)
+    found = accuracy.cases(data, accuracy.OURS, None, 1.0)
     rows = {(case.row, case.data): case for case in found}
     assert len(rows) == len(found)
     for entry in REGISTRY.values():
         for name, task in (("a", "classification"), ("b", "regression")):
-            assert ((entry.name, name) in rows) == (task in entry.tasks)
-            if task in entry.tasks:
+            listed = task in entry.tasks and not entry.slow
+            assert ((entry.name, name) in rows) == listed
+            if listed:
                 assert rows[entry.name, name].spec.models()["champion"] == (entry.name, entry.defaults())
     mc = rows["hoeffding-tree leaf_prediction=mc", "a"].spec.models()["champion"]
     assert mc[1]["leaf_prediction"] == "mc"

@@ -40,7 +40,7 @@ def test_defaults_ranges_and_texts_make_sense(entry):
     assert set(entry.tasks) <= set(TASKS)
     for parameter in entry.parameters:
         assert parameter.text
-        assert parameter.type in (int, float, bool, str)
+        assert parameter.type in (int, float, bool, str, dict)
         assert parameter.type is str or not parameter.choices
         assert parameter.choices or parameter.type is not str or entry.check  # a free text is checked
     for task in entry.tasks:

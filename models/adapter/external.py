@@ -1,0 +1,234 @@
+"""Models of River, and of scikit-learn with `partial_fit`, as learners: for comparison, beside a champion.
+
+They are asked and taught an instance at a time, as everything else here, so programs may be cut anywhere; that is
+Python, and some hundred to some thousand times slower than a kernel. Their state is a pickle. Whoever may write the
+changelog can put any code into one, and it fits one version of a library only: it is refused where versions differ.
+"""
+
+import json
+import logging
+import pickle
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.adapter.imported import make, path_of, version_of
+from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.entry import CLASSIFICATION
+
+log = logging.getLogger(__name__)
+
+LEARNED, FAILED, CLASSES = 0, 1, 2  # numbers in State.counts
+
+
+class ExternalState(NamedTuple):
+    """pickled : (bytes,) uint8, the model. about : (bytes,) uint8, JSON: what it was made by, with versions.
+    counts : (3,) int64, labels learned, calls that failed, classes that the model was begun with. known, totals : (d,)
+    float64, values of each feature seen, and their sum."""
+
+    pickled: NDArray[np.uint8]
+    about: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+    known: Floats
+    totals: Floats
+
+
+class External(Learner):
+    """A model of another library.
+
+    River's get {"x0": value, …}: nominal values as texts of their codes, missing ones left out. scikit-learn's get a
+    row: nominal values as their codes, missing ones as the mean so far. These must know all classes beforehand: with
+    classes that the stream file names they do; otherwise, where a label's class is beyond those it was begun with, the
+    model begins anew with twice as many. Weights are passed on where the model takes them.
+
+    A call that fails is counted and told once; the prediction is then unknown, the label lost. Memory is bounded as the
+    model bounds it.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "classification" or "regression".
+    seed : int
+        Handed over where the model takes a `seed` or `random_state` and `arguments` has none.
+    import_path : str or None
+        Of a class or function. None: River's Hoeffding tree.
+    arguments : dict or None
+        What it is called with; JSON values.
+    as_champion : bool
+        Not used: a stream file is checked for it.
+    """
+
+    name = "external"
+    incomparable: ClassVar[tuple[str, ...]] = ("pickled",)
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        import_path: str | None = None,
+        arguments: dict | None = None,
+        as_champion: bool = False,
+    ) -> None:
+        super().__init__(schema, seed=seed)
+        self.import_path, self.arguments, self.as_champion = import_path, arguments, as_champion
+        self._classification = schema.task == CLASSIFICATION
+        self._nominal = np.array(schema.n_values) > 0
+        self._path = path_of(schema.task, import_path)
+        self._counts = np.array([0, 0, schema.n_outputs], np.int64)
+        self._known, self._totals = np.zeros(schema.n_features), np.zeros(schema.n_features)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._use(make(self._path, self.arguments, self.seed))
+
+    def _use(self, model: Any) -> None:
+        self._model: Any = model
+        self._river = hasattr(model, "learn_one")
+        self._pickled: NDArray[np.uint8] | None = None
+        teach = model.learn_one if self._river else model.partial_fit
+        code = getattr(teach, "__wrapped__", teach)
+        names = code.__code__.co_varnames if hasattr(code, "__code__") else ()
+        weight = "w" if self._river else "sample_weight"
+        self._weight = weight if weight in names else None
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        with np.errstate(all="ignore"):
+            for op, row, y, w in zip(*(column.tolist() for column in program), strict=True):
+                if op == PREDICT:
+                    out[row] = 0.0
+                    if self._counts[LEARNED]:
+                        self._predict(slab[row], out[row])
+                elif 0.0 < w < np.inf and np.isfinite(y) and self._is_target(y):
+                    self._learn(slab[row], y, w)
+
+    def _is_target(self, y: float) -> bool:
+        return not self._classification or 0.0 <= y < self.schema.n_outputs
+
+    def _predict(self, x: Floats, out: Floats) -> None:
+        try:
+            found = self._river_answer(x) if self._river else self._sklearn_answer(x)
+        except Exception as error:
+            self._tell("predict", error, counted=False)  # to predict changes no state
+            return
+        for code, value in found.items():
+            if np.isfinite(value) and (value >= 0.0 or not self._classification):
+                out[code] = value
+        if self._classification:
+            total = out.sum()
+            out[:] = out / total if 0.0 < total < np.inf else 0.0
+
+    def _river_answer(self, x: Floats) -> dict[int, float]:
+        named = self._named(x)
+        if not self._classification:
+            value = self._model.predict_one(named)
+            return {0: 0.0 if value is None else float(value)}
+        try:
+            return {int(code): float(p) for code, p in self._model.predict_proba_one(named).items()}
+        except NotImplementedError:
+            code = self._model.predict_one(named)
+            return {} if code is None else {int(code): 1.0}
+
+    def _sklearn_answer(self, x: Floats) -> dict[int, float]:
+        row = self._filled(x)
+        if not self._classification:
+            return {0: float(self._model.predict(row)[0])}
+        if hasattr(self._model, "predict_proba"):
+            shares = self._model.predict_proba(row)[0]
+            return {int(code): float(p) for code, p in zip(self._model.classes_, shares, strict=True)}
+        return {int(self._model.predict(row)[0]): 1.0}
+
+    def _learn(self, x: Floats, y: float, w: float) -> None:
+        if self._classification and not self._river and y >= self._counts[CLASSES]:
+            self._counts[CLASSES] = max(2 * int(self._counts[CLASSES]), 1 << int(y).bit_length())
+            if self._counts[LEARNED]:
+                log.warning("%s has not known class %d and begins anew: name the classes", self._path, int(y))
+            self._begin()
+        weight = {} if self._weight is None else {self._weight: w if self._river else [w]}
+        target: Any = int(y) if self._classification else y
+        try:
+            if self._river:
+                self._model.learn_one(self._named(x), target, **weight)
+            elif self._classification:
+                classes = np.arange(int(self._counts[CLASSES]))
+                self._model.partial_fit(self._filled(x), [target], classes=classes, **weight)
+            else:
+                self._model.partial_fit(self._filled(x), [target], **weight)
+        except Exception as error:
+            self._tell("learn", error, counted=True)
+        there = np.isfinite(x) & ~self._nominal
+        self._known += there
+        self._totals[there] += x[there]
+        self._counts[LEARNED] += 1
+        self._pickled = None
+
+    def _tell(self, verb: str, error: Exception, counted: bool) -> None:
+        if counted:
+            self._counts[FAILED] += 1
+        if not getattr(self, f"_told_{verb}", False):
+            setattr(self, f"_told_{verb}", True)
+            log.warning("%s could not %s: %s: %s (told once)", self._path, verb, type(error).__name__, error)
+
+    def _named(self, x: Floats) -> dict[str, Any]:
+        """A row as River's models take it."""
+        return {
+            f"x{j}": str(int(value)) if nominal else value
+            for j, (value, nominal) in enumerate(zip(x.tolist(), self._nominal.tolist(), strict=True))
+            if value == value
+        }
+
+    def _filled(self, x: Floats) -> Floats:
+        """A row as scikit-learn's models take it, (1, d)."""
+        mean = np.divide(self._totals, self._known, out=np.zeros(len(x)), where=self._known > 0.0)
+        filled: Floats = np.where(np.isnan(x), np.where(self._nominal, -1.0, mean), x).reshape(1, -1)
+        return filled
+
+    def resize(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def state(self) -> ExternalState:
+        if self._pickled is None:
+            self._pickled = np.frombuffer(pickle.dumps(self._model, protocol=5), np.uint8)
+        about = np.frombuffer(json.dumps(self._about()).encode(), np.uint8)
+        return ExternalState(self._pickled, about, self._counts, self._known, self._totals)
+
+    def _about(self) -> dict[str, str]:
+        python = ".".join(map(str, sys.version_info[:2]))
+        return {"model": self._path, "library": version_of(self._path), "python": python}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """ValueError where the pickle is of other versions: nothing of it is read then."""
+        about, now = json.loads(np.asarray(state["about"]).tobytes()), self._about()
+        if about != now:
+            was, here = (f"{told['library']} under Python {told['python']}" for told in (about, now))
+            raise ValueError(
+                f"{about['model']} was pickled by {was}, and here is {here}: install what it was, or leave the model "
+                "out of the stream file for one start, and it begins afresh"
+            )
+        pickled = np.array(state["pickled"], np.uint8)
+        self._use(pickle.loads(pickled.tobytes()))
+        self._pickled = pickled
+        self._counts = np.array(state["counts"], np.int64)
+        self._known, self._totals = np.array(state["known"], float), np.array(state["totals"], float)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One part: what the model says of itself."""
+        counts = {"learned": int(self._counts[LEARNED]), "failed": int(self._counts[FAILED])}
+        root: dict[str, Any] = {
+            "id": 0,
+            "parent": None,
+            "depth": 0,
+            "weight": float(self._counts[LEARNED]),
+            "value": [],
+        }
+        return [{**root, "part": "model", "import_path": self._path, **counts}]
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(array.nbytes for array in self.state())
+
+    def parameters(self) -> dict[str, Any]:
+        return {"import_path": self.import_path, "arguments": self.arguments, "as_champion": self.as_champion}

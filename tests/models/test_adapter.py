@@ -1,0 +1,241 @@
+"""Models of other libraries: they say what they would say without us, and are kept from where they do not belong."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from river import linear_model as river_linear
+from river import tree as river_tree
+from sklearn.linear_model import SGDClassifier, SGDRegressor
+from sklearn.naive_bayes import GaussianNB
+
+from app.errors import SpecError, StateError
+from app.learner import PartitionLearner
+from app.spec import build
+from models.adapter import external
+from models.contract import Schema
+from models.registry import REGISTRY, create, validate
+from tests.models.test_contract import learn, rows
+
+SCHEMA = Schema((0, 0, 4, 0, 2), 3, "classification")
+REGRESSION = Schema((0, 0, 4, 0, 2), 1, "regression")
+
+
+def named(x):
+    """As River's own users would write a row."""
+    return {f"x{j}": str(int(v)) if SCHEMA.n_values[j] else v for j, v in enumerate(x.tolist()) if not np.isnan(v)}
+
+
+def made(path, schema=SCHEMA, seed=1, **arguments):
+    return create("external", schema, seed=seed, import_path=path, arguments=arguments)
+
+
+def test_a_tree_of_river_says_what_it_says_alone():
+    x, y = rows(1200, "classification")
+    w = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 1200)
+    learner = made("river.tree.HoeffdingTreeClassifier", grace_period=50, delta=0.01)
+    alone = river_tree.HoeffdingTreeClassifier(grace_period=50, delta=0.01)
+    expected = np.zeros((200, 3))
+    for i in range(1000):
+        alone.learn_one(named(x[i]), int(y[i]), w=w[i])
+    for i in range(200):
+        for code, share in alone.predict_proba_one(named(x[1000 + i])).items():
+            expected[i, code] = share
+    learn(learner, x[:1000], y[:1000], w[:1000])
+    assert learner.predict_many(x[1000:]) == pytest.approx(expected)
+    assert alone.n_nodes > 1
+
+
+def test_a_regression_of_river_and_one_without_probabilities():
+    x, y = rows(400, "regression", missing=0.0)
+    learner, alone = made("river.linear_model.LinearRegression", REGRESSION), river_linear.LinearRegression()
+    x[:, 3] = 0.0  # or the constant makes it diverge
+    for i in range(300):
+        alone.learn_one({k: v for k, v in named(x[i]).items() if isinstance(v, float)}, y[i])
+    numeric = x * (np.array(REGRESSION.n_values) == 0)
+    numeric[:, [2, 4]] = np.nan
+    learn(learner, numeric[:300], y[:300])
+    expected = [
+        alone.predict_one({k: v for k, v in named(row).items() if isinstance(v, float)}) for row in numeric[300:]
+    ]
+    assert learner.predict_many(numeric[300:])[:, 0] == pytest.approx(expected)
+    perceptron = made("river.linear_model.PAClassifier", Schema((0, 0), 2, "classification"))
+    labels = (x[:300, 0] > 0).astype(float)
+    learn(perceptron, x[:300, :2], labels)
+    answers = perceptron.predict_many(x[:300, :2])
+    assert (answers.argmax(axis=1) == labels).mean() > 0.9
+
+
+def filled(x, start):
+    """Rows from `start` on as scikit-learn is given them: missing values as the mean of the rows before, or of the
+    first `start` where these are not being learned."""
+    result = x.copy()
+    for i in range(len(x)):
+        for j in np.flatnonzero(np.isnan(x[i])):
+            before = x[: min(i, start), j]
+            before = before[~np.isnan(before)]
+            result[i, j] = -1.0 if SCHEMA.n_values[j] else (before.mean() if len(before) else 0.0)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "arguments"),
+    [
+        (GaussianNB, "sklearn.naive_bayes.GaussianNB", {"var_smoothing": 1e-6}),
+        (SGDClassifier, "sklearn.linear_model.SGDClassifier", {"loss": "log_loss", "random_state": 3}),
+        (SGDClassifier, "sklearn.linear_model.SGDClassifier", {"loss": "hinge", "random_state": 3}),
+    ],
+)
+def test_scikit_learns_partial_fit(kind, path, arguments):
+    x, y = rows(500, "classification")
+    x[:, 3] = np.random.default_rng(1).normal(size=500)  # a variance of 0 is none for scikit-learn
+    w = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 500)
+    learner, alone = made(path, **arguments), kind(**arguments)
+    given = filled(x, 400)
+    with np.errstate(all="ignore"):
+        for i in range(400):
+            alone.partial_fit(given[i : i + 1], [int(y[i])], classes=[0, 1, 2], sample_weight=[w[i]])
+    learn(learner, x[:400], y[:400], w[:400])
+    if hasattr(alone, "predict_proba"):
+        assert learner.predict_many(x[400:]) == pytest.approx(alone.predict_proba(given[400:]))
+    assert learner.predict_many(x[400:]).argmax(axis=1).tolist() == alone.predict(given[400:]).tolist()
+    assert len(np.unique(learner.predict_many(x[400:]).argmax(axis=1))) > 1
+
+
+def test_a_regression_of_scikit_learn_takes_our_seed():
+    x, y = rows(300, "regression", missing=0.0)
+    x[:, 3] = 1.0
+    learner = made("sklearn.linear_model.SGDRegressor", REGRESSION, seed=7)
+    assert learner._model.random_state == 7
+    alone = SGDRegressor(random_state=7)
+    for i in range(300):
+        alone.partial_fit(x[i : i + 1], [y[i]], sample_weight=[1.0])
+    learn(learner, x, y)
+    assert learner.predict_many(x)[:, 0] == pytest.approx(alone.predict(x))
+
+
+def test_scikit_learn_begins_anew_with_a_class_that_it_did_not_know(caplog):
+    x, y = rows(300, "classification", missing=0.0)
+    learner = made("sklearn.naive_bayes.GaussianNB", SCHEMA._replace(n_outputs=2))
+    learn(learner, x[:100], np.minimum(y[:100], 1.0))
+    learner.resize(SCHEMA._replace(n_outputs=7))
+    learn(learner, x[100:], np.where(y[100:] == 2, 6.0, y[100:]))
+    assert "has not known class 6 and begins anew" in caplog.text
+    later = made("sklearn.naive_bayes.GaussianNB", SCHEMA._replace(n_outputs=8))
+    first = 100 + int(np.flatnonzero(y[100:] == 2)[0])
+    learn(later, x[first:], np.where(y[first:] == 2, 6.0, y[first:]))
+    assert learner.predict_many(x) == pytest.approx(later.predict_many(x)[:, :7], abs=1e-6)
+
+
+class Sulks:
+    """Fails now and then."""
+
+    def __init__(self):
+        self.n = 0
+
+    def learn_one(self, x, y):
+        self.n += 1
+        if self.n % 10 == 0:
+            raise RuntimeError("not now")
+
+    def predict_proba_one(self, x):
+        if self.n > 50:
+            raise ZeroDivisionError("never")
+        return {0: float("nan"), 1: 3.0, 2: 1.0}
+
+
+def test_what_fails_is_counted_and_does_not_stop_the_stream(caplog):
+    x, y = rows(100, "classification")
+    learner = create("external", SCHEMA, import_path="tests.models.test_adapter.Sulks")
+    learn(learner, x[:50], y[:50])
+    assert learner.predict_many(x[:1]).tolist() == [[0.0, 0.75, 0.25]]
+    learn(learner, x[50:], y[50:])
+    assert learner.predict_many(x[:1]).tolist() == [[0.0, 0.0, 0.0]]
+    (part,) = learner.describe()
+    assert (part["learned"], part["failed"]) == (100, 10)
+    assert caplog.text.count("could not learn: RuntimeError: not now (told once)") == 1
+    assert caplog.text.count("could not predict") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"import_path": "HoeffdingTree"},
+            "import_path is 'HoeffdingTree': give a module and a name, such as river.tree",
+        ),
+        ({"import_path": "river.tree.Hoeffding"}, "river.tree has no 'Hoeffding': mend import_path"),
+        ({"import_path": "rivver.tree.Tree"}, "rivver.tree.Tree needs rivver, which is not there: install it, or mend"),
+        ({"arguments": {"grace": 5}}, "HoeffdingTreeClassifier does not take these arguments: TypeError: "),
+        ({"import_path": "river.metrics.Accuracy"}, "river.metrics.Accuracy has neither learn_one nor partial_fit"),
+        ({"arguments": "[1]"}, "parameter 'arguments' of model 'external' is '[1]': give a mapping"),
+        ({"arguments": {"a": {1}}}, "parameter 'arguments' of model 'external' is {'a': {1}}: give a mapping"),
+    ],
+)
+def test_mistakes_are_one_sentence(given, message):
+    with pytest.raises(ValueError) as caught:
+        validate("external", "classification", given)
+    assert message in str(caught.value)
+
+
+def test_a_library_that_is_not_there_is_told_with_its_extra(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "river"]:
+        monkeypatch.delitem(sys.modules, name)
+
+    class Absent:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] == "river":
+                raise ModuleNotFoundError(f"No module named {name!r}", name="river")
+
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    with pytest.raises(ValueError, match=r"needs river, which is not there: pip install 'riparian\[river\]'"):
+        validate("external", "classification", {})
+
+
+def test_arguments_may_be_a_json_text():
+    found = validate("external", "classification", {"arguments": '{"grace_period": 50}'})
+    assert found["arguments"] == {"grace_period": 50}
+
+
+STREAM = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "naive-bayes"}
+
+
+def test_it_is_no_champion_unless_told_to_be():
+    assert REGISTRY["external"].slow
+    build({**STREAM, "challengers": {"theirs": {"model": "external"}}})
+    with pytest.raises(
+        SpecError, match='champion: expected a model of Riparian\'s own, found "external", which is slow'
+    ):
+        build({**STREAM, "champion": "external"})
+    spec = build({**STREAM, "champion": {"model": "external", "as_champion": True}})
+    assert spec.models()["champion"][0] == "external"
+
+
+def test_a_pickle_of_another_version_is_not_read(monkeypatch):
+    spec = build({**STREAM, "classes": ["n", "y"], "challengers": {"theirs": {"model": "external"}}})
+    one = PartitionLearner(spec)
+    one.models["theirs"].learn_many([[1.0], [2.0]], [0, 1])
+    cut = one.cut()
+    arrays = {name: array.copy() for name, array in cut.arrays.items()}
+    again = PartitionLearner(spec)
+    again.restore(cut._replace(arrays=arrays))
+    assert again.digest() == one.digest()
+    assert "models/theirs/pickled" not in one.comparable().arrays
+    about = json.loads(arrays["models/theirs/about"].tobytes())
+    about["library"] = "river 0.1.0"
+    arrays["models/theirs/about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    monkeypatch.setattr(external.pickle, "loads", lambda data: pytest.fail("it was read"))
+    with pytest.raises(
+        StateError, match=r"theirs: river.tree.\w+ was pickled by river 0.1.0 under Python 3.* here is r"
+    ):
+        PartitionLearner(spec).restore(cut._replace(arrays=arrays))
+
+
+def test_who_does_not_use_it_does_not_import_it():
+    code = (
+        "import sys; from models.registry import validate; validate('naive-bayes', 'classification', {}); "
+        "sys.exit(bool({'river', 'sklearn', 'xgboost'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
