@@ -100,7 +100,7 @@ MODELS = {
         ("mondrian-forest", {}),
         None,
         "forest.AMFClassifier(n_estimators=10, seed=1)",
-        note="River's has no bound and takes features as they are; ours 4,001 nodes a tree, and features by their ranges",
+        note="River has no bound and no scaling; ours 4,001 nodes a tree, and scaled features",
     ),
     "FIMT-DD": Model(
         ("fimt-dd", {}),
