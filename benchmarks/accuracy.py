@@ -64,6 +64,9 @@ ROWS = (
 # Morik 2022 (Shrub ensembles, table 2).
 HISTOGRAMS = {"observer": "histogram", "split_criterion": "hellinger", "binary_splits": True, "delta": 0.1}
 EARLY = {"split_criterion": "gini", "grace_period": 8, "tie_threshold": 0.03, "reevaluation_period": 3000}
+BAGGED = HISTOGRAMS | {"n_bins": 8, "min_branch_fraction": 0.0, "leaf_prediction": "nb", "grace_period": 20} | {
+    "tie_threshold": 0.1, "n_models": 16, "vote": "weighted",
+}  # fmt: skip
 BEST = (
     (Candidate("hoeffding-tree", HISTOGRAMS), "elec", 86.45),
     (Candidate("hoeffding-tree", {"grace_period": 25, "tie_threshold": 0.2}), "weather", 75.11),
@@ -73,6 +76,34 @@ BEST = (
         87.75,
     ),
     (Candidate("extremely-fast-decision-tree", EARLY), "weather", 76.59),
+    (Candidate("online-bagging", BAGGED), "elec", 89.77),
+    (
+        Candidate(
+            "online-bagging",
+            {"split_criterion": "hellinger", "binary_splits": True, "leaf_prediction": "nb", "n_models": 20}
+            | {"grace_period": 50, "delta": 0.3, "tie_threshold": 0.2, "min_branch_fraction": 0.05},
+        ),
+        "weather",
+        78.38,
+    ),
+    (
+        Candidate(
+            "smooth-boost",
+            {"split_criterion": "hellinger", "binary_splits": True, "gamma": 0.7, "n_models": 32, "vote": "majority"}
+            | {"grace_period": 100, "delta": 0.3, "tie_threshold": 0.1, "min_branch_fraction": 0.05},
+        ),
+        "elec",
+        88.37,
+    ),
+    (
+        Candidate(
+            "smooth-boost",
+            {"split_criterion": "gini", "gamma": 0.5, "n_models": 20, "vote": "majority"}
+            | {"grace_period": 16, "delta": 0.01, "tie_threshold": 0.3, "min_branch_fraction": 0.05},
+        ),
+        "weather",
+        76.95,
+    ),
     (
         Candidate("shrub-ensemble", {"window": 16, "step": 4.0, "n_trees": 4, "splits": "best"}),
         "elec",
@@ -125,6 +156,8 @@ MOA = {
         "nursery": 89.90,
         "splice": 81.10,
     },
+    "online-bagging": {"elec": 82.43, "weather": 74.84, "pendigits": 87.93, "nursery": 90.26, "splice": 93.48},
+    "smooth-boost": {"elec": 83.57, "weather": 74.95, "pendigits": 87.30, "nursery": 91.16, "splice": 94.11},
 }
 
 Results = dict[str, dict[str, dict[str, Any]]]  # row -> data set -> result of `evaluate`, or {"failed": why}

@@ -50,6 +50,10 @@ class Model(NamedTuple):
     note: str = ""
 
 
+# Of ensembles; the parameters of the tree alone.
+MOA_TREE = "(trees.HoeffdingTree -c 0.001)"
+RIVER_TREE = "tree.HoeffdingTreeClassifier(delta=1e-3, nominal_attributes=nominal)"
+
 MODELS = {
     "HT": Model(
         ("hoeffding-tree", {}),
@@ -68,9 +72,23 @@ MODELS = {
     ),
     "OzaBag": Model(
         ("online-bagging", {}),
-        "meta.OzaBag -s 10 -l (trees.HoeffdingTree -c 0.001)",
-        "ensemble.BaggingClassifier(tree.HoeffdingTreeClassifier(delta=1e-3, nominal_attributes=nominal), n_models=10, "
-        "seed=1)",
+        f"meta.OzaBag -s 10 -l {MOA_TREE}",
+        f"ensemble.BaggingClassifier({RIVER_TREE}, n_models=10, seed=1)",
+    ),
+    "LevBag": Model(
+        ("leveraging-bagging", {}),
+        f"meta.LeveragingBag -s 10 -l {MOA_TREE}",
+        f"ensemble.LeveragingBaggingClassifier({RIVER_TREE}, n_models=10, seed=1)",
+    ),
+    "SmoothBoost": Model(
+        ("smooth-boost", {}),
+        f"meta.OnlineSmoothBoost -s 10 -l {MOA_TREE}",
+        None,
+    ),
+    "OzaBoost": Model(
+        ("online-boosting", {}),
+        f"meta.OzaBoost -s 10 -l {MOA_TREE}",
+        f"ensemble.AdaBoostClassifier({RIVER_TREE}, n_models=10, seed=1)",
     ),
     "ARF": Model(
         ("adaptive-random-forest", {}),

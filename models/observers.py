@@ -201,8 +201,11 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
                 block[least] = value
             if value > block[least + k]:
                 block[least + k] = value
-        if fresh:
-            cache_density(block, i, cached, j, k)
+    if fresh:
+        for f in range(len(layout.n_values)):
+            value = x[r, f]
+            if layout.n_values[f] == 0 and value - value == 0.0:
+                cache_density(block, layout.offset[f] + c, cached, layout.cached[f] + c, k)
     return new
 
 

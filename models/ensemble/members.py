@@ -168,6 +168,11 @@ class Ensemble(Learner):
 
     # Members
 
+    @property
+    def members(self) -> list[Any]:
+        """By slots."""
+        return list(self._members)
+
     def set_members(self, n_models: int) -> None:
         """Add fresh members, or drop the weakest, until there are `n_models` >= 1; the rest goes on as it was."""
         while len(self._members) > n_models:
