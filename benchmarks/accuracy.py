@@ -68,6 +68,7 @@ EARLY = {"split_criterion": "gini", "grace_period": 8, "tie_threshold": 0.03, "r
 BAGGED = HISTOGRAMS | {"n_bins": 8, "min_branch_fraction": 0.0, "leaf_prediction": "nb", "grace_period": 20} | {
     "tie_threshold": 0.1, "n_models": 16, "vote": "weighted",
 }  # fmt: skip
+WATCHFUL = {"n_models": 30, "observer": "histogram", "warning_delta": 0.2, "drift_delta": 0.05}
 BEST = (
     (Candidate("hoeffding-tree", HISTOGRAMS), "elec", 86.45),
     (Candidate("hoeffding-tree", {"grace_period": 25, "tie_threshold": 0.2}), "weather", 75.11),
@@ -104,6 +105,14 @@ BEST = (
         ),
         "weather",
         76.95,
+    ),
+    (Candidate("adaptive-random-forest", WATCHFUL), "elec", 91.06),
+    (Candidate("adaptive-random-forest", {"n_models": 20, "tie_threshold": 0.05}), "weather", 78.33),
+    (Candidate("streaming-random-patches", WATCHFUL), "elec", 91.42),
+    (
+        Candidate("streaming-random-patches", {"n_models": 30, "grace_period": 200, "tie_threshold": 0.05}),
+        "weather",
+        79.19,
     ),
     (
         Candidate("shrub-ensemble", {"window": 16, "step": 4.0, "n_trees": 4, "splits": "best"}),
@@ -158,6 +167,20 @@ MOA = {
         "splice": 81.10,
     },
     "online-bagging": {"elec": 82.43, "weather": 74.84, "pendigits": 87.93, "nursery": 90.26, "splice": 93.48},
+    "adaptive-random-forest": {
+        "elec": 89.44,
+        "weather": 78.24,
+        "pendigits": 92.87,
+        "nursery": 93.65,
+        "splice": 90.75,
+    },
+    "streaming-random-patches": {
+        "elec": 88.13,
+        "weather": 78.81,
+        "pendigits": 94.13,
+        "nursery": 94.81,
+        "splice": 90.88,
+    },
     "smooth-boost": {"elec": 83.57, "weather": 74.95, "pendigits": 87.30, "nursery": 91.16, "splice": 94.11},
 }
 

@@ -1,10 +1,11 @@
-"""Accuracy after an abrupt drift: our adaptive trees beside MOA's, on the same instances.
+"""Accuracy after an abrupt drift: our adaptive trees and forests beside MOA's, on the same instances.
 
     python -m benchmarks.after_drift [--at 50000] [--after 10000] [--seeds 5] [--json drift.json]
 
 Test-then-train in one order for all. The concept changes at instance --at (counted from 0), and the accuracy is that of
 the --after instances from there on. Functions are counted from 1, as in the papers and in MOA (ours count from 0):
-Agrawal 1 to 4, perturbation 0.05; SEA 1 to 3, noise 10 %. MOA's tree runs with the confidence of ours, 1e-3.
+Agrawal 1 to 4, perturbation 0.05; SEA 1 to 3, noise 10 %. MOA's tree runs with the confidence of ours, 1e-3, its
+forests with its defaults and ten trees, as ours.
 """
 
 import argparse
@@ -30,8 +31,14 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "HAT, no early prediction": ("hoeffding-adaptive-tree", {"early_prediction": False}),
     "HAT, bootstrap": ("hoeffding-adaptive-tree", {"bootstrap": True}),
     "EFDT": ("extremely-fast-decision-tree", {}),
+    "ARF": ("adaptive-random-forest", {}),
+    "SRP": ("streaming-random-patches", {}),
 }
-MOA = {"MOA HAT": "trees.HoeffdingAdaptiveTree -c 0.001"}
+MOA = {
+    "MOA HAT": "trees.HoeffdingAdaptiveTree -c 0.001",
+    "MOA ARF": "meta.AdaptiveRandomForest -s 10",
+    "MOA SRP": "meta.StreamingRandomPatches -s 10",
+}
 
 
 def changing(kind: str, at: int, after: int, seed: int) -> Stream:

@@ -21,6 +21,7 @@ import numpy as np
 from benchmarks.peers import MODELS
 from benchmarks.tables import test_then_train
 from models.contract import Learner, Schema
+from models.ensemble.adaptation import WatchedTree
 from models.ensemble.members import Ensemble
 from models.registry import create
 from models.streams import Stream, agrawal, friedman
@@ -37,11 +38,13 @@ def million(number: int, regression: bool, changing: bool) -> Stream:
     return agrawal.generate(MILLION, 100 + number, function=(0, 3, 1, 6)[turn % 4])
 
 
-def allowed(learner: Learner) -> int:
+def allowed(learner: Learner | WatchedTree) -> int:
     """Bytes that max_nodes rows of the widest arrays of the state can take; of an ensemble, all members, each array of
-    theirs stored with room to double."""
+    theirs stored with room to double; of a watched tree, as much again for the background tree."""
     if isinstance(learner, Ensemble):
         return 2 * sum(allowed(member) for member in learner.members)
+    if isinstance(learner, WatchedTree):
+        return 2 * allowed(learner.tree)
     state = learner.state()._asdict()
     rows = len(state["links"])
     per_node = sum(array.nbytes // max(1, len(array)) for array in state.values() if len(array) == rows)

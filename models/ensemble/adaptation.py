@@ -74,6 +74,11 @@ class WatchedTree:
         self._back_quality = np.zeros(N_QUALITY)
         self.changes: list[tuple[int, Floats]] = []
 
+    @property
+    def tree(self) -> Any:
+        """The tree that predicts."""
+        return self._front
+
     def _begin(self, place: int) -> Any:
         self._numbers[place] = self._numbers[BEGUN]
         self._numbers[BEGUN] += 1

@@ -68,7 +68,9 @@ ENTRIES = (
         name="adaptive-random-forest",
         cls="models.ensemble.random_forest:AdaptiveRandomForest",
         tasks=(CLASSIFICATION, REGRESSION),
-        parameters=_either(_watched(0.01, 0.001, 0.5, grace_period=50, delta=0.01, binary_splits=True)),
+        parameters=_either(
+            _watched(0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True)
+        ),
         paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
         "106, 2017; for data stream regression: ESANN 2018.",
         text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
@@ -85,7 +87,7 @@ ENTRIES = (
                 choices=("patches", "subspaces", "resampling"),
                 text="random features and a bootstrap, or one of them",
             ),
-            *_watched(1e-4, 1e-5, 0.6, grace_period=50, delta=0.01, binary_splits=True),
+            *_watched(1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True),
         ),
         paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
         "ICDM 2019.",

@@ -49,8 +49,10 @@ class AdaptiveRandomForest(WatchedForest):
     Notes
     -----
     MOA draws 60 % of the features for a leaf, but its leaves look at one less: the default here is half of them.
-    Background trees learn each label once, as in MOA, not by the bootstrap: on elec that is worth 0.3 points. Nominal
-    features are tested for one value against the rest: 1.2 points on nursery and splice.
+    Background trees learn each label once, as in MOA, not by the bootstrap: on elec that is worth 0.3 points. Other
+    defaults than MOA's: nominal features are tested for one value against the rest (1.2 points on nursery and splice);
+    a leaf tries to split after a weight of 100, where MOA's 50 is eight labels (1.3 times as fast, no worse); ties are
+    split below 0.1 (1.5 points on pendigits).
 
     References
     ----------

@@ -187,8 +187,8 @@ def test_labels_that_teach_nothing(name):
 
 def test_drifts_are_survived():
     """After the concept turned round, a watched forest is right again, and one that is not watched is not."""
-    n = 3400
-    stream = changing(n, 4, period=2400)
+    n = 7000
+    stream = changing(n, 4, period=6000)
     right = {}
     for detection in (True, False):
         learner = create(ARF, stream.schema, drift_detection=detection, n_models=5)
