@@ -39,6 +39,9 @@ def million(number: int, regression: bool, changing: bool) -> Stream:
 def allowed(learner: Learner) -> int:
     """Bytes that max_nodes rows of the widest arrays of the state can take."""
     state = learner.state()._asdict()
+    if state["links"].ndim == 3:  # (trees, capacity, ...)
+        capacity, most = state["links"].shape[1], int(learner.parameters()["max_nodes"])
+        return sum(array.nbytes // capacity * most if array.ndim > 2 else array.nbytes for array in state.values())
     rows = len(state["links"])
     per_node = sum(array.nbytes // max(1, len(array)) for array in state.values() if len(array) == rows)
     blocks = state.get("blocks", state.get("stats"))

@@ -82,7 +82,7 @@ MODELS = {
         ("mondrian-forest", {}),
         None,
         "forest.AMFClassifier(n_estimators=10, seed=1)",
-        note="River's has no bound and takes features as they are; ours 4,001 nodes a tree, and features by their ranges",
+        note="River's has no bound on nodes, and takes features as they are: not by their ranges",
     ),
     "FIMT-DD": Model(
         ("fimt-dd", {}),

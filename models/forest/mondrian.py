@@ -237,7 +237,7 @@ class MondrianForest(Learner):
                 told |= {"part": "tree", "share": 1.0 / len(self._trees.counts)}
             feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
             if feature < 0:
-                told["predictor"] = "shares"
+                told["predictor"] = "shares" if self._settings.classes else "mean"
             else:
                 threshold, odds = float(nodes[node, THRESHOLD]), float(nodes[node, ODDS])
                 queued = told["id"] + len(waiting) + 1

@@ -166,6 +166,30 @@ def test_units_of_features_do_not_matter():
     assert here.predict_many(stream.x).tobytes() == there.predict_many(stream.x * units).tobytes()
 
 
+def test_describe_tells_where_a_row_goes():
+    stream = mixed(300, 2, missing=0.0)
+    learner = learner_of(stream.schema, n_trees=2, aggregation=False)
+    learner.learn_many(stream.x, stream.y)
+    nodes = {node["id"]: node for node in learner.describe()}
+    roots = [node for node in nodes.values() if node.get("part") == "tree"]
+    assert [root["weight"] for root in roots] == [300.0, 300.0]
+    assert len(nodes) == 1 + learner.size()["n_nodes"]
+    assert max(node["depth"] for node in nodes.values()) == 1 + learner.size()["depth"]
+    arrived = dict.fromkeys(nodes, 0)
+    for row in stream.x:
+        for node in roots:
+            while "children" in node:
+                f = node["feature"]
+                goes = row[f] == node["equals"] if "equals" in node else row[f] <= node["threshold"]
+                child = nodes[node["children"][0 if goes else 1]]
+                assert child["parent"] == node["id"]
+                assert node["default"] in node["children"]
+                assert 0.0 <= node["stop"] <= 1.0
+                node = child
+            arrived[node["id"]] += 1
+    assert all(arrived[i] == node["weight"] for i, node in nodes.items() if "predictor" in node)
+
+
 def test_threads_change_no_bit():
     stream = mixed(1200, 4)
     learners = [learner_of(stream.schema, n_trees=5, threads=threads) for threads in (1, 2, 9)]
