@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
-from models.forest.mondrian_tree import FEATURE, LEFT, NODES, PARENT, THRESHOLD, TIME, VALUES, WEIGHT
+from models.forest.mondrian_nodes import FEATURE, LEFT, NODES, PARENT, THRESHOLD, TIME, VALUES, WEIGHT
 from models.registry import create
 from tests.models.naive_mondrian import NaiveForest, NaiveTree
 from tests.models.streams_of_instances import interleave, mixed
