@@ -58,6 +58,7 @@ ROWS = (
     Candidate("hoeffding-tree", {"observer": "histogram"}),
     Candidate("hoeffding-adaptive-tree", {"bootstrap": True}),
     Candidate("extremely-fast-decision-tree", {"observer": "histogram"}),
+    Candidate("mondrian-forest", {"aggregation": False}),
     Candidate("stochastic-gradient-tree", {"preset": "paper"}),
     Candidate("stochastic-gradient-tree", {"preset": "boosted"}),
 )

@@ -5,7 +5,7 @@ each runs a whole piece of a program in one kernel call, alone, and puts what it
 planes are added in the order of the trees. So threads, which share out the trees, change no bit. The random numbers of
 a label depend on its count and the tree alone.
 
-One tree: models.forest.mondrian_tree. Predictions without aggregation: models.forest.mondrian_smoothing.
+One tree: models.forest.mondrian_nodes. How it grows: mondrian_tree; what it says: mondrian_weights, mondrian_smoothing.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Learner, Program, Schema
-from models.forest.mondrian_smoothing import smooth
-from models.forest.mondrian_tree import (
+from models.forest.mondrian_nodes import (
     FEATURE,
     LEFT,
     NODES,
@@ -30,10 +29,11 @@ from models.forest.mondrian_tree import (
     Instance,
     MondrianSettings,
     MondrianTrees,
-    aggregate,
-    learn,
     take,
 )
+from models.forest.mondrian_smoothing import smooth
+from models.forest.mondrian_tree import learn
+from models.forest.mondrian_weights import aggregate
 from models.kernel import kernel
 from models.observers import check_growth
 from models.streams.randomness import seeded
@@ -90,7 +90,7 @@ class MondrianForest(Learner):
     >>> learner = MondrianForest(Schema((0, 0), 2, "classification"))
     >>> x = np.random.default_rng(1).random((500, 2))
     >>> learner.learn_many(x, (x[:, 1] > 0.5).astype(float))
-    >>> learner.predict_many([[0.3, 0.9]]).argmax()
+    >>> int(learner.predict_many([[0.3, 0.9]]).argmax())
     1
     """
 
@@ -237,7 +237,7 @@ class MondrianForest(Learner):
                 told |= {"part": "tree", "share": 1.0 / len(self._trees.counts)}
             feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
             if feature < 0:
-                told["predictor"] = "shares"
+                told["predictor"] = "shares" if self._settings.classes else "mean"
             else:
                 threshold, odds = float(nodes[node, THRESHOLD]), float(nodes[node, ODDS])
                 queued = told["id"] + len(waiting) + 1

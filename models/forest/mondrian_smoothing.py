@@ -10,7 +10,7 @@ Of a regression it is the mean of the leaf.
 
 import math
 
-from models.forest.mondrian_tree import CLASSES, FEATURE, LEFT, TIME, VALUES, child, distance, measure
+from models.forest.mondrian_nodes import CLASSES, FEATURE, LEFT, TIME, VALUES, child, distance, measure
 from models.kernel import kernel
 
 PER_FEATURE = 10.0  # gamma, as in all experiments of the paper

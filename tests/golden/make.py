@@ -45,6 +45,8 @@ def stream(model: str, task: str) -> Spec:
     parameters: dict[tuple[str, str], dict[str, Any]] = {
         ("hoeffding-tree", "classification"): {"grace_period": 50, "delta": 0.05},
         ("hoeffding-adaptive-tree", "classification"): {"grace_period": 50, "delta": 0.05},
+        ("mondrian-forest", "classification"): {"n_trees": 2, "max_nodes": 101},
+        ("mondrian-forest", "regression"): {"n_trees": 2, "max_nodes": 101},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
     }
     if REGISTRY[model].cls.startswith("models.batch."):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
-from models.forest.mondrian_tree import FEATURE, LEFT, NODES, PARENT, THRESHOLD, TIME, VALUES, WEIGHT
+from models.forest.mondrian_nodes import FEATURE, LEFT, NODES, PARENT, THRESHOLD, TIME, VALUES, WEIGHT
 from models.registry import create
 from tests.models.naive_mondrian import NaiveForest, NaiveTree
 from tests.models.streams_of_instances import interleave, mixed
@@ -164,6 +164,30 @@ def test_units_of_features_do_not_matter():
     here.learn_many(stream.x, stream.y)
     there.learn_many(stream.x * units, stream.y)
     assert here.predict_many(stream.x).tobytes() == there.predict_many(stream.x * units).tobytes()
+
+
+def test_describe_tells_where_a_row_goes():
+    stream = mixed(300, 2, missing=0.0)
+    learner = learner_of(stream.schema, n_trees=2, aggregation=False)
+    learner.learn_many(stream.x, stream.y)
+    nodes = {node["id"]: node for node in learner.describe()}
+    roots = [node for node in nodes.values() if node.get("part") == "tree"]
+    assert [root["weight"] for root in roots] == [300.0, 300.0]
+    assert len(nodes) == 1 + learner.size()["n_nodes"]
+    assert max(node["depth"] for node in nodes.values()) == 1 + learner.size()["depth"]
+    arrived = dict.fromkeys(nodes, 0)
+    for row in stream.x:
+        for node in roots:
+            while "children" in node:
+                f = node["feature"]
+                goes = row[f] == node["equals"] if "equals" in node else row[f] <= node["threshold"]
+                child = nodes[node["children"][0 if goes else 1]]
+                assert child["parent"] == node["id"]
+                assert node["default"] in node["children"]
+                assert 0.0 <= node["stop"] <= 1.0
+                node = child
+            arrived[node["id"]] += 1
+    assert all(arrived[i] == node["weight"] for i, node in nodes.items() if "predictor" in node)
 
 
 def test_threads_change_no_bit():

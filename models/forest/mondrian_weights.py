@@ -1,0 +1,95 @@
+"""How the prunings of a Mondrian tree are weighed, and what they predict together.
+
+Mourtada, Gaïffas and Scornet 2021, section 3. Every pruning of the tree is an expert. Its prior is 1/2 for each of its
+nodes that has children in the tree; context-tree weighting sums over all of them. Only the odds of each node against
+its children are kept: the likelihood (to the power of the step) of what the node has predicted itself, to that of what
+its children have predicted together. They are all that predictions need, are moved by one product a node, and stay what
+they are when a subtree below goes.
+"""
+
+import math
+
+from models.forest.mondrian_nodes import CLASSES, FEATURE, LARGEST, ODDS, VALUES, WEIGHT, child
+from models.kernel import kernel
+
+LARGEST_ODDS = 1e100
+LARGEST_LOSS = 300.0
+
+
+@kernel(inline=True)
+def pseudo_count(settings, n_classes):
+    """Of each class that has been seen, in a node's probabilities."""
+    return settings.dirichlet if settings.dirichlet > 0.0 else 1.0 / n_classes
+
+
+@kernel(inline=True)
+def _moved(odds, ratio):
+    """Odds times a ratio, within bounds that keep products finite."""
+    return min(max(odds * ratio, 1.0 / LARGEST_ODDS), LARGEST_ODDS)
+
+
+@kernel(inline=True)
+def climb(nodes, path, said, depth, last, settings, y, w, errors):
+    """Move the odds of a path, from its end to the root. O(depth).
+
+    path : the nodes that had or now have children, root first. said : what each had predicted, of a classification the
+    probability of y; `last` : the same of the leaf at the end, or NaN where it is new and has predicted nothing.
+    """
+    if settings.classes:
+        power = settings.step * w
+        below = 1.0 if last != last else last
+        if power != 1.0:
+            below = below**power
+        for i in range(depth - 1, -1, -1):
+            own = said[i] if power == 1.0 else said[i] ** power
+            odds = nodes[path[i], ODDS]
+            nodes[path[i], ODDS] = _moved(odds, own / below)
+            # Above a new parent, odds are so far those with the node that it came above; of that one's likelihood, the
+            # parent's is (odds own + below) / 2.
+            below = (odds * own + below) / (2.0 if last != last and i == depth - 1 else 1.0 + odds)
+        return
+    variance = errors[0] / errors[1] if errors[1] > 0.0 else 0.0
+    scale = settings.step * w / (2.0 * variance) if variance > 1.0 / LARGEST else 0.0
+    new = last != last
+    below = 0.0 if new else max(-scale * (y - last) ** 2, -LARGEST_LOSS)  # the logarithm of the likelihood
+    together = y if new else last
+    for i in range(depth - 1, -1, -1):
+        own = max(-scale * (y - said[i]) ** 2, -LARGEST_LOSS)
+        odds = nodes[path[i], ODDS]
+        ratio = math.exp(own - below)
+        nodes[path[i], ODDS] = _moved(odds, ratio)
+        below += math.log((odds * ratio + 1.0) / (2.0 if new else 1.0 + odds))
+        together = said[i] if new else (odds * said[i] + together) / (1.0 + odds)
+        new = False
+    errors[0] += w * (y - together) ** 2
+    errors[1] += w
+
+
+@kernel(inline=True)
+def aggregate(links, nodes, counts, settings, one, vote):
+    """Add to `vote` what all prunings of a tree say, by their weights: class probabilities, or a target. O(depth)."""
+    n_outputs = nodes.shape[1] - VALUES
+    prior = pseudo_count(settings, counts[CLASSES])
+    prior_weight = prior * counts[CLASSES] if settings.classes else 0.0
+    rest = 1.0
+    spread = 0.0
+    node = 0
+    while True:
+        is_leaf = links[node, FEATURE] < 0
+        share = rest
+        if not is_leaf:
+            odds = nodes[node, ODDS]
+            rest /= 1.0 + odds
+            share = rest * odds
+        if settings.classes:
+            share /= nodes[node, WEIGHT] + prior_weight
+            spread += share
+        for c in range(n_outputs):
+            vote[c] += share * nodes[node, VALUES + c]
+        if is_leaf:
+            break
+        node = child(links, nodes, settings, node, one)
+    if settings.classes:
+        for c in range(n_outputs):
+            if nodes[0, VALUES + c] > 0.0:
+                vote[c] += spread * prior
