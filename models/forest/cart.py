@@ -9,7 +9,7 @@ pure: two of them can be what an exclusive or needs.
 
 For best tests the rows are sorted by each feature once, by the window, and handed down from node to node in that
 order, to children that look for a test only. Rows change places without a branch: which side a row takes is a toss-up
-for the processor.
+for the processor. Rows are unsigned, for numba asks of each signed index whether it is negative (20 % of the time).
 """
 
 from typing import NamedTuple
@@ -29,13 +29,13 @@ INNER = 1  # in Scratch.stack: the node looks for a test
 class Scratch(NamedTuple):
     """What growing a tree needs and leaves behind as rubbish, but for `leaf`.
 
-    work : (d + 1, size) int32, rows by feature, the last for all. moved : (size,) int32. side : (size,) uint8.
+    work : (d + 1, size) uint32, rows by feature, the last for all. moved : (size,) uint32. side : (size,) uint8.
     stack : (nodes + 1, 5) int32: node, first row, last row + 1, depth, whether it is inner. features : (d,) int32.
     total, part : (outputs,). column : (size,). leaf : (size,) int32, of the rows that the last tree grew on their leaf.
     """
 
-    work: NDArray[np.int32]
-    moved: NDArray[np.int32]
+    work: NDArray[np.uint32]
+    moved: NDArray[np.uint32]
     side: NDArray[np.uint8]
     stack: NDArray[np.int32]
     features: NDArray[np.int32]
@@ -47,8 +47,8 @@ class Scratch(NamedTuple):
 
 def room_to_grow(n_features: int, size: int, n_nodes: int, n_outputs: int) -> Scratch:
     return Scratch(
-        np.zeros((n_features + 1, size), np.int32),
-        np.zeros(size, np.int32),
+        np.zeros((n_features + 1, size), np.uint32),
+        np.zeros(size, np.uint32),
         np.zeros(size, np.uint8),
         np.zeros((n_nodes + 1, 5), np.int32),
         np.zeros(n_features, np.int32),
@@ -117,7 +117,7 @@ def grow(
 ):
     """Grow a tree on the rows in `chosen`.
 
-    columns : (d, size). y, w : (size,), class codes or targets, weights > 0. order : (d, size) int32, of each feature
+    columns : (d, size). y, w : (size,), class codes or targets, weights > 0. order : (d, size) uint32, of each feature
     the n_filled rows by value, missing ones last (used for best splits only). chosen : (size,) uint8, 1 for the rows
     to learn. n_chosen : how many, >= 1. n_tried : features tried a node; more while none of them differs. best_splits :
     the best test a feature, or a random one. kind : of sums, models.forest.splits. random : state of

@@ -143,7 +143,7 @@ class NaiveShrubs:
 
     def __init__(self, n_values, n_outputs, *, seed=0, classes=True, **parameters):
         self.p = {
-            "n_trees": 16, "window": 1024, "max_depth": 15, "every": 16, "step": 1.0, "burn_in": 5, "ridge": 0.0,
+            "n_trees": 32, "window": 1024, "max_depth": 15, "every": 16, "step": 1.0, "burn_in": 5, "ridge": 0.05,
             "loss": "mse", "splits": "random", "max_features": "all", "train_share": 1.0, "weighting": "learned",
         } | parameters  # fmt: skip
         d = len(n_values)

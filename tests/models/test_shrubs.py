@@ -11,7 +11,7 @@ from tests.models import naive_shrubs
 from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
 
 N_VALUES = (0, 0, 4, 0)
-ONE = {"n_windows": 1, "every": 1, "max_depth": 8}  # the paper's
+ONE = {"n_windows": 1, "every": 1, "max_depth": 8, "ridge": 0.0}  # the paper's
 
 
 def stream(n, task, seed=3, missing=0.05):
