@@ -263,9 +263,9 @@ class ShrubEnsemble(Learner):
         self._blend = Blend(np.array(told.blend), np.array(told.errors))
 
     def describe(self) -> list[dict[str, Any]]:
-        """The ensemble, then each tree, root first. Trees: "share" is the weight in the vote, "window" the length of
-        its window. Nodes as in a Hoeffding tree; "weight" is that of the items in the window that reach a node, "value"
-        of an inner node their mean."""
+        """The ensemble, with the shares of its "windows" in the vote, then each tree, root first, with its own "share"
+        and the length of its "window". Nodes as in a Hoeffding tree, and tests whether a value is "known"; "weight" is
+        that of the items in the window that reach a node, "value" of an inner node their mean."""
         return describe(self._windows, self._blend)
 
     @property

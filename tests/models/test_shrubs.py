@@ -201,3 +201,30 @@ def test_nominal_windows_take_a_byte_a_value_and_elec_fits_two_kilobytes():
     small = create("shrub-ensemble", Schema((7,) + (0,) * 7, 2, "classification"), **ONE, window=16, n_trees=4)
     small.learn_many(rng.random((300, 8)), rng.integers(0, 2, 300).astype(float))
     assert small.n_bytes <= 2048
+
+
+def test_the_trees_that_are_shown_are_those_that_vote():
+    """Descending the described nodes, weighted by their shares, predicts what the ensemble predicts."""
+    x, y = stream(400, "classification", missing=0.3)
+    learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=64, n_windows=2, every=4)
+    learner.learn_many(x[:380], y[:380])
+    root, *nodes = learner.describe()
+    by_id = {node["id"]: node for node in nodes}
+    trees = [node for node in nodes if "share" in node]
+    tests = [node for node in nodes if "feature" in node]
+    assert any("known" in node for node in tests)
+    assert sum(window["share"] for window in root["windows"]) == pytest.approx(1.0)
+    assert {tree["window"] for tree in trees} == {64, 16}
+
+    def said(node, row):
+        while "feature" in node:
+            value = row[node["feature"]]
+            if "known" in node:
+                left = not np.isnan(value)
+            else:
+                left = value == node["equals"] if "equals" in node else value <= node["threshold"]
+            node = by_id[node["children"][0 if left else 1]]
+        return np.array(node["value"])
+
+    shown = [sum(tree["share"] * said(tree, row) for tree in trees) for row in x[380:]]
+    np.testing.assert_allclose(learner.predict_many(x[380:]), shown, atol=1e-12)
