@@ -20,7 +20,13 @@ ENTRIES = (
             Parameter(
                 "splits", str, "random", choices=("best", "random"), text="best threshold of a feature, or one drawn"
             ),
-            Parameter("max_features", str, "all", choices=("all", "sqrt"), text="features tried a node"),
+            Parameter(
+                "max_features",
+                str,
+                "all",
+                choices=("all", "sqrt", "subspace"),
+                text="what trees look at: all, the root of their number a node, or half of them a tree",
+            ),
             Parameter(
                 "train_share",
                 float,

@@ -98,8 +98,9 @@ class ShrubEnsemble(Learner):
         Classification: of the class probabilities. Regression: the squared error in units of the window's variance.
     splits : {"best", "random"}
         The best threshold of a feature, or one drawn at random.
-    max_features : {"all", "sqrt"}
-        Features tried a node.
+    max_features : {"all", "sqrt", "subspace"}
+        Features that trees look at: all; for each node others, as many as the root of their number; for each tree
+        others, half of them (random subspaces: Ho 1998).
     train_share : float
         Share of the window that a tree grows on, in (0, 1]; below 1 it is judged by the others alone, and by those that
         come later.
@@ -176,7 +177,8 @@ class ShrubEnsemble(Learner):
             float(ridge),
             LOSSES[loss],
             float(train_share),
-            schema.n_features if max_features == "all" else int(np.ceil(np.sqrt(schema.n_features))),
+            _n_tried(max_features, schema.n_features),
+            max_features == "subspace",
             splits == "best",
             weighting == "equal",
             classes,
@@ -278,3 +280,9 @@ class ShrubEnsemble(Learner):
 
     def parameters(self) -> dict[str, Any]:
         return dict(self._parameters)
+
+
+def _n_tried(max_features: str, n_features: int) -> int:
+    if max_features == "subspace":
+        return (n_features + 1) // 2
+    return n_features if max_features == "all" else int(np.ceil(np.sqrt(n_features)))
