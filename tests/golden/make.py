@@ -45,6 +45,7 @@ def stream(model: str, task: str) -> Spec:
         ("hoeffding-tree", "classification"): {"grace_period": 50, "delta": 0.05},
         ("hoeffding-adaptive-tree", "classification"): {"grace_period": 50, "delta": 0.05},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
+        ("shrub-ensemble", "regression"): {"window": 128},  # the same
     }
     content: dict[str, Any] = {
         "name": "golden",
