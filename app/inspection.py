@@ -198,6 +198,8 @@ def _content(node: dict[str, Any]) -> str:
     if node.get("unit") == "score":
         parts[0] = f"score {parts[0]}"
     parts.append(f"weight {_number(node.get('weight', 0.0))}")
+    if "windows" in node:
+        parts += [f"window of {window['size']:,} {window['share']:.1%}" for window in node["windows"]]
     if "scale" in node:
         parts.append(f"scale {node['scale']:.4g}")
     if "predictor" in node:
@@ -224,7 +226,8 @@ def _title(part: dict[str, Any]) -> str:
         of = f", class {part['class']}" if "class" in part else ""
         return f"stage {part['stage'] + 1}{of}"
     if "share" in part:
-        return f"tree, {part['share']:.1%} of the vote"
+        window = f", window of {part['window']:,}" if "window" in part else ""
+        return f"tree, {part['share']:.1%} of the vote{window}"
     return "tree" if "gate" in part else str(part.get("feature", part["id"]))
 
 
@@ -237,6 +240,8 @@ def edges(node: dict[str, Any]) -> list[tuple[str, int]]:
     name, children, default = node["feature"], node["children"], node.get("default")
     if isinstance(children, dict):
         found = [(f"{name} = {value}", child) for value, child in children.items()]
+    elif node.get("known"):
+        return [(f"{name} is known", children[0]), (f"{name} is missing", children[1])]
     elif "threshold" in node:
         found = [
             (f"{name} ≤ {node['threshold']:.6g}", children[0]),

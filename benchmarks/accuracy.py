@@ -29,6 +29,7 @@ from app.pool import Pool, advance, n_cores
 from app.spec import Spec
 from app.sweep import Candidate, warm_up
 from app.synthetic import Recipe, SyntheticFile
+from benchmarks.shrubs import GOALS
 from models.registry import REGISTRY, find
 from models.streams.registry import Drift
 from topics.records import CLASSIFICATION
@@ -115,26 +116,9 @@ BEST = (
         "weather",
         79.19,
     ),
-    (
-        Candidate("shrub-ensemble", {"window": 16, "step": 4.0, "n_trees": 4, "splits": "best"}),
-        "elec",
-        94.01,
-    ),
-    (
-        Candidate(
-            "shrub-ensemble",
-            {
-                "window": 1024,
-                "n_trees": 32,
-                "step": 0.5,
-                "every": 4,
-                "train_share": 0.5,
-                "ridge": 0.3,
-                "splits": "best",
-            },
-        ),
-        "weather",
-        75.86,
+    *(
+        (Candidate("shrub-ensemble", GOALS[name][0]), name, theirs)
+        for name, theirs in (("elec", 94.01), ("weather", 75.86))
     ),
 )
 POINTS = 20  # of curves: steps of 2,000 rows, whose calls cost the learners little

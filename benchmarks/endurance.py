@@ -1,11 +1,13 @@
 """Whether learners stay as fast and as small as they were over ten million instances.
 
     nice python -m benchmarks.endurance [--n 10000000] [--models HT,HAT] [--changing] [--json endurance.json]
+    nice python -m benchmarks.endurance --n 1000000 --part 100000 --models shrubs
 
-Test-then-train over a stream that never ends, in programs of 100,000 instances: Agrawal's function 1, or Friedman's.
---changing: another function every million, so that adaptive trees have something to do all the time. Speed is CPU time
-of the learning thread, the median program of a million; the last million is held against the second, the first being
-growth. Memory is the state's, against what `max_nodes` allows for this schema, and the resident memory of the process.
+Test-then-train over a stream that never ends, in ten programs a million (or --part): Agrawal's function 1, or
+Friedman's. --changing: another function every part, so that adaptive trees have something to do all the time. Speed is
+CPU time of the learning thread, the median program of a part; the last part is held against the second, the first being
+growth. Memory is the state's, against what `max_nodes` (shrubs: windows and trees) allows for this schema, and the
+resident memory of the process.
 """
 
 import argparse
@@ -18,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import MODELS
+from benchmarks.peers import MODELS as PEERS
+from benchmarks.peers import Model
 from benchmarks.tables import test_then_train
 from models.contract import Learner, Schema
 from models.ensemble.adaptation import WatchedTree
@@ -27,15 +30,19 @@ from models.registry import create
 from models.streams import Stream, agrawal, friedman
 
 MILLION = 1_000_000
-STEP = 100_000
+SMALL = {"n_windows": 1, "window": 16, "n_trees": 4, "every": 1, "step": 2.0, "splits": "best", "ridge": 0.0}
+MODELS = PEERS | {
+    "shrubs": Model(("shrub-ensemble", {}), None, None),
+    "shrubs-16": Model(("shrub-ensemble", SMALL), None, None),
+}
 
 
-def million(number: int, regression: bool, changing: bool) -> Stream:
-    """The instances of one million; if `changing`, the concept depends on its number."""
+def part_of(number: int, size: int, regression: bool, changing: bool) -> Stream:
+    """The instances of one part; if `changing`, the concept depends on its number."""
     turn = number if changing else 0
     if regression:
-        return friedman.generate(MILLION, 100 + number, function=(0, 1, 2)[turn % 3])
-    return agrawal.generate(MILLION, 100 + number, function=(0, 3, 1, 6)[turn % 4])
+        return friedman.generate(size, 100 + number, function=(0, 1, 2)[turn % 3])
+    return agrawal.generate(size, 100 + number, function=(0, 3, 1, 6)[turn % 4])
 
 
 def allowed(learner: Learner | WatchedTree) -> int:
@@ -45,6 +52,8 @@ def allowed(learner: Learner | WatchedTree) -> int:
         return 2 * sum(allowed(member) for member in learner.members)
     if isinstance(learner, WatchedTree):
         return 2 * allowed(learner.tree)
+    if learner.name == "shrub-ensemble":
+        return allowed_shrubs(learner)
     state = learner.state()._asdict()
     if state["links"].ndim == 3:  # (trees, capacity, ...)
         capacity, most = state["links"].shape[1], int(learner.parameters()["max_nodes"])
@@ -58,27 +67,41 @@ def allowed(learner: Learner | WatchedTree) -> int:
     return int(learner.parameters()["max_nodes"]) * per_node + 2 * rest
 
 
-def endure(name: str, n_millions: int, changing: bool) -> dict[str, Any]:
+def allowed_shrubs(learner: Learner) -> int:
+    """Bytes of windows that are full of trees that are: a leaf of its own for each item."""
+    parameters, schema = learner.parameters(), learner.schema
+    n_trees, item = int(parameters["n_trees"]), 8 * (schema.n_features + 2)
+    total = 0
+    for k in range(int(parameters["n_windows"])):
+        size = max(2, int(parameters["window"]) // 4**k)
+        leaves = min(size, 2 ** min(int(parameters["max_depth"]), 40))
+        tree = 2 * (2 * leaves - 1) + 8 * (leaves - 1) + (2 + 8 * schema.n_outputs) * leaves
+        total += size * item + n_trees * (tree + 20) + 8 * n_trees * (n_trees + 1) // 2 + 128
+    return total
+
+
+def endure(name: str, n_parts: int, size: int, changing: bool) -> dict[str, Any]:
     model = MODELS[name]
     found: dict[str, Any] = {"instances_per_second": [], "quality": [], "n_nodes": [], "state_bytes": []}
     learner = None
-    for number in range(n_millions):
-        stream = million(number, model.regression, changing)
+    step = size // 10
+    for number in range(n_parts):
+        stream = part_of(number, size, model.regression, changing)
         if learner is None:
             task = "regression" if model.regression else "classification"
             learner = create(model.ours[0], Schema(stream.n_values, stream.n_classes or 1, task), **model.ours[1])
             learner.warm_up()
-        out = np.zeros((STEP, learner.schema.n_outputs))
+        out = np.zeros((step, learner.schema.n_outputs))
         seconds, quality = [], 0.0
-        for at in range(0, MILLION, STEP):
-            x, y = np.ascontiguousarray(stream.x[at : at + STEP]), stream.y[at : at + STEP]
+        for at in range(0, size, step):
+            x, y = np.ascontiguousarray(stream.x[at : at + step]), stream.y[at : at + step]
             program = test_then_train(y)
             start = time.thread_time()
             learner.run(program, x, out)
             seconds.append(time.thread_time() - start)
             quality += float(np.abs(out[:, 0] - y).sum() if model.regression else (out.argmax(axis=1) == y).sum())
-        found["instances_per_second"].append(STEP / statistics.median(seconds))
-        found["quality"].append((1.0 if model.regression else 100.0) * quality / MILLION)
+        found["instances_per_second"].append(step / statistics.median(seconds))
+        found["quality"].append((1.0 if model.regression else 100.0) * quality / size)
         found["n_nodes"].append(learner.size()["n_nodes"])
         found["state_bytes"].append(learner.n_bytes)
     assert learner is not None
@@ -92,16 +115,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=10 * MILLION)
     parser.add_argument("--models", default=",".join(MODELS), help=f"of {', '.join(MODELS)}")
-    parser.add_argument("--changing", action="store_true", help="another function every million")
+    parser.add_argument("--part", type=int, default=MILLION, help="instances of which there is one figure")
+    parser.add_argument("--changing", action="store_true", help="another function every part")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
-    n_millions = max(3, options.n // MILLION)
+    n_parts = max(3, options.n // options.part)
     report = {}
-    print("          2nd and last million: thousand/s, ratio; nodes; state and its bound, MB; resident MB; % or MAE")
+    print("          2nd and last part: thousand/s, ratio; nodes; state and its bound, MB; resident MB; % or MAE")
     for name in options.models.split(","):
         if name not in MODELS:
             parser.error(f"{name!r} is not one of {', '.join(MODELS)}")
-        report[name] = found = endure(name, n_millions, options.changing)
+        report[name] = found = endure(name, n_parts, options.part, options.changing)
         rates, state = found["instances_per_second"], found["state_bytes"]
         print(
             f"{name:10}{rates[1] / 1e3:8,.0f}{rates[-1] / 1e3:8,.0f}{found['last_to_second']:7.2f}"

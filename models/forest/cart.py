@@ -9,7 +9,7 @@ pure: two of them can be what an exclusive or needs.
 
 For best tests the rows are sorted by each feature once, by the window, and handed down from node to node in that
 order, to children that look for a test only. Rows change places without a branch: which side a row takes is a toss-up
-for the processor.
+for the processor. Rows are unsigned, for numba asks of each signed index whether it is negative (20 % of the time).
 """
 
 from typing import NamedTuple
@@ -29,13 +29,13 @@ INNER = 1  # in Scratch.stack: the node looks for a test
 class Scratch(NamedTuple):
     """What growing a tree needs and leaves behind as rubbish, but for `leaf`.
 
-    work : (d + 1, size) int32, rows by feature, the last for all. moved : (size,) int32. side : (size,) uint8.
+    work : (d + 1, size) uint32, rows by feature, the last for all. moved : (size,) uint32. side : (size,) uint8.
     stack : (nodes + 1, 5) int32: node, first row, last row + 1, depth, whether it is inner. features : (d,) int32.
     total, part : (outputs,). column : (size,). leaf : (size,) int32, of the rows that the last tree grew on their leaf.
     """
 
-    work: NDArray[np.int32]
-    moved: NDArray[np.int32]
+    work: NDArray[np.uint32]
+    moved: NDArray[np.uint32]
     side: NDArray[np.uint8]
     stack: NDArray[np.int32]
     features: NDArray[np.int32]
@@ -47,8 +47,8 @@ class Scratch(NamedTuple):
 
 def room_to_grow(n_features: int, size: int, n_nodes: int, n_outputs: int) -> Scratch:
     return Scratch(
-        np.zeros((n_features + 1, size), np.int32),
-        np.zeros(size, np.int32),
+        np.zeros((n_features + 1, size), np.uint32),
+        np.zeros(size, np.uint32),
         np.zeros(size, np.uint8),
         np.zeros((n_nodes + 1, 5), np.int32),
         np.zeros(n_features, np.int32),
@@ -96,6 +96,15 @@ def _keep_right(rows, start, end, side):
         at -= 1 - np.int64(side[i])
 
 
+@kernel(inline=True)
+def _draw(features, at, random):
+    """Put one of features[at:] at `at`, at random. Mutates features, random."""
+    swap = at + below(random, len(features) - at)
+    f = features[swap]
+    features[swap] = features[at]
+    features[at] = f
+
+
 @kernel
 def grow(
     trees,
@@ -109,6 +118,7 @@ def grow(
     chosen,
     n_chosen,
     n_tried,
+    subspace,
     best_splits,
     kind,
     max_depth,
@@ -117,11 +127,12 @@ def grow(
 ):
     """Grow a tree on the rows in `chosen`.
 
-    columns : (d, size). y, w : (size,), class codes or targets, weights > 0. order : (d, size) int32, of each feature
+    columns : (d, size). y, w : (size,), class codes or targets, weights > 0. order : (d, size) uint32, of each feature
     the n_filled rows by value, missing ones last (used for best splits only). chosen : (size,) uint8, 1 for the rows
-    to learn. n_chosen : how many, >= 1. n_tried : features tried a node; more while none of them differs. best_splits :
-    the best test a feature, or a random one. kind : of sums, models.forest.splits. random : state of
-    models.streams.randomness, used where n_tried < d or for random tests.
+    to learn. n_chosen : how many, >= 1. n_tried : features tried a node, drawn anew for each, and more while none of
+    them differs; or, in a subspace, drawn once for the whole tree. best_splits : the best test a feature, or a random
+    one. kind : of sums, models.forest.splits. random : state of models.streams.randomness, used where n_tried < d or
+    for random tests.
 
     Mutates trees[slot], random, scratch. O(d rows depth).
     """
@@ -133,8 +144,14 @@ def grow(
         if chosen[i]:
             all_rows[n] = i
             n += 1
+    for f in range(d):
+        features[f] = f
+    n_used = n_tried if subspace else d
+    if n_used < d:
+        for tried in range(n_used):
+            _draw(features, tried, random)
     if best_splits:
-        for f in range(d):
+        for f in features[:n_used]:
             if n_chosen == n_filled:
                 work[f, :n_filled] = order[f, :n_filled]
                 continue
@@ -144,8 +161,6 @@ def grow(
                 if chosen[i]:
                     work[f, n] = i
                     n += 1
-    for f in range(d):
-        features[f] = f
     n_nodes = 1
     n_leaves = 0
     stack[0, 0] = 0
@@ -165,15 +180,12 @@ def grow(
         best_feature = -1
         best_value = 0.0
         if stack[top, 4] == INNER:
-            for tried in range(d):
+            for tried in range(n_used):
                 if tried >= n_tried and best_feature >= 0:
                     break
-                f = tried
-                if n_tried < d:
-                    swap = tried + below(random, d - tried)
-                    f = features[swap]
-                    features[swap] = features[tried]
-                    features[tried] = f
+                if n_tried < n_used:
+                    _draw(features, tried, random)
+                f = features[tried]
                 if best_splits:
                     score, value = best_on(
                         f, n_values[f] > 0, work[f], start, end, columns, y, w, kind, weight, moment, squares, total,
@@ -208,7 +220,7 @@ def grow(
         left = deeper and not is_pure(all_rows, start, middle, y)
         right = deeper and not is_pure(all_rows, middle, end, y)
         if best_splits and (left or right):
-            for f in range(d):
+            for f in features[:n_used]:
                 if not right:
                     _keep_left(work[f], start, end, side)
                 elif not left:

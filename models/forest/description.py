@@ -9,14 +9,25 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.forest.blend import Blend
 from models.forest.shrubs import Shrubs
+from models.forest.trees import KNOWN
 from models.forest.window import FILLED, MEMBERS
 
 
 def describe(windows: Sequence[Shrubs], blend: Blend) -> list[dict[str, Any]]:
-    """The ensemble, then each tree, the longest window and the oldest tree first."""
-    weight = float(windows[0].window.w[: int(windows[0].counts[FILLED])].sum())
+    """The ensemble (its "windows" with their shares), then each tree, the longest window and the oldest tree first."""
+    longest = windows[0].window.w[: int(windows[0].counts[FILLED])]
     nodes: list[dict[str, Any]] = [
-        {"id": 0, "parent": None, "depth": 0, "weight": weight, "value": [], "part": "ensemble"}
+        {
+            "id": 0,
+            "parent": None,
+            "depth": 0,
+            "weight": float(longest.sum()),
+            "value": _mean(windows[0], longest),
+            "part": "ensemble",
+            "windows": [
+                {"size": one.size, "share": share} for one, share in zip(windows, blend.weights.tolist(), strict=True)
+            ],
+        }
     ]
     for shrubs, share in zip(windows, blend.weights.tolist(), strict=True):
         members = shrubs.members
@@ -47,7 +58,7 @@ def _tree(shrubs: Shrubs, slot: int, share: float, first: int) -> list[dict[str,
             column = window.columns[feature, :n]
             goes = column == value if nominal else column <= value
             told |= {"value": _mean(shrubs, weight), "feature": feature}
-            told |= {"equals": int(value)} if nominal else {"threshold": value}
+            told |= {"equals": int(value)} if nominal else {"known": True} if value == KNOWN else {"threshold": value}
             queued = own + len(waiting) + 1
             told |= {"children": [queued, queued + 1], "default": queued + 1}
             waiting += [(left, own, depth + 1, here & goes), (left + 1, own, depth + 1, here & ~goes)]

@@ -71,19 +71,25 @@ ENTRIES = (
         cls="models.forest.shrub_ensemble:ShrubEnsemble",
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
-            Parameter("n_trees", int, 16, 1, 10_000, text="most trees that vote"),
+            Parameter("n_trees", int, 32, 1, 10_000, text="most trees of a window that vote"),
             Parameter("window", int, 1024, 2, 1_000_000, text="last labels that trees grow on and are judged by"),
             Parameter("n_windows", int, 4, 1, 8, text="each a quarter as long as the one before; 1: the paper's"),
             Parameter("max_depth", int, 15, 1, 1_000_000, text="of a tree"),
             Parameter("every", int, 16, 1, 1_000_000_000, text="a new tree with each such label"),
             Parameter("step", float, 1.0, 1e-12, None, text="of the gradient; large: newest trees win"),
             Parameter("burn_in", int, 5, 0, 10_000, text="further gradient steps with each new tree"),
-            Parameter("ridge", float, 0.0, 0.0, None, text="penalty on squared weights: spreads them"),
+            Parameter("ridge", float, 0.05, 0.0, None, text="penalty on squared weights: spreads them"),
             Parameter("loss", str, "mse", choices=("mse", "cross-entropy"), text="what the weights minimise"),
             Parameter(
                 "splits", str, "random", choices=("best", "random"), text="best threshold of a feature, or one drawn"
             ),
-            Parameter("max_features", str, "all", choices=("all", "sqrt"), text="features tried a node"),
+            Parameter(
+                "max_features",
+                str,
+                "all",
+                choices=("all", "sqrt", "subspace"),
+                text="what trees look at: all, the root of their number a node, or half of them a tree",
+            ),
             Parameter(
                 "train_share",
                 float,

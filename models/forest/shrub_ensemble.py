@@ -98,8 +98,9 @@ class ShrubEnsemble(Learner):
         Classification: of the class probabilities. Regression: the squared error in units of the window's variance.
     splits : {"best", "random"}
         The best threshold of a feature, or one drawn at random.
-    max_features : {"all", "sqrt"}
-        Features tried a node.
+    max_features : {"all", "sqrt", "subspace"}
+        Features that trees look at: all; for each node others, as many as the root of their number; for each tree
+        others, half of them (random subspaces: Ho 1998).
     train_share : float
         Share of the window that a tree grows on, in (0, 1]; below 1 it is judged by the others alone, and by those that
         come later.
@@ -132,14 +133,14 @@ class ShrubEnsemble(Learner):
         schema: Schema,
         *,
         seed: int = 0,
-        n_trees: int = 16,
+        n_trees: int = 32,
         window: int = 1024,
         n_windows: int = 4,
         max_depth: int = 15,
         every: int = 16,
         step: float = 1.0,
         burn_in: int = 5,
-        ridge: float = 0.0,
+        ridge: float = 0.05,
         loss: str = "mse",
         splits: str = "random",
         max_features: str = "all",
@@ -176,7 +177,8 @@ class ShrubEnsemble(Learner):
             float(ridge),
             LOSSES[loss],
             float(train_share),
-            schema.n_features if max_features == "all" else int(np.ceil(np.sqrt(schema.n_features))),
+            _n_tried(max_features, schema.n_features),
+            max_features == "subspace",
             splits == "best",
             weighting == "equal",
             classes,
@@ -263,9 +265,9 @@ class ShrubEnsemble(Learner):
         self._blend = Blend(np.array(told.blend), np.array(told.errors))
 
     def describe(self) -> list[dict[str, Any]]:
-        """The ensemble, then each tree, root first. Trees: "share" is the weight in the vote, "window" the length of
-        its window. Nodes as in a Hoeffding tree; "weight" is that of the items in the window that reach a node, "value"
-        of an inner node their mean."""
+        """The ensemble, with the shares of its "windows" in the vote, then each tree, root first, with its own "share"
+        and the length of its "window". Nodes as in a Hoeffding tree, and tests whether a value is "known"; "weight" is
+        that of the items in the window that reach a node, "value" of an inner node their mean."""
         return describe(self._windows, self._blend)
 
     @property
@@ -278,3 +280,9 @@ class ShrubEnsemble(Learner):
 
     def parameters(self) -> dict[str, Any]:
         return dict(self._parameters)
+
+
+def _n_tried(max_features: str, n_features: int) -> int:
+    if max_features == "subspace":
+        return (n_features + 1) // 2
+    return n_features if max_features == "all" else int(np.ceil(np.sqrt(n_features)))

@@ -34,7 +34,8 @@ from models.streams.randomness import seeded, uniform
 
 
 class Settings(NamedTuple):
-    """The parameters, as kernels take them. n_tried : features tried a node. kind : of sums, models.forest.splits."""
+    """The parameters, as kernels take them. n_tried : features tried a node, or, in a
+    subspace, a tree. kind : of sums, models.forest.splits."""
 
     n_trees: int
     max_depth: int
@@ -45,6 +46,7 @@ class Settings(NamedTuple):
     loss: int
     train_share: float
     n_tried: int
+    subspace: bool
     best_splits: bool
     equal_weights: bool
     classes: bool
@@ -188,7 +190,7 @@ def _enrol(counts, random, window, trees, members, scratch, n_values, settings):
             n_chosen = n
     grow(
         trees, slot, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
-        settings.n_tried, settings.best_splits, settings.kind, settings.max_depth, random, scratch,
+        settings.n_tried, settings.subspace, settings.best_splits, settings.kind, settings.max_depth, random, scratch,
     )  # fmt: skip
     m += 1
     if settings.equal_weights:

@@ -33,7 +33,7 @@ def sum_up(rows, start, end, y, w, kind, total):
         for k in range(start, end):
             i = rows[k]
             weight += w[i]
-            total[np.int64(y[i])] += w[i]
+            total[np.uint32(y[i])] += w[i]
     else:
         for k in range(start, end):
             i = rows[k]
@@ -112,7 +112,7 @@ def best_on(f, nominal, rows, start, end, columns, y, w, kind, weight, moment, s
     for k in range(start, end - 1):
         i = rows[k]
         left_weight += w[i]
-        c = np.int64(y[i])
+        c = np.uint32(y[i])
         left_squares += w[i] * (2.0 * part[c] + w[i])
         right_squares -= w[i] * (2.0 * (total[c] - part[c]) - w[i])
         part[c] += w[i]
@@ -146,7 +146,7 @@ def _best_value(column, rows, start, end, y, w, kind, weight, moment, squares, t
             i = rows[k]
             left_weight += w[i]
             if kind == SHARES:
-                c = np.int64(y[i])
+                c = np.uint32(y[i])
                 left_squares += w[i] * (2.0 * part[c] + w[i])
                 right_squares -= w[i] * (2.0 * (total[c] - part[c]) - w[i])
                 part[c] += w[i]
@@ -197,7 +197,7 @@ def random_on(f, nominal, rows, start, end, columns, y, w, kind, weight, moment,
             if (here == value) if nominal else (here <= value):
                 i = rows[k]
                 left_weight += w[i]
-                part[np.int64(y[i])] += w[i]
+                part[np.uint32(y[i])] += w[i]
         left_squares = 0.0
         right_squares = 0.0
         for c in range(len(total)):

@@ -16,14 +16,14 @@ LEARNED, FILLED, HEAD, MEMBERS = range(4)
 
 
 class Window(NamedTuple):
-    """columns : (d, size), a missing value as infinity. y, w : (size,). order : (d, size) int32, items by value (of
+    """columns : (d, size), a missing value as infinity. y, w : (size,). order : (d, size) uint32, items by value (of
     equal ones the first place first), or (0, size) where no learner asks for it. chosen : (size,) uint8, scratch: the
     items that a tree grows on."""
 
     columns: Floats
     y: Floats
     w: Floats
-    order: NDArray[np.int32]
+    order: NDArray[np.uint32]
     chosen: NDArray[np.uint8]
 
 
@@ -45,7 +45,7 @@ def room_for_window(n_features: int, size: int, ordered: bool) -> Window:
         np.zeros((n_features, size)),
         np.zeros(size),
         np.zeros(size),
-        np.zeros((n_features if ordered else 0, size), np.int32),
+        np.zeros((n_features if ordered else 0, size), np.uint32),
         np.ones(size, np.uint8),
     )
 

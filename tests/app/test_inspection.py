@@ -226,3 +226,19 @@ def test_alternate_trees_are_shown_beside_their_node() -> None:
     dot = inspection.dot(state, spec, "champion")
     assert dot.count("style=dashed") == len(beside)
     assert all(re.search(rf"-> n{root} .*alternate tree", dot) for root in beside)
+
+
+def test_shrubs_are_shown_with_windows_shares_and_whether_a_value_is_known() -> None:
+    nodes = [
+        {"id": 0, "parent": None, "depth": 0, "weight": 30.0, "value": {"a": 0.5, "b": 0.5},
+         "windows": [{"size": 1024, "share": 0.75}, {"size": 256, "share": 0.25}]},
+        {"id": 1, "parent": 0, "depth": 1, "weight": 30.0, "value": {"a": 0.5, "b": 0.5}, "share": 0.75, "window": 1024,
+         "feature": "size", "known": True, "children": [2, 3], "default": 3},
+        {"id": 2, "parent": 1, "depth": 2, "weight": 20.0, "value": {"a": 1.0, "b": 0.0}},
+        {"id": 3, "parent": 1, "depth": 2, "weight": 10.0, "value": {"a": 0.0, "b": 1.0}},
+    ]  # fmt: skip
+    lines = list(inspection.tree_lines(nodes))
+    assert "window of 1,024 75.0%, window of 256 25.0%" in lines[0]
+    assert lines[1] == "└─ tree, 75.0% of the vote, window of 1,024"
+    assert lines[2].startswith("   ├─ size is known: a 100%")
+    assert lines[3].startswith("   └─ size is missing: b 100%")

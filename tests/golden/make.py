@@ -48,6 +48,7 @@ def stream(model: str, task: str) -> Spec:
         ("mondrian-forest", "classification"): {"n_trees": 2, "max_nodes": 101},
         ("mondrian-forest", "regression"): {"n_trees": 2, "max_nodes": 101},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
+        ("shrub-ensemble", "regression"): {"window": 128},  # the same
     }
     if REGISTRY[model].cls.startswith("models.batch."):
         # Small; and no fit takes its place after the export: what it comes to is the library's, and its version's.

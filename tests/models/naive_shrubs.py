@@ -61,11 +61,15 @@ class NaiveTree:
     max_depth: float = math.inf
     splits: str = "best"
     n_tried: int = 10**9
+    subspace: bool = False
     random: np.ndarray = field(default_factory=lambda: seeded(0))
 
     def grow(self, items):
         """items : (x, y, weight), in the order of the window's places."""
         self.features = list(range(len(self.nominal)))
+        if self.subspace:
+            for at in range(self.n_tried):
+                self._draw(at)
         return self._grow(items, 0)
 
     def _grow(self, items, depth):
@@ -85,14 +89,17 @@ class NaiveTree:
         node.right = self._grow([item for item in items if not goes_left(test, item[0])], depth + 1)
         return node
 
+    def _draw(self, at):
+        swap = at + below(self.random, len(self.features) - at)
+        self.features[swap], self.features[at] = self.features[at], self.features[swap]
+
     def _find(self, items):
         d, best, found = len(self.nominal), -math.inf, None
-        for tried in range(d):
+        for tried in range(self.n_tried if self.subspace else d):
             if tried >= self.n_tried and found:
                 break
-            if self.n_tried < d:
-                swap = tried + below(self.random, d - tried)
-                self.features[swap], self.features[tried] = self.features[tried], self.features[swap]
+            if self.n_tried < d and not self.subspace:
+                self._draw(tried)
             f = self.features[tried]
             for test in self._all(items, f) if self.splits == "best" else self._one(items, f):
                 sides = [[i for i in items if goes_left(test, i[0]) == left] for left in (True, False)]
@@ -143,7 +150,7 @@ class NaiveShrubs:
 
     def __init__(self, n_values, n_outputs, *, seed=0, classes=True, **parameters):
         self.p = {
-            "n_trees": 16, "window": 1024, "max_depth": 15, "every": 16, "step": 1.0, "burn_in": 5, "ridge": 0.0,
+            "n_trees": 32, "window": 1024, "max_depth": 15, "every": 16, "step": 1.0, "burn_in": 5, "ridge": 0.05,
             "loss": "mse", "splits": "random", "max_features": "all", "train_share": 1.0, "weighting": "learned",
         } | parameters  # fmt: skip
         d = len(n_values)
@@ -153,7 +160,7 @@ class NaiveShrubs:
             classes,
             seeded(seed),
         )
-        self.n_tried = d if self.p["max_features"] == "all" else math.ceil(math.sqrt(d))
+        self.n_tried = {"all": d, "sqrt": math.ceil(math.sqrt(d)), "subspace": math.ceil(d / 2)}[self.p["max_features"]]
         self.places = [None] * self.p["window"]  # (x, y, weight)
         self.n_learned = 0
         self.members = []  # [tree, weight, places of the window that do not judge it]
@@ -182,7 +189,10 @@ class NaiveShrubs:
         p, filled = self.p, [i for i, item in enumerate(self.places) if item]
         chosen = [i for i in filled if p["train_share"] == 1.0 or uniform(self.random) < p["train_share"]]
         blind = set(chosen) if p["train_share"] < 1.0 and 0 < len(chosen) < len(filled) else set()
-        grower = NaiveTree(self.nominal, self.classes, p["max_depth"], p["splits"], self.n_tried, self.random)
+        grower = NaiveTree(
+            self.nominal, self.classes, p["max_depth"], p["splits"], self.n_tried, p["max_features"] == "subspace",
+            self.random,
+        )  # fmt: skip
         tree = grower.grow([self.places[i] for i in (chosen if blind else filled)])
         self.members.append([tree, 0.0, blind])
         if p["weighting"] == "equal":

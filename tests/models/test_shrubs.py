@@ -11,7 +11,7 @@ from tests.models import naive_shrubs
 from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
 
 N_VALUES = (0, 0, 4, 0)
-ONE = {"n_windows": 1, "every": 1, "max_depth": 8}  # the paper's
+ONE = {"n_windows": 1, "every": 1, "max_depth": 8, "ridge": 0.0}  # the paper's
 
 
 def stream(n, task, seed=3, missing=0.05):
@@ -44,6 +44,7 @@ def test_then_train(learner, x, y, w):
         ("classification", {"splits": "best", "window": 32, "n_trees": 8, "step": 4.0, "burn_in": 0, "max_depth": 3}),
         ("classification", {"splits": "random", "window": 24, "max_features": "sqrt", "every": 3, "max_depth": 99}),
         ("classification", {"splits": "best", "window": 24, "train_share": 0.5, "ridge": 0.2, "n_trees": 5}),
+        ("classification", {"splits": "best", "window": 24, "max_features": "subspace", "every": 2, "max_depth": 99}),
         ("classification", {"splits": "random", "window": 20, "loss": "cross-entropy", "n_trees": 5}),
         ("classification", {"splits": "best", "window": 16, "weighting": "equal", "n_trees": 5}),
         ("regression", {"splits": "best", "window": 24, "n_trees": 5}),
@@ -201,3 +202,30 @@ def test_nominal_windows_take_a_byte_a_value_and_elec_fits_two_kilobytes():
     small = create("shrub-ensemble", Schema((7,) + (0,) * 7, 2, "classification"), **ONE, window=16, n_trees=4)
     small.learn_many(rng.random((300, 8)), rng.integers(0, 2, 300).astype(float))
     assert small.n_bytes <= 2048
+
+
+def test_the_trees_that_are_shown_are_those_that_vote():
+    """Descending the described nodes, weighted by their shares, predicts what the ensemble predicts."""
+    x, y = stream(400, "classification", missing=0.3)
+    learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=64, n_windows=2, every=4)
+    learner.learn_many(x[:380], y[:380])
+    root, *nodes = learner.describe()
+    by_id = {node["id"]: node for node in nodes}
+    trees = [node for node in nodes if "share" in node]
+    tests = [node for node in nodes if "feature" in node]
+    assert any("known" in node for node in tests)
+    assert sum(window["share"] for window in root["windows"]) == pytest.approx(1.0)
+    assert {tree["window"] for tree in trees} == {64, 16}
+
+    def said(node, row):
+        while "feature" in node:
+            value = row[node["feature"]]
+            if "known" in node:
+                left = not np.isnan(value)
+            else:
+                left = value == node["equals"] if "equals" in node else value <= node["threshold"]
+            node = by_id[node["children"][0 if left else 1]]
+        return np.array(node["value"])
+
+    shown = [sum(tree["share"] * said(tree, row) for tree in trees) for row in x[380:]]
+    np.testing.assert_allclose(learner.predict_many(x[380:]), shown, atol=1e-12)
