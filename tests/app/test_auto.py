@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from app import spec as spec_module
 from app.cli.check import command
+from app.cli.worker import remarks
 from app.errors import SpecError, StateError
 from app.learner import PartitionLearner
 from app.reference import json_schema
@@ -204,3 +205,12 @@ def test_the_schema_knows_auto() -> None:
     assert "auto" not in REGISTRY
     assert spec_module.AUTO == auto.AUTO
     assert np.all(np.diff(auto.NODES) < 0)
+
+
+def test_a_worker_says_what_auto_is_and_what_is_slow() -> None:
+    spec = build({**STREAM, "challengers": {"theirs": {"model": "external"}, "nb": "naive-bayes"}})
+    assert remarks(spec) == [
+        "champion: auto is adaptive-random-forest; riparian check tells its size",
+        "theirs (external) is slow: it learns in Python, an instance at a time, and the champion waits for it",
+    ]
+    assert remarks(build({**STREAM, "champion": "naive-bayes"})) == []
