@@ -20,6 +20,7 @@ from app.inputs import Mark, mark
 from app.merge import Ints, Piece, Release
 from app.pending import PendingStore
 from app.spec import Spec
+from app.spec_parts import AUTO
 from app.state.changes import DETECTORS, next_origin, reconcile, settings
 from models.contract import Floats, Learner, Program, Schema
 from models.prequential import Prequential
@@ -84,7 +85,7 @@ class Figures(NamedTuple):
     sizes: dict[str, dict[str, int]]
 
 
-SETTINGS = ("settings", "room", "origin", "marks")  # of a cut's meta: how it was learned, not what
+SETTINGS = ("settings", "room", "origin", "marks", "auto")  # of a cut's meta: how it was learned, not what
 
 
 class Cut(NamedTuple):
@@ -338,6 +339,7 @@ class PartitionLearner:
         return dict(self._last)  # type: ignore[arg-type]
 
     def _meta(self) -> dict[str, Any]:
+        auto = {"auto": self.spec.champion.parameters} if self.spec.champion.model == AUTO else {}
         marks = {"marks": {role: list(found) for role, found in self.marks().items()}} if self._last else {}
         return {
             "models": {role: [name, self.models[role].parameters()] for role, name in self.model_names.items()},
@@ -352,6 +354,7 @@ class PartitionLearner:
             "room": [list(self.schema.n_values), self.schema.n_outputs],
             "origin": self.origin,
             **marks,
+            **auto,
         }
 
     def restore(self, cut: Cut, topics: Sequence[str] = ()) -> list[str]:
@@ -368,6 +371,9 @@ class PartitionLearner:
             The stream file has changed in a way that the state does not survive (`app.state.changes`).
         """
         meta, arrays, *_ = cut
+        spec = self.spec.adopting(meta)
+        if spec.models() != self.spec.models():
+            self.__init__(spec, self.partition)  # type: ignore[misc]
         known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
         changes = reconcile(self.spec, meta, known, topics)
         if changes.refused:

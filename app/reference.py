@@ -14,6 +14,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from app.spec import Spec
+from app.spec_parts import AUTO
+from models import auto
 from models.drift import DETECTORS
 from models.entry import Parameter
 from models.registry import REGISTRY
@@ -33,6 +35,12 @@ def json_schema() -> dict[str, Any]:
     }
     definitions = schema["$defs"]
     definitions["ModelSpec"] = _model_schema(definitions["ModelSpec"])
+    champion = schema["properties"]["champion"]
+    champion["default"] = AUTO
+    of_auto = {p.name: _parameter_schema(p) for p in auto.PARAMETERS}
+    properties = {"model": {"const": AUTO}, "on_drift": True, **of_auto}
+    chosen = {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
+    champion["anyOf"] = [{"const": AUTO}, chosen, {"$ref": champion.pop("$ref")}]
     definitions["FeatureSpec"] = {
         "anyOf": [{"enum": definitions["FeatureSpec"]["properties"]["type"]["enum"]}, definitions["FeatureSpec"]],
         "description": definitions["FeatureSpec"].pop("description"),

@@ -6,7 +6,7 @@ durations are float seconds in a Spec. docs/stream-file.md is generated from the
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
@@ -14,6 +14,7 @@ from app.durations import duration
 from app.errors import SpecError
 from app.spec_errors import sentence
 from app.spec_parts import (
+    AUTO,
     KEY,
     NAME,
     ROLE,
@@ -40,6 +41,9 @@ from topics import records
 from topics.layout import check_paths, first_conflict
 from topics.names import CHAMPION, INPUTS, OUTPUTS, topic_name
 from topics.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from models.auto import Resolved
 
 
 class Spec(Part):
@@ -91,7 +95,10 @@ class Spec(Part):
         default=100, ge=2, le=1000, description="Most classes learned; a label of one more is rejected."
     )
     champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
-        description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name."
+        default=ModelSpec(model=AUTO),
+        description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
+        "`auto`, a forest that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (25), and if "
+        "challengers are left out, some to hold it against.",
     )
     challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
         Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
@@ -211,9 +218,19 @@ class Spec(Part):
         )
 
     def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        from models import auto
         from models.registry import REGISTRY, validate
 
         models = {CHAMPION: self.champion, **self.challengers}
+        if self.champion.model == AUTO:
+            try:
+                found = self._resolve()
+            except ValueError as error:
+                raise ValueError(f"{CHAMPION}: {error}") from None
+            models[CHAMPION] = ModelSpec(model=found.model, **found.parameters)
+            if "challengers" not in self.model_fields_set:
+                more = auto.challengers(self.task, found.model)
+                models |= {role: ModelSpec(model=name) for role, name in more.items()}
         if CHAMPION in self.challengers:
             raise ValueError(
                 f'challengers.{CHAMPION}: expected another name, found "{CHAMPION}", which is taken; rename it'
@@ -223,6 +240,8 @@ class Spec(Part):
             where = role if role == CHAMPION else f"challengers.{role}"
             if ROLE.fullmatch(role) is None:
                 raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
+            if model.model == AUTO:
+                raise ValueError(f'{where}: expected a model, found "{AUTO}", which only a champion can be; name one')
             try:
                 checked[role] = model.model, validate(model.model, self.task, model.parameters)
             except ValueError as error:
@@ -233,6 +252,39 @@ class Spec(Part):
                     "state as a pickle; make it a challenger, or set as_champion: true beside it"
                 )
         return checked
+
+    def _resolve(self) -> "Resolved":
+        from models import auto
+
+        n_classes = 1
+        if self.task != records.REGRESSION:
+            n_classes = min(self.max_classes, auto.UNNAMED) if self.classes is None else len(self.classes)
+        n_values = []
+        for feature in self.features.values():
+            learned = min(feature.max_values, auto.UNNAMED)
+            nominal = learned if feature.values is None else len(feature.values)
+            n_values.append({records.NUMERIC: 0, records.BOOLEAN: 2}.get(feature.type, nominal))
+        return auto.resolve(self.task, n_values, n_classes, self.champion.parameters)
+
+    def resolved(self) -> "Resolved | None":
+        """What `auto` stands for here; None where the champion is named."""
+        return self._resolve() if self.champion.model == AUTO else None
+
+    def adopting(self, meta: Mapping[str, Any]) -> "Spec":
+        """This stream with the champion that a state has, where `auto` chose it by the same budget: another version may
+        choose another one. meta : of the state."""
+        from models.registry import validate
+
+        if self.champion.model != AUTO or meta.get("auto") != self.champion.parameters:
+            return self
+        name, parameters = meta["models"][CHAMPION]
+        try:
+            chosen = name, validate(name, self.task, parameters)
+        except ValueError:  # this version does not know it
+            return self
+        adopted = self.model_copy()
+        adopted._models = {**self._models, CHAMPION: chosen}
+        return adopted
 
     def _check_drift(self) -> None:
         from models.drift import find
@@ -262,8 +314,9 @@ class Spec(Part):
 
     def on_drift(self) -> dict[str, str]:
         """Role of a model -> what is done when its errors rise."""
-        models = {CHAMPION: self.champion, **self.challengers}
-        return {role: model.on_drift or self.drift.on_drift for role, model in models.items()}
+        named = {CHAMPION: self.champion, **self.challengers}
+        own = {role: named[role].on_drift for role in self._models if role in named}
+        return {role: own.get(role) or self.drift.on_drift for role in self._models}
 
     def models(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Role -> (name of the learner, all its parameters), the champion first."""

@@ -206,6 +206,9 @@ NOTHING, ALERT, RESET, REPLACE = "nothing", "alert", "reset", "replace"
 _OnDrift = Literal["nothing", "alert", "reset", "replace"]
 
 
+AUTO = "auto"
+
+
 class ModelSpec(Part):
     """A learner of `riparian models`, and its parameters beside it."""
 

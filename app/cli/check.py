@@ -90,6 +90,7 @@ def _summary(
     spec: "Spec", report: "TopicsReport | None", states: "Mapping[int, tuple[int, Changes]] | None"
 ) -> dict[str, Any]:
     mapping = spec.mapping()
+    resolved = spec.resolved()
     summary: dict[str, Any] = {
         "name": spec.name,
         "task": spec.task,
@@ -108,6 +109,7 @@ def _summary(
         "models": {
             role: {"model": name, "parameters": parameters} for role, (name, parameters) in spec.models().items()
         },
+        "auto": None if resolved is None else resolved._asdict(),
         "waiting_bytes": waiting_bytes(spec),
     }
     if report is not None:
@@ -169,6 +171,12 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
 
     console = Console()
     console.print(topics, features, models)
+    resolved = spec.resolved()
+    if resolved is not None:
+        takes = f", reckoned to take {resolved.n_bytes / 1e6:,.1f} MB and {resolved.microseconds:.1f} µs an instance"
+        console.print(
+            f"champion: auto is {resolved.model}{takes if resolved.n_bytes else ''}", highlight=False, soft_wrap=True
+        )
     if spec.task == "classification":
         classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"
         console.print(f"classes: {escape(classes)}")

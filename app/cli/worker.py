@@ -4,11 +4,15 @@ import asyncio
 import logging
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from app.cli import broker_option
 from app.errors import BrokerError
+
+if TYPE_CHECKING:
+    from app.spec import Spec
 
 
 @click.command("worker")
@@ -64,13 +68,8 @@ def command(
     spec = stream_file.load(stream)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
-    from models.registry import find
-
-    for role, (name, _) in spec.models().items():
-        if find(name).slow:
-            logging.getLogger(__name__).warning(
-                "%s (%s) is slow: it learns in Python, an instance at a time, and everything else waits", role, name
-            )
+    for remark in remarks(spec):
+        click.echo(f"riparian: {remark}", err=True)
 
     from app.admin import ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
@@ -111,3 +110,16 @@ def command(
     if web_port:
         click.echo(f"riparian: metrics at http://{web_host}:{web_port}/metrics", err=True)
     run(app, engine, loglevel=log_level)
+
+
+def remarks(spec: "Spec") -> list[str]:
+    """What to know of a stream's models before they run."""
+    from models.registry import find
+
+    resolved = spec.resolved()
+    said = [] if resolved is None else [f"champion: auto is {resolved.model}; riparian check tells its size"]
+    slow = [(role, name) for role, (name, _) in spec.models().items() if find(name).slow]
+    return said + [
+        f"{role} ({name}) is slow: it learns in Python, an instance at a time, and the champion waits for it"
+        for role, name in slow
+    ]

@@ -105,6 +105,7 @@ def reconcile(
     topics : sequence of str, optional
         The stream's own features and labels topics ("" for none), where the state must have been made with these.
     """
+    spec = spec.adopting(meta)
     found = [*_topics(meta, topics), *_task(spec, meta)]
     if found:
         return Changes(found, {})

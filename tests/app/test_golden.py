@@ -8,6 +8,7 @@ import pytest
 from app.errors import StateError
 from app.learner import PartitionLearner
 from app.state import checkpoint, portable
+from models.registry import REGISTRY
 from tests.golden.make import AFTER, BEFORE, FOLDER, LATE, PARTITION, RECORD, cases, file, fold, stream
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))  # of today's format
@@ -39,7 +40,11 @@ def test_a_golden_state_is_read_and_goes_on_as_it_would_have(version: int, case:
     assert learner.digest() == digests["continued"]
 
 
-@pytest.mark.parametrize("case", cases())
+# What a batch learner is fitted to is its library's, and may change with that: going on from a state has no fits.
+OURS = [case for case, (model, _) in cases().items() if not REGISTRY[model].cls.startswith("models.batch.")]
+
+
+@pytest.mark.parametrize("case", OURS)
 def test_todays_code_from_the_beginning_comes_to_the_same(case: str) -> None:
     model, task = cases()[case]
     learner = PartitionLearner(stream(model, task), PARTITION)
