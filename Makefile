@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
 EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
 
-.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean bench-peers
+.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean bench-peers figure-forests
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench   throughput and latency on a real Kafka: MODEL=name"
 	@echo "             (bench-peers, bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
+	@echo "make figure-forests  accuracy of streaming forests against labels learned, as docs/forests.md: DATA=folder"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
 
@@ -75,6 +76,10 @@ bench-fencing: setup
 
 accuracy: setup
 	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA)) $(if $(JOBS),--jobs $(JOBS))
+
+figure-forests: setup
+	$(BIN)/python -c 'import sklearn' 2>/dev/null || $(BIN)/python -m pip install --quiet scikit-learn
+	$(BIN)/python -m benchmarks.forests $(if $(DATA),--data $(DATA))
 
 clean:
 	-@test ! -x $(BIN)/riparian || $(BIN)/riparian broker stop

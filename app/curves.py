@@ -37,7 +37,14 @@ def check(path: Path) -> None:
         )
 
 
-def write(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Sequence[int] = ()) -> None:
+def write(
+    path: Path,
+    lines: Sequence[Line],
+    measure: str,
+    past: str,
+    drifts: Sequence[int] = (),
+    along: str = "labels scored",
+) -> None:
     """Write the curves; the kind of file is that of its name.
 
     Parameters
@@ -45,6 +52,7 @@ def write(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Se
     measure : "accuracy" or "mae".
     past : what a point is over, for the picture: "the last 1,000 labels".
     drifts : labels scored at known changes of the concept, marked in the picture.
+    along : what points are counted in, for the picture.
 
     Raises
     ------
@@ -55,7 +63,7 @@ def write(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Se
         if path.suffix.lower() == ".csv":
             _write_csv(path, lines, measure)
         else:
-            _draw(path, lines, measure, past, drifts)
+            _draw(path, lines, measure, past, drifts, along)
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error.strerror or error}): check the path") from None
 
@@ -82,7 +90,7 @@ def band(runs: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats, Floats]:
     return n, values.mean(axis=0), error
 
 
-def _draw(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Sequence[int]) -> None:
+def _draw(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Sequence[int], along: str) -> None:
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
@@ -111,7 +119,7 @@ def _draw(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Se
                 )
         for i, drift in enumerate(drifts):
             axes.axvline(drift, color="0.4", linestyle="--", linewidth=1, label="" if i else "drift", zorder=1)
-        axes.set_xlabel("labels scored")
+        axes.set_xlabel(along)
         axes.set_ylabel(f"{NAMES[measure]} over {past}")
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axes.grid(color="0.9")

@@ -1,0 +1,206 @@
+"""The figure of Xu et al. 2021: accuracy on a test set against labels learned, of streaming and batch trees.
+
+    python -m benchmarks.forests [--data ../shared/data] [--sets splice,pendigits] [--seeds 10] [--points 10]
+                                 [--pictures docs] [--out docs/forests.md]
+
+Their split: of splice a random quarter (798) is the test set, pendigits has one of its own (the last 3,498 rows); the
+training set is shuffled by the seed, and learned in batches of 100. Streaming learners go on from point to point,
+scikit-learn's are fitted on everything up to each. "splice" has its letters as nominal features, "splice, ordinal" as
+the paper's numbers (A .25, C .5, G .75, T 1, others 0), which is what scikit-learn gets in both.
+
+Writes a picture a data set, by the tools of `riparian evaluate --curve`, and the table at the last point into the
+page, between its two marks. A learner that is not in the registry is left out, and named.
+"""
+
+import argparse
+import gzip
+import importlib.util
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.curves import Line, write
+from benchmarks.tables import NOMINAL, Table, read
+from models.contract import Floats, Schema
+from models.registry import REGISTRY, create
+
+ROOT = Path(__file__).resolve().parents[1]
+BATCH = 100
+ORDINAL = {"A": 0.25, "C": 0.5, "G": 0.75, "T": 1.0}
+SETS = ("splice", "splice, ordinal", "pendigits")
+BEGIN, END = "<!-- figure-forests -->", "<!-- /figure-forests -->"
+
+PAPER = {"n_trees": 100, "batch_size": BATCH, "window": 0, "replaced": "never"}
+REFERENCE = {**PAPER, "leaf_values": "overwrite", "bootstrap": True, "replaced": "fading"}
+# Label -> model of the registry and its parameters.
+STREAMING: dict[str, tuple[str, dict[str, Any]]] = {
+    "SDF, window 1,000": ("streaming-decision-forest", {"n_trees": 100, "batch_size": BATCH}),
+    "SDF": ("streaming-decision-forest", PAPER),
+    "SDF, overwritten": ("streaming-decision-forest", {**PAPER, "leaf_values": "overwrite"}),
+    "SDF, as the reference": ("streaming-decision-forest", REFERENCE),
+    "SDT, window 1,000": ("streaming-decision-tree", {"batch_size": BATCH}),
+    "SDT": ("streaming-decision-tree", {"batch_size": BATCH, "window": 0}),
+    "SDT, overwritten": ("streaming-decision-tree", {"batch_size": BATCH, "window": 0, "leaf_values": "overwrite"}),
+    "Hoeffding tree": ("hoeffding-tree", {}),
+    "Mondrian forest": ("mondrian-forest", {"n_trees": 10}),
+}
+SHOWN = ("SDF, window 1,000", "SDF", "SDT", "Hoeffding tree", "Mondrian forest", "random forest", "decision tree")
+
+
+class Split(NamedTuple):
+    """One shuffle of a data set. batch_x, batch_test : what scikit-learn gets, numbers."""
+
+    schema: Schema
+    x: Floats
+    y: Floats
+    test: Floats
+    test_y: Floats
+    batch_x: Floats
+    batch_test: Floats
+
+
+def ordinal(path: Path) -> Floats:
+    """The letters of splice as the paper's numbers."""
+    with gzip.open(path, "rt") as file:
+        rows = [line.rstrip("\n").split(",")[:-1] for line in file][1:]
+    return np.array([[ORDINAL.get(letter, 0.0) for letter in row] for row in rows])
+
+
+def split(name: str, table: Table, numbers: Floats, seed: int) -> Split:
+    rng, n = np.random.default_rng(seed), len(table.y)
+    if name == "pendigits":
+        training, test = rng.permutation(7494), np.arange(7494, n)
+    else:
+        order = rng.permutation(n)
+        test, training = order[: n - 3 * n // 4], order[n - 3 * n // 4 :]
+    schema, x = table.schema, table.x
+    if name == "splice, ordinal":
+        schema, x = Schema((0,) * schema.n_features, schema.n_outputs, schema.task), numbers
+    return Split(schema, x[training], table.y[training], x[test], table.y[test], numbers[training], numbers[test])
+
+
+def accuracy(out: Floats, y: Floats) -> float:
+    return float((out.argmax(axis=1) == y).mean())
+
+
+def stream(model: str, parameters: dict[str, Any], data: Split, points: list[int], seed: int) -> dict[str, Any]:
+    """The curve, and the seconds of CPU that learning took."""
+    learner = create(model, data.schema, seed=seed, **parameters)
+    learner.warm_up()
+    curve, seconds, done = [], 0.0, 0
+    for n in points:
+        began = time.thread_time()
+        for a in range(done, n, BATCH):
+            learner.learn_many(data.x[a : a + BATCH], data.y[a : a + BATCH])
+        seconds += time.thread_time() - began
+        curve.append([n, accuracy(learner.predict_many(data.test), data.test_y)])
+        done = n
+    return {"model": model, "seed": seed, "curve": curve, "seconds": seconds}
+
+
+def batch(new: Callable[..., Any], data: Split, points: list[int], seed: int) -> dict[str, Any]:
+    """The same of a classifier of scikit-learn; seconds: of all fits."""
+    curve, seconds = [], 0.0
+    for n in points:
+        began = time.thread_time()
+        fitted = new(random_state=seed).fit(data.batch_x[:n], data.y[:n])
+        seconds += time.thread_time() - began
+        curve.append([n, float((fitted.predict(data.batch_test) == data.test_y).mean())])
+    return {"model": new.__name__, "seed": seed, "curve": curve, "seconds": seconds}
+
+
+def measure(name: str, table: Table, numbers: Floats, seeds: int, n_points: int) -> dict[str, Line]:
+    """Label -> curves of all seeds."""
+    batch_learners: dict[str, Callable[..., Any]] = {}
+    if importlib.util.find_spec("sklearn") is not None:
+        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.tree import DecisionTreeClassifier
+
+        batch_learners = {"random forest": RandomForestClassifier, "decision tree": DecisionTreeClassifier}
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(seeds):
+        data = split(name, table, numbers, seed)
+        last = len(data.y) // BATCH
+        points = [BATCH * (last * (k + 1) // n_points) for k in range(n_points)]
+        for label, (model, parameters) in STREAMING.items():
+            if model in REGISTRY:
+                runs.setdefault(label, []).append(stream(model, parameters, data, points, seed))
+        for label, new in batch_learners.items():
+            runs.setdefault(label, []).append(batch(new, data, points, seed))
+        print(f"{name}, seed {seed}", file=sys.stderr, flush=True)
+    return {label: Line(label, found) for label, found in runs.items()}
+
+
+def final(line: Line) -> tuple[float, float]:
+    """Mean and standard error, in %, at the last point."""
+    values = 100.0 * np.array([run["curve"][-1][1] for run in line.runs])
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    return float(values.mean()), error
+
+
+def best_first(lines: dict[str, Line]) -> list[Line]:
+    return sorted(lines.values(), key=lambda line: -final(line)[0])
+
+
+def table_of(found: dict[str, dict[str, Line]], seeds: int) -> str:
+    """Markdown: a row a learner, accuracy (and its standard error), thousand labels learned a second of CPU."""
+    names = list(found)
+    n = {name: next(iter(lines.values())).runs[0]["curve"][-1][0] for name, lines in found.items()}
+    rows = [
+        "| | " + " | ".join(f"{name}, {n[name]:,} labels | k/s" for name in names) + " |",
+        "|---|" + "---|" * (2 * len(names)),
+    ]
+    for label in dict.fromkeys(label for lines in found.values() for label in lines):
+        cells = []
+        for name in names:
+            line = found[name][label]
+            mean, error = final(line)
+            rates = [n[name] / run["seconds"] / 1e3 for run in line.runs]
+            rate = f"{np.median(rates):,.3g}" if label in STREAMING else "-"
+            cells.append(f"{mean:.2f} ± {error:.2f} | {rate}")
+        rows.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join([*rows, "", f"Means of {seeds} shuffles ± standard error; speed: median, learning alone."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--sets", default=";".join(SETS), help=f"separated by semicolons, of {'; '.join(SETS)}")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--points", type=int, default=10, help="of each curve")
+    parser.add_argument("--pictures", type=Path, default=ROOT / "docs", help="folder for a picture a data set")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "forests.md", help="page that has the marks")
+    options = parser.parse_args()
+    missing = sorted({model for model, _ in STREAMING.values()} - set(REGISTRY))
+    if missing:
+        print(f"left out, not in the registry: {', '.join(missing)}", file=sys.stderr)
+    found: dict[str, dict[str, Line]] = {}
+    for name in options.sets.split(";"):
+        if name not in SETS:
+            parser.error(f"{name!r} is not one of {'; '.join(SETS)}")
+        file = name.split(",")[0]
+        path = options.data / f"{file}.csv.gz"
+        if not path.exists():
+            parser.error(f"there is no {path}: name the folder of the public data sets by --data")
+        table = read(path, NOMINAL[file])
+        numbers = table.x if file == "pendigits" else ordinal(path)
+        found[name] = measure(name, table, numbers, options.seeds, options.points)
+        shown = [line for line in best_first(found[name]) if line.label in SHOWN]
+        picture = options.pictures / f"forests-{name.replace(', ', '-')}.svg"
+        write(picture, shown, "accuracy", "the test set", along="labels learned")
+        print(table_of({name: found[name]}, options.seeds), flush=True)
+    text = table_of(found, options.seeds)
+    print(text)
+    if options.out.exists():
+        page = options.out.read_text()
+        marked = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
+        options.out.write_text(marked.sub(lambda _: f"{BEGIN}\n\n{text}\n\n{END}", page))
+
+
+if __name__ == "__main__":
+    main()
