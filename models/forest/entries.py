@@ -3,7 +3,7 @@
 from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 
 # Of streaming decision trees and forests.
-BATCH_SIZE = Parameter("batch_size", int, 100, 1, 1_000_000, text="labels that are learned together")
+BATCH_SIZE = Parameter("batch_size", int, 30, 1, 1_000_000, text="labels that are learned together; the paper has 100")
 KEPT = Parameter(
     "window", int, 1000, 0, 1_000_000, text="newest labels that leaves grow on; 0: the batch, as in the paper"
 )
@@ -39,7 +39,7 @@ ENTRIES = (
         cls="models.forest.streaming:StreamingDecisionForest",
         tasks=(CLASSIFICATION,),
         parameters=(
-            Parameter("n_trees", int, 100, 1, 10_000, text="trees that vote"),
+            Parameter("n_trees", int, 30, 1, 10_000, text="trees that vote; the paper has 100"),
             BATCH_SIZE,
             KEPT,
             Parameter("max_features", str, "sqrt", choices=("sqrt", "all"), text="features tried a node"),
@@ -51,8 +51,9 @@ ENTRIES = (
                 str,
                 "always",
                 choices=("never", "fading", "always"),
-                text="begin the weakest tree anew with each batch, or ever more rarely",
+                text="begin the weakest trees anew with each batch, or ever more rarely",
             ),
+            Parameter("n_replaced", int, 1, 1, 10_000, text="how many at once"),
             Parameter(
                 "vote",
                 str,

@@ -105,8 +105,10 @@ class StreamingDecisionForest(Learner):
     bootstrap : bool
         Each tree learns a label Poisson(1) times, or once.
     replaced : {"never", "fading", "always"}
-        Begin the tree anew that predicted best the fewest labels: with each batch from the third on, or with
+        Begin the trees anew that predicted the fewest labels right: with each batch from the third on, or with
         probability 1 / batches so far.
+    n_replaced : int
+        How many at once, >= 1.
     vote : {"majority", "average"}
         One vote a tree, or the mean of the leaves' class shares.
     max_nodes : int
@@ -142,14 +144,15 @@ class StreamingDecisionForest(Learner):
         schema: Schema,
         *,
         seed: int = 0,
-        n_trees: int = 100,
-        batch_size: int = 100,
+        n_trees: int = 30,
+        batch_size: int = 30,
         window: int = 1000,
         max_features: str = "sqrt",
         min_split: int = 2,
         leaf_values: str = "counts",
         bootstrap: bool = False,
         replaced: str = "always",
+        n_replaced: int = 1,
         vote: str = "majority",
         max_nodes: int = 4095,
         threads: int = 1,
@@ -164,17 +167,20 @@ class StreamingDecisionForest(Learner):
             "leaf_values": leaf_values,
             "bootstrap": bool(bootstrap),
             "replaced": replaced,
+            "n_replaced": int(n_replaced),
             "vote": vote,
             "max_nodes": int(max_nodes),
             "threads": int(threads),
         }
-        self._set_up(n_trees, max_features, bootstrap, replaced, vote, threads)
+        self._set_up(n_trees, max_features, bootstrap, vote, threads)
 
-    def _set_up(self, n_trees: int, max_features: str, bootstrap: bool, replaced: str, vote: str, threads: int) -> None:
+    def _set_up(self, n_trees: int, max_features: str, bootstrap: bool, vote: str, threads: int) -> None:
         """What follows from the parameters, these and those in self._parameters; and a fresh state."""
         d, parameters = self.schema.n_features, self._parameters
         self._batch_size: int = parameters["batch_size"]
-        self._replaced, self._threads = replaced, int(threads)
+        self._replaced: str = parameters.get("replaced", "never")
+        self._n_replaced: int = parameters.get("n_replaced", 0)
+        self._threads = int(threads)
         self._settings = Settings(
             d if max_features == "all" else int(np.ceil(np.sqrt(d))),
             parameters["min_split"],
@@ -300,7 +306,8 @@ class StreamingDecisionForest(Learner):
         if self._replaced != "never" and number >= FIRST_REPLACED:
             chance = 1.0 if self._replaced == "always" else 1.0 / number
             if chance == 1.0 or key(self.seed, number) < chance * 2.0**64:
-                self._begin_anew(self._weakest())
+                for tree in self._weakest(self._n_replaced):
+                    self._begin_anew(int(tree))
         self._each(learn, n_trees, threads)
 
     def _make_room(self) -> None:
@@ -319,10 +326,10 @@ class StreamingDecisionForest(Learner):
 
     # Trees
 
-    def _weakest(self) -> int:
-        """The tree of least quality; of equal ones the oldest."""
+    def _weakest(self, n: int) -> NDArray[np.int64]:
+        """The n trees of least quality; of equal ones the oldest."""
         rate = self._quality[:, HITS] / np.maximum(self._quality[:, WEIGHT], 1e-300)
-        return int(np.lexsort((self._serials, rate))[0])
+        return np.lexsort((self._serials, rate))[:n]
 
     def _begin_anew(self, tree: int) -> None:
         """Make a fresh tree of one, to be grown on the whole window with the batch that has arrived."""
@@ -366,11 +373,9 @@ class StreamingDecisionForest(Learner):
         self._y, self._w = np.array(state["y"], np.int64), np.array(state["w"], np.float64)
         self._numbers = np.array(state["numbers"], np.int64)
         self._serials, self._quality = np.array(state["serials"], np.int64), np.array(state["quality"], np.float64)
-        kept = np.arange(len(self._serials))
-        while len(kept) > n_trees:
-            weakest = self._weakest()
-            kept = np.delete(kept, weakest)
-            self._serials, self._quality = np.delete(self._serials, weakest), np.delete(self._quality, weakest, axis=0)
+        dropped = self._weakest(max(len(self._serials) - n_trees, 0))
+        kept = np.setdiff1d(np.arange(len(self._serials)), dropped)
+        self._serials, self._quality = self._serials[kept], self._quality[kept]
         self._forest = Forest(*(np.array(state[field][kept], order="C") for field in Forest._fields))
         fresh = n_trees - len(kept)
         if fresh > 0:
@@ -478,7 +483,7 @@ class StreamingDecisionTree(StreamingDecisionForest):
         schema: Schema,
         *,
         seed: int = 0,
-        batch_size: int = 100,
+        batch_size: int = 30,
         window: int = 1000,
         min_split: int = 2,
         leaf_values: str = "counts",
@@ -492,7 +497,7 @@ class StreamingDecisionTree(StreamingDecisionForest):
             "leaf_values": leaf_values,
             "max_nodes": int(max_nodes),
         }
-        self._set_up(1, "all", False, "never", "average", 1)
+        self._set_up(1, "all", False, "average", 1)
 
 
 def _with_room(forest: Forest, n_nodes: int, n_outputs: int) -> Forest:

@@ -120,13 +120,15 @@ class NaiveTree:
 class NaiveForest:
     def __init__(
         self, n_values, n_classes, seed=0, *, n_trees=1, batch_size=100, window=1000, max_features="sqrt", min_split=2,
-        leaf_values="counts", bootstrap=False, replaced="never", vote="majority", max_nodes=10**9,
+        leaf_values="counts", bootstrap=False, replaced="never", n_replaced=1, vote="majority",
+        max_nodes=10**9,
     ):  # fmt: skip
         self.n_values, self.n_classes, self.seed = n_values, n_classes, seed
         self.batch_size, self.size = batch_size, max(window, batch_size)
         self.n_tried = len(n_values) if max_features == "all" else math.ceil(math.sqrt(len(n_values)))
         self.min_split, self.counting, self.bootstrap = min_split, leaf_values == "counts", bootstrap
-        self.replaced, self.vote, self.max_nodes = replaced, vote, max_nodes
+        self.replaced, self.n_replaced = replaced, n_replaced
+        self.vote, self.max_nodes = vote, max_nodes
         self.ring, self.batch, self.learned = {}, [], 0
         self.trees = [NaiveTree(self, serial) for serial in range(n_trees)]
         self.next_serial = n_trees
@@ -159,10 +161,9 @@ class NaiveForest:
             tree.weight = 0.9 * tree.weight + sum(row.w for row in batch)
         chance = {"never": 0.0, "fading": 1.0 / number, "always": 1.0}[self.replaced]
         if number >= 3 and (chance == 1.0 or int(key(self.seed, number)) < chance * 2**64):
-            at = min(
-                range(len(self.trees)), key=lambda t: (self.trees[t].hits / self.trees[t].weight, self.trees[t].serial)
-            )
-            self.trees[at] = NaiveTree(self, self.next_serial)
-            self.next_serial += 1
+            weakest = sorted(self.trees, key=lambda tree: (tree.hits / tree.weight, tree.serial))[: self.n_replaced]
+            for old in weakest:
+                self.trees[self.trees.index(old)] = NaiveTree(self, self.next_serial)
+                self.next_serial += 1
         for tree in self.trees:
             tree.learn(batch, [self.ring[place] for place in sorted(self.ring)], number)
