@@ -317,7 +317,7 @@ def _watched(model, labels, watch, room, joint, x, r, y, delta, classes):
     return watch.level[0] == DRIFT and adwin.sums[TOTAL] / adwin.counts[WIDTH] > before
 
 
-@kernel
+@kernel(allocates=True)
 def _run(i, op, row, y, w, slab, out, labels, model, room, joint, watch, most, delta, classes):
     """Execute a program from operation i on; where it stopped: after a label at which `_is_due`, or before one that
     there is no room for. most : labels in the ring at most. Mutates out, labels, room, joint, watch. O(d) a label, or

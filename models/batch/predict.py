@@ -55,7 +55,7 @@ def _leaf(forest, tree, x, r):
     return forest.left[node]
 
 
-@kernel
+@kernel(allocates=True)
 def _median(answers, weight):
     """The answer at which half of all weight is reached, in ascending order; of equal ones the earlier tree first."""
     order = np.argsort(answers, kind="mergesort")
@@ -68,7 +68,7 @@ def _median(answers, weight):
     return answers[order[-1]]
 
 
-@kernel
+@kernel(allocates=True)
 def predict(forest, x, r, totals, room, classes, out):
     """The prediction for row r of x into out[:]: by the model, or by `totals` while there is none. Mutates out, room.
 

@@ -105,7 +105,7 @@ def _draw(features, at, random):
     features[at] = f
 
 
-@kernel
+@kernel(allocates=True)
 def grow(
     trees,
     slot,

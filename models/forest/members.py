@@ -142,7 +142,7 @@ def _product(a, b, n):
     return (one + two) + (three + four)
 
 
-@kernel
+@kernel(allocates=True)
 def weigh_newest(n, window, members, m, classes):
     """The sums of the newest member with all. Mutates members. O(n m C)."""
     n_outputs = members.said.shape[2]

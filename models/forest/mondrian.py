@@ -270,7 +270,7 @@ class MondrianForest(Learner):
         return dict(self._parameters)
 
 
-@kernel
+@kernel(allocates=True)
 def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
     """Trees first .. last - 1 of a piece, each from operation at[tree]. Mutates trees, at, planes.
 

@@ -14,7 +14,7 @@ from models.kernel import kernel
 RUN = 16  # values that are sorted by insertion
 
 
-@kernel
+@kernel(allocates=True)
 def sort_values(values, places, n, other_values, other_places):
     """Sort values[:n], equal ones in the order they came, and places[:n] with them. Mutates all. O(n log n).
 

@@ -509,7 +509,7 @@ def _with_room(forest: Forest, n_nodes: int, n_outputs: int) -> Forest:
     return wider
 
 
-@kernel
+@kernel(allocates=True)
 def _depth(feature, left, n_nodes):
     """Of one tree: children come after their parents."""
     depth = np.zeros(n_nodes, np.int32)

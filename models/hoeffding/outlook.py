@@ -53,7 +53,7 @@ def normal_below(z):
     return p if z > 0.0 else 1.0 - p
 
 
-@kernel
+@kernel(allocates=True)
 def may_win(block, layout, n_classes, observed, n_points, binary, min_branch_fraction, bound):
     """Whether a test of `block` may be ahead of every other feature's by more than `bound`; False only if surely none
     is. O(d (n_points or V) n_classes)."""

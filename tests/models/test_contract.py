@@ -584,8 +584,18 @@ ALLOCATING = {
     "models.bags.miti.grow",
     "models.bags.optimise._direction",
     "models.bags.optimise.optimise_scale",
+    "models.batch.learner._run",
+    "models.batch.predict._median",
+    "models.batch.predict.predict",
     "models.drift.kswin._kswin",
     "models.drift.kswin.sort",
+    "models.ensemble.chunks.combine_values",
+    "models.forest.cart.grow",
+    "models.forest.members.weigh_newest",
+    "models.forest.mondrian._run",
+    "models.forest.node_tests.sort_values",
+    "models.forest.streaming._depth",
+    "models.hoeffding.outlook.may_win",
     "models.hoeffding.subtrees.pack_maps",
 }
 
