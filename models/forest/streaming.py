@@ -133,7 +133,7 @@ class StreamingDecisionForest(Learner):
     >>> learner = StreamingDecisionForest(Schema((0, 0), 2, "classification"), n_trees=10, batch_size=50)
     >>> x = np.random.default_rng(1).random((500, 2))
     >>> learner.learn_many(x, (x[:, 1] > 0.5).astype(float))
-    >>> learner.predict_many([[0.3, 0.9]]).argmax()
+    >>> int(learner.predict_many([[0.3, 0.9]]).argmax())
     1
     """
 

@@ -90,15 +90,11 @@ def test_leaves_hold_the_weight_of_all_that_was_learned():
             np.testing.assert_allclose(found, np.bincount(y.astype(int), w), rtol=1e-12)
 
 
-def test_one_contrary_row_turns_a_leaf_only_where_values_are_overwritten():
-    x = np.zeros((20, 5))
+def test_few_contrary_rows_turn_a_leaf_only_where_values_are_overwritten():
+    x = np.zeros((15, 5))
     for values, says in (("counts", 0), ("overwrite", 1)):
-        learner = create(TREE, SCHEMA, batch_size=10, window=0, leaf_values=values)
-        learner.learn_many(x[:10], np.zeros(10))
-        contrary, weights = np.zeros(10), np.ones(10)
-        contrary[:] = 1.0
-        weights[:] = 0.5
-        learner.learn_many(x[10:], contrary, weights)
+        learner = create(TREE, SCHEMA, batch_size=5, window=0, leaf_values=values)
+        learner.learn_many(x, np.repeat([0.0, 0.0, 1.0], 5))
         assert learner.predict_many(x[:1])[0].argmax() == says
 
 
