@@ -25,7 +25,7 @@ ENTRIES = (
         cls="models.forest.streaming:StreamingDecisionTree",
         tasks=(CLASSIFICATION,),
         parameters=(
-            BATCH_SIZE,
+            BATCH_SIZE._replace(default=100),
             KEPT,
             MIN_SPLIT,
             LEAF_VALUES,

@@ -461,7 +461,8 @@ class StreamingDecisionTree(StreamingDecisionForest):
     seed : int
         Of the order in which features are tried: the first of equally good ones is taken.
     batch_size, window, min_split, leaf_values, max_nodes
-        See StreamingDecisionForest.
+        See StreamingDecisionForest. Batches are greater by default: the first one makes the upper splits, and the tree
+        is never begun anew.
 
     References
     ----------
@@ -483,7 +484,7 @@ class StreamingDecisionTree(StreamingDecisionForest):
         schema: Schema,
         *,
         seed: int = 0,
-        batch_size: int = 30,
+        batch_size: int = 100,
         window: int = 1000,
         min_split: int = 2,
         leaf_values: str = "counts",
