@@ -56,6 +56,7 @@ class Parameter(NamedTuple):
 class Entry(NamedTuple):
     """A learner. cls : where it is, as "module:Class". bags : the same for bags, where that is another class.
 
+    free : parameters that may change while a state goes on: the class restores a state that was made with others.
     check : "module:function" of what checks the parameters together, called with the task and all of them once each is
     valid, or "". Its module imports no numba either. slow : not made for a stream, so no champion unless it is told to.
     """
@@ -69,6 +70,7 @@ class Entry(NamedTuple):
     check: str = ""
     bags: str = ""
     slow: bool = False
+    free: tuple[str, ...] = ()
 
     def load(self, task: str = CLASSIFICATION) -> "type[Learner]":
         """Import the class for a task (and numba)."""

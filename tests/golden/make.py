@@ -47,6 +47,10 @@ def stream(model: str, task: str) -> Spec:
         ("hoeffding-adaptive-tree", "classification"): {"grace_period": 50, "delta": 0.05},
         ("mondrian-forest", "classification"): {"n_trees": 2, "max_nodes": 101},
         ("mondrian-forest", "regression"): {"n_trees": 2, "max_nodes": 101},
+        ("online-bagging", "classification"): {"n_models": 3, "grace_period": 50, "delta": 0.05, "vote": "weighted"},
+        ("leveraging-bagging", "classification"): {"n_models": 3, "grace_period": 50, "delta": 0.05},
+        ("smooth-boost", "classification"): {"n_models": 3, "grace_period": 50, "delta": 0.05},
+        ("online-boosting", "classification"): {"n_models": 3, "grace_period": 50, "delta": 0.05},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
         ("shrub-ensemble", "regression"): {"window": 128},  # the same
     }
