@@ -49,7 +49,9 @@ ENTRIES = (
         name="adaptive-random-forest",
         cls="models.ensemble.random_forest:AdaptiveRandomForest",
         tasks=(CLASSIFICATION,),
-        parameters=_watched(0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True),
+        parameters=_watched(
+            0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
+        ),
         paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
         "106, 2017.",
         text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
@@ -66,7 +68,9 @@ ENTRIES = (
                 choices=("patches", "subspaces", "resampling"),
                 text="random features and a bootstrap, or one of them",
             ),
-            *_watched(1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True),
+            *_watched(
+                1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
+            ),
         ),
         paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
         "ICDM 2019.",
