@@ -54,6 +54,7 @@ class Parameter(NamedTuple):
 class Entry(NamedTuple):
     """A learner. cls : where it is, as "module:Class". bags : the same for bags, where that is another class.
 
+    free : parameters that may change while a state goes on: the class restores a state that was made with others.
     check : "module:function" of what checks the parameters together, called with the task and all of them once each is
     valid, or "". Its module imports no numba either.
     """
@@ -66,6 +67,7 @@ class Entry(NamedTuple):
     text: str
     check: str = ""
     bags: str = ""
+    free: tuple[str, ...] = ()
 
     def load(self, task: str = CLASSIFICATION) -> "type[Learner]":
         """Import the class for a task (and numba)."""

@@ -13,7 +13,7 @@ from app.durations import format_duration
 from app.spec import Spec
 from models.drift import DETECTORS as KNOWN
 from models.drift import find
-from models.registry import validate
+from models.registry import REGISTRY, validate
 from topics.names import CHAMPION
 from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
 from topics.vocabulary import Scalar, canonical
@@ -212,6 +212,18 @@ def _complete(model: Sequence[Any], task: str) -> Model:
         return name, dict(parameters)
 
 
+def _same(was: Model, now: Model) -> bool:
+    return was == now
+
+
+def _goes_on(was: Model, now: Model) -> bool:
+    """Whether a model's state is one of another model, too: nothing differs that its arrays depend on."""
+    if was[0] != now[0] or was[0] not in REGISTRY:
+        return False
+    free = REGISTRY[was[0]].free
+    return all(was[1].get(name) == value for name, value in now[1].items() if name not in free)
+
+
 def _told(model: Model, other: Model | None = None) -> str:
     """A model in words; beside `other` of the same name, by the parameters that differ."""
     name, parameters = model
@@ -229,13 +241,16 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
     takes: dict[str, str | None] = {}
     found = []
     for role, model in spec.models().items():
-        source = role if was.get(role) == model else next((old for old in was if was[old] == model), None)
+        candidates = [(fits, old) for fits in (_same, _goes_on) for old in (role, *was) if old in was]
+        source = next((old for fits, old in candidates if fits(was[old], model)), None)
         takes[role] = source
-        if source == role:
-            continue
         before = was.get(role)
+        if source == role and before == model:
+            continue
         where, now = _where(role), _told(model, before)
-        if source is not None:
+        if source == role and before is not None:
+            found.append(Change(where, CARRIED, f"{where} was {_told(before, model)}, is {now}: it goes on"))
+        elif source is not None:
             said = f"{where} is {now} and goes on with state and metrics of {_where(source)}"
             found.append(Change(where, CARRIED, said))
         elif role == CHAMPION:

@@ -7,6 +7,7 @@ from models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
 THREADS = Parameter("threads", int, 1, 1, 64, text="threads that run members; same results")
+FREE = ("n_models", "threads")  # members come and go, threads change no bit
 VOTE = Parameter(
     "vote",
     str,
@@ -42,6 +43,7 @@ ENTRIES = (
         cls="models.ensemble.bagging:OnlineBagging",
         tasks=(CLASSIFICATION,),
         parameters=(N_MODELS, THREADS, VOTE, *TREE),
+        free=FREE,
         paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
         text="Hoeffding trees, each over an online bootstrap sample; the mean of their probabilities.",
     ),
@@ -52,6 +54,7 @@ ENTRIES = (
         parameters=_watched(
             0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
         ),
+        free=FREE,
         paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
         "106, 2017.",
         text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
@@ -72,6 +75,7 @@ ENTRIES = (
                 1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
             ),
         ),
+        free=FREE,
         paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
         "ICDM 2019.",
         text="Hoeffding trees, each over its own random features and its own bootstrap, replaced when errors rise.",
@@ -88,6 +92,7 @@ ENTRIES = (
             Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
             *TREE,
         ),
+        free=FREE,
         paper="A. Bifet, G. Holmes and B. Pfahringer: Leveraging bagging for evolving data streams. ECML PKDD 2010.",
         text="Online bagging with heavier weights; where ADWIN finds that errors rise, the worst tree begins anew.",
     ),
@@ -102,6 +107,7 @@ ENTRIES = (
             Parameter("gamma", float, 0.1, 0.0, 0.999, text="advantage over guessing that a tree is trusted to have"),
             *TREE,
         ),
+        free=FREE,
         paper="R. A. Servedio: Smooth boosting and learning with malicious noise. Journal of Machine Learning Research "
         "4, 2003.",
         text="Hoeffding trees in a chain; a tree learns with less weight what those before it got right.",
@@ -116,6 +122,7 @@ ENTRIES = (
             Parameter("poisson", bool, True, text="a tree learns a label as often as a draw says, not with its weight"),
             *TREE,
         ),
+        free=FREE,
         paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
         text="AdaBoost on a stream: a tree learns more of what those before it got wrong.",
     ),

@@ -435,3 +435,20 @@ def test_the_parameters_of_a_stream_file_are_those_of_its_models(name: str) -> N
 def test_settings_are_plain() -> None:
     found = settings(changed())
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(found)) == found
+
+
+def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
+    forest = {"model": "online-bagging", "n_models": 3, "grace_period": 20}
+    stored = Stored(champion=forest)
+    learner, said = stored.restored(changed(champion={**forest, "n_models": 5, "threads": 2}))
+    assert len(said) == 1
+    assert said[0].endswith("it goes on")
+    assert learner.origin is not None  # no fold of all records has this state
+    model = learner.models["champion"]
+    assert model.size()["n_models"] == 5
+    old = stored.learner.models["champion"].state()
+    assert model.state().serials.tolist() == [*old.serials.tolist(), 3, 4]
+    assert model.state().quality[:3].tolist() == old.quality.tolist()
+    fold(learner, RELEASES[HALF:])
+    changes = stored.changes(changed(champion={**forest, "n_models": 5, "grace_period": 50}))
+    assert changes.refused
