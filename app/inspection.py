@@ -265,6 +265,21 @@ def beside(node: dict[str, Any]) -> list[tuple[str, int]]:
     return [(text, node[key]) for key, text in names.items() if key in node]
 
 
+def _heading(root: dict[str, Any], number: int | None) -> str:
+    """The line of a root. number : of one among several. Members of ensembles have their own."""
+    if root.get("background"):
+        title = "growing in the background"
+    elif "member" in root:
+        title = f"member {root['member']}"
+        title += f", {root['accuracy']:.1%} right" if "accuracy" in root else ""
+        title += f", error {root['error']:.4g}" if "error" in root else ""
+    elif edges(root):
+        return "" if number is None else f"tree {number}"
+    else:
+        return _content(root)
+    return title if edges(root) else f"{title}: {_content(root)}"
+
+
 def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
     """The nodes of a model (named) as an indented tree, or its parts as a list. Iterative: trees may be deep."""
     if not nodes:
@@ -276,10 +291,7 @@ def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
         parts.setdefault(node.get("parent"), []).append(node)
     # (line, node, prefix of the lines below)
     roots = parts.get(None, [])
-    stack = [
-        (_content(root) if not edges(root) else f"tree {i}" if len(roots) > 1 else "", root, "")
-        for i, root in reversed(list(enumerate(roots, 1)))
-    ]
+    stack = [(_heading(root, i if len(roots) > 1 else None), root, "") for i, root in enumerate(roots, 1)][::-1]
     while stack:
         line, node, prefix = stack.pop()
         if line:

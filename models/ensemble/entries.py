@@ -1,6 +1,5 @@
 """The registry's entries of ensembles over incremental trees."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
@@ -8,7 +7,6 @@ from models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
 THREADS = Parameter("threads", int, 1, 1, 64, text="threads that run members; same results")
-FREE = ("n_models", "threads")  # members come and go, threads change no bit
 VOTE = Parameter(
     "vote",
     str,
@@ -19,24 +17,7 @@ VOTE = Parameter(
 RATE = Parameter("rate", float, 6.0, 1e-3, 100.0, text="mean of the Poisson draws that weigh labels")
 # Of the trees, under their own names.
 TREE = next(entry.parameters for entry in hoeffding.ENTRIES if entry.name == "hoeffding-tree")
-
-
-# Nodes of each tree where none is given: the leaves of regression trees are several times as large.
-MOST_NODES = {CLASSIFICATION: 10_000, REGRESSION: 2_000}
-
-
-def _either(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """Of ensembles that do both tasks."""
-    text = "bound on memory: then nothing splits any more; none given: 10,000, for regression 2,000"
-    return tuple(p._replace(default=None, text=text) if p.name == "max_nodes" else p for p in parameters)
-
-
-def tree_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Of one tree of an ensemble."""
-    found = {parameter.name: parameters[parameter.name] for parameter in TREE}
-    if found["max_nodes"] is None:
-        found["max_nodes"] = MOST_NODES[task]
-    return found
+FREE = ("n_models", "threads")  # members come and go, threads change no bit
 
 
 def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any) -> tuple[Parameter, ...]:
@@ -61,7 +42,7 @@ ENTRIES = (
         name="online-bagging",
         cls="models.ensemble.bagging:OnlineBagging",
         tasks=(CLASSIFICATION, REGRESSION),
-        parameters=_either((N_MODELS, THREADS, VOTE, *TREE)),
+        parameters=(N_MODELS, THREADS, VOTE, *TREE),
         free=FREE,
         paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
         text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
@@ -70,8 +51,8 @@ ENTRIES = (
         name="adaptive-random-forest",
         cls="models.ensemble.random_forest:AdaptiveRandomForest",
         tasks=(CLASSIFICATION, REGRESSION),
-        parameters=_either(
-            _watched(0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True)
+        parameters=_watched(
+            0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
         ),
         free=FREE,
         paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
@@ -81,7 +62,7 @@ ENTRIES = (
     Entry(
         name="streaming-random-patches",
         cls="models.ensemble.random_patches:StreamingRandomPatches",
-        tasks=(CLASSIFICATION,),
+        tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter(
                 "training_method",
@@ -90,7 +71,9 @@ ENTRIES = (
                 choices=("patches", "subspaces", "resampling"),
                 text="random features and a bootstrap, or one of them",
             ),
-            *_watched(1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True),
+            *_watched(
+                1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
+            ),
         ),
         free=FREE,
         paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "

@@ -150,6 +150,22 @@ def test_a_leaf_without_statistics_says_so() -> None:
     assert inspection._content({**leaf, "active": False}).endswith("by mc, not observing")
 
 
+def test_members_of_an_ensemble_have_headings() -> None:
+    leaf = {"parent": None, "depth": 0, "weight": 7.0, "value": {"UP": 7.0}}
+    split = leaf | {"feature": "colour", "equals": "red", "children": [2, 3], "default": 2}
+    nodes = [
+        leaf | {"id": 0, "member": 4, "accuracy": 0.915},
+        split | {"id": 1, "background": True},
+        leaf | {"id": 2, "parent": 1},
+        leaf | {"id": 3, "parent": 1},
+        leaf | {"id": 4, "member": 5, "error": 0.25},
+    ]
+    lines = list(inspection.tree_lines(nodes))
+    assert lines[:2] == ["member 4, 91.5% right: UP 100%, weight 7", "growing in the background"]
+    assert [line[:3] for line in lines[2:4]] == ["├─ ", "└─ "]
+    assert lines[4] == "member 5, error 0.25: UP 100%, weight 7"
+
+
 def test_parts_of_other_learners(spec: Spec, state: inspection.State) -> None:
     bayes = inspection.text(state, spec, "nb")
     assert re.search(r"size: .*apple 0\.\d+ ± 0\.\d+", bayes)

@@ -51,6 +51,8 @@ def stream(model: str, task: str) -> Spec:
         ("leveraging-bagging", "classification"): {"n_models": 3, "grace_period": 50, "delta": 0.05},
         ("smooth-boost", "classification"): {"n_models": 3, "grace_period": 50, "delta": 0.05},
         ("online-boosting", "classification"): {"n_models": 3, "grace_period": 50, "delta": 0.05},
+        ("adaptive-random-forest", "classification"): {"n_models": 3, "warning_delta": 0.9, "drift_delta": 0.3},
+        ("streaming-random-patches", "classification"): {"n_models": 3, "warning_delta": 0.9, "drift_delta": 0.3},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
         ("shrub-ensemble", "regression"): {"window": 128},  # the same
     }
