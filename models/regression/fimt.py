@@ -202,7 +202,7 @@ class FimtDD(RegressionTree):
 
 
 @kernel
-def _try_split(node, nodes, layout, growth, room, scratch):
+def try_split(node, nodes, layout, growth, room, scratch):
     """Split leaf `node` if the bound allows it and there are at most `room` nodes then. Mutates nodes and scratch.
 
     O(d (n_bins or V)).
@@ -368,7 +368,7 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
         w,
     )
     if block[SEEN] - block[EVALUATED] >= growth.grace_period:
-        _try_split(node, nodes, layout, growth, growth.max_nodes, scratch)
+        try_split(node, nodes, layout, growth, growth.max_nodes, scratch)
     seen = monitor[owner, OTHER_SEEN]
     monitor[owner, OTHER_SEEN] = seen + w
     monitor[owner, LOSS] = growth.error_fading * monitor[owner, LOSS] + w * error * error
@@ -419,7 +419,7 @@ def _run(op, row, y, w, slab, out, progress, nodes, layout, growth, drift, scrat
             block, n_values, weight, offset, bins[0], growth, z, scratch.places, slab, r, y[i], w[i]
         )
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
-            _try_split(leaf, nodes, layout, growth, drift.room, scratch)
+            try_split(leaf, nodes, layout, growth, drift.room, scratch)
         if drift.detect:
             _adapt(nodes, layout, growth, drift, scratch, leaf, error, slab, r, y[i], w[i])
         widen_all(nodes.scales, n_values, slab, r, y[i], w[i])

@@ -128,9 +128,9 @@ def predict_leaf(block, n_values, weight, leaf_prediction, z, x, r):
     return block[MEAN]
 
 
-@kernel
-def learn_leaf(block, n_values, weight, offset, n_bins, settings, z, places, x, r, y, w):
-    """Learn row r into a leaf's block; what the leaf predicted before. Mutates block. O(d log n_bins)."""
+@kernel(inline=True)
+def learn_target(block, n_values, weight, settings, z, x, r, y, w):
+    """Learn row r into a leaf's mean and model; what the leaf predicted before. Mutates block. O(d)."""
     if not block[N] > 0.0:  # the first leaf of all: every other inherits
         block[MEAN] = y
         block[HEAD] = y
@@ -149,5 +149,12 @@ def learn_leaf(block, n_values, weight, offset, n_bins, settings, z, places, x, 
     block[SEEN] += w
     block[N] += w
     block[MEAN] = mean + (y - mean) * (w / block[N])
+    return prediction
+
+
+@kernel
+def learn_leaf(block, n_values, weight, offset, n_bins, settings, z, places, x, r, y, w):
+    """Learn row r into a leaf's block; what the leaf predicted before. Mutates block. O(d log n_bins)."""
+    prediction = learn_target(block, n_values, weight, settings, z, x, r, y, w)
     observe(block, n_values, offset, n_bins, places, x, r, y - block[ORIGIN], w)
     return prediction

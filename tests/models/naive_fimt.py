@@ -1,8 +1,9 @@
-"""FIMT-DD and ORTO once more, slow and obvious: one instance at a time, dicts and objects.
+"""FIMT-DD, ORTO and the member of a forest once more, slow and obvious: one instance at a time, dicts and objects.
 
-Written from the papers (Ikonomovska, Gama and Džeroski 2011; Ikonomovska, Gama, Ženko and Džeroski 2011) and the
-documented choices of models.regression; it shares no code with them. Nothing has a capacity, nothing is freed. Sums go
-over features, keys and options in the order that is documented, so that figures can be compared exactly.
+Written from the papers (Ikonomovska, Gama and Džeroski 2011; Ikonomovska, Gama, Ženko and Džeroski 2011; Gomes,
+Barddal, Ferreira and Bifet 2018) and the documented choices of models.regression; it shares no code with them. Nothing
+has a capacity, nothing is freed. Sums go over features, keys and options in the order that is documented, so that
+figures can be compared exactly.
 """
 
 import math
@@ -125,6 +126,7 @@ class Leaf:
             self.constant, self.weights = parent.constant, dict(parent.weights)
             self.mean_error, self.model_error = parent.mean_error, parent.model_error
         self.observers = [Nominal() if n else Numeric(tree.settings["n_bins"]) for n in tree.n_values]
+        self.observed = tree.subset()
 
     def inputs(self, x):
         """(name of the weight, input) of every feature that has one."""
@@ -174,8 +176,8 @@ class Leaf:
         self.n += w
         self.mean += (y - self.mean) * (w / self.n)
         dy = y - self.origin
-        for f, observer in enumerate(self.observers):
-            observer.add(x[f], Sums(w, w * dy, w * dy * dy))
+        for f in self.observed:
+            self.observers[f].add(x[f], Sums(w, w * dy, w * dy * dy))
         return prediction
 
     def ranking(self):
@@ -239,6 +241,10 @@ class Tree:
         self.scales = [Scale() for _ in n_values]
         self.target = Scale()
         self.root = Node(Leaf(self), 0)
+
+    def subset(self):
+        """The features that a new leaf observes."""
+        return range(len(self.n_values))
 
     def widen(self, x, y, w):
         for f, value in enumerate(x):
@@ -369,6 +375,40 @@ class FimtTwin(Tree):
         node.ph_sum += w * (error - node.ph_mean - self.settings["drift_delta"])
         node.ph_least = min(node.ph_least, node.ph_sum)
         return node.ph_sum - node.ph_least > self.settings["drift_threshold"]
+
+
+class SubspaceTwin(FimtTwin):
+    """Leaves are counted as they come to be; `learn` returns the error, in three deviations."""
+
+    def __init__(self, n_values, n_features=None, seed=0, **settings):
+        self.n_features, self.seed, self.born = n_features, seed, 0
+        super().__init__(n_values, drift_detection=False, **settings)
+
+    def subset(self):
+        d = len(self.n_values)
+        wanted = min(self.n_features or d, d)
+        found = []
+        for f in range(d):
+            draw = (splitmix64(self.seed, self.born * d + f) >> 11) * 2.0**-53
+            if draw * (d - f) < wanted - len(found):
+                found.append(f)
+        self.born += 1
+        return found
+
+    def learn(self, x, y, w=1.0):
+        if w <= 0.0:
+            return math.nan
+        error = min(abs(y - self.predict(x)) * self.target.per_width, 1.0)
+        super().learn(x, y, w)
+        return error
+
+
+def splitmix64(seed, i):
+    """Output i of the generator."""
+    z = (seed + (i + 1) * 0x9E3779B97F4A7C15) % 2**64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> shift)) * factor % 2**64
+    return z ^ (z >> 31)
 
 
 class OrtoTwin(Tree):

@@ -1,4 +1,4 @@
-"""FIMT-DD and ORTO against their naive twins, by hand, and by their invariants."""
+"""FIMT-DD, ORTO and the member of a forest against their naive twins, by hand, and by their invariants."""
 
 import math
 from itertools import pairwise
@@ -30,13 +30,18 @@ from models.regression.nodes import (
 )
 from models.regression.observers import lay_out, rank_tests
 from models.regression.orto import Orto
+from models.regression.subspace import SubspaceRegressionTree
 from models.streams import friedman
-from tests.models.naive_fimt import FimtTwin, OrtoTwin
+from tests.models.naive_fimt import FimtTwin, OrtoTwin, SubspaceTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
 
 # Grows a tree of some ten nodes, and finds some drifts, in a few hundred instances.
 EAGER = {"grace_period": 20, "delta": 0.3, "tie_threshold": 0.2, "n_bins": 8}
-TWINS = {FimtDD: (FimtTwin, "alternate"), Orto: (OrtoTwin, "option")}
+TWINS = {
+    FimtDD: (FimtTwin, "alternate"),
+    Orto: (OrtoTwin, "option"),
+    SubspaceRegressionTree: (SubspaceTwin, "alternate"),
+}
 NERVOUS = {"drift_delta": 0.0, "drift_threshold": 2.0}
 
 
@@ -142,7 +147,16 @@ ORTO_MODES = [
     {"prediction": "best-path", "keep_leaf": False, "max_nodes": 25, "leaf_prediction": "mean"},
     {"max_options": 2, "max_depth": 2, "leaf_prediction": "model"},
 ]
-MODES = [(FimtDD, mode) for mode in FIMT_MODES] + [(Orto, mode) for mode in ORTO_MODES]
+SUBSPACE_MODES = [
+    {},
+    {"n_features": 2, "max_depth": 4},
+    {"n_features": 1, "leaf_prediction": "model", "n_bins": 4, "max_nodes": 13},
+]
+MODES = [
+    (cls, mode)
+    for cls, modes in ((FimtDD, FIMT_MODES), (Orto, ORTO_MODES), (SubspaceRegressionTree, SUBSPACE_MODES))
+    for mode in modes
+]
 WORLDS = [
     {"n_values": (0, 3, 0, 5, 0, 2)},
     {"n_values": (0, 0), "missing": 0.0},
@@ -186,7 +200,7 @@ def test_the_modes_reach_what_they_are_for():
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(
-    cls=st.sampled_from([FimtDD, Orto]),
+    cls=st.sampled_from([FimtDD, Orto, SubspaceRegressionTree]),
     seed=st.integers(0, 2**32 - 2),
     n=st.sampled_from(SIZES),
     n_values=st.lists(st.sampled_from([0, 0, 2, 3, 7]), min_size=1, max_size=4),
@@ -223,9 +237,10 @@ def test_the_modes_reach_what_they_are_for():
             "max_trees": st.sampled_from([1, 2, 3, 10, 40]),
         }
     ),
+    subset=st.fixed_dictionaries({"n_features": st.sampled_from([1, 2, 3, None])}),
 )
-def test_equals_twin_anywhere(cls, seed, n, n_values, missing, weights, delay, parameters, drift, options):
-    parameters = parameters | (drift if cls is FimtDD else options)
+def test_equals_twin_anywhere(cls, seed, n, n_values, missing, weights, delay, parameters, drift, options, subset):
+    parameters = parameters | {FimtDD: drift, Orto: options, SubspaceRegressionTree: subset}[cls]
     stream = targets(n, seed, n_values=n_values, missing=missing, weights=weights)
     program = interleave(stream, delay)
     learner, other = make(cls, stream, **parameters), twin(cls, stream, **parameters)
@@ -287,6 +302,61 @@ def test_growing_equals_having_had_the_room(seed, n, at, mode, more):
     roomy.run(program, stream.x, expected)
     assert out.tobytes() == expected.tobytes()
     assert same(snapshot(growing), snapshot(roomy))
+
+
+def test_a_member_of_all_features_is_the_plain_tree():
+    stream = targets(900, seed=3)
+    plain, member = make(HoeffdingRegressionTree, stream), make(SubspaceRegressionTree, stream, n_features=99)
+    for learner in (plain, member):
+        learner.learn_many(stream.x, stream.y)
+    assert plain.describe() == member.describe()
+    assert plain.predict_many(stream.x).tobytes() == member.predict_many(stream.x).tobytes()
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_errors_of_a_member(delay):
+    """Before learning, in three deviations; none where nothing is learned; the same however the program is cut."""
+    stream = targets(900, seed=3, weights="fractions")
+    stream.y[400] = 1e9  # beyond three deviations
+    program = interleave(stream, delay)
+    learner = make(SubspaceRegressionTree, stream, n_features=3)
+    other = twin(SubspaceRegressionTree, stream, n_features=3)
+    errors, expected = np.zeros((2, len(program.op)))
+    out = np.zeros((len(stream.y), 1))
+    learner.run_watched(program, stream.x, out, errors)
+    for i, (op, r, y, w) in enumerate(zip(*program, strict=True)):
+        expected[i] = other.learn(stream.x[r].tolist(), float(y), float(w)) if op == LEARN else np.nan
+    assert errors.tobytes() == expected.tobytes()
+    assert np.isnan(errors).sum() == len(program.op) - ((program.op == LEARN) & (program.w > 0)).sum()
+    assert 0.0 == np.nanmin(errors) < np.nanmax(errors) == 1.0
+    pieces, whole = np.zeros(len(errors)), learner
+    learner = make(SubspaceRegressionTree, stream, n_features=3)
+    for start, stop in pairwise([0, 1, 333, 801, len(errors)]):
+        learner.run_watched(cut(program, start, stop), stream.x, out, pieces[start:stop])
+    assert pieces.tobytes() == errors.tobytes()
+    assert same(snapshot(learner), snapshot(whole))
+
+
+def observed(learner):
+    """The features that each leaf has observed."""
+    layout = lay_out(learner.schema, EAGER["n_bins"])[0]
+    starts, state = [*layout.offset, None], learner.state()
+    blocks = state.blocks[state.links[state.links[:, TEST] == LEAF, BLOCK]]
+    return [tuple(f for f in range(len(starts) - 1) if block[starts[f] : starts[f + 1]].any()) for block in blocks]
+
+
+def test_the_subsets_of_leaves_differ():
+    stream = targets(900, seed=3, missing=0.0)
+    drawn = []
+    for seed in range(40):
+        learner = SubspaceRegressionTree(stream.schema, seed=seed, n_features=3, **EAGER)
+        learner.learn_many(stream.x[:5], stream.y[:5])
+        drawn += observed(learner)
+    assert {len(subset) for subset in drawn} == {3}
+    assert len(set(drawn)) > 10  # of 20 subsets
+    assert np.bincount(np.concatenate(drawn), minlength=6).min() > 10  # of 20 expected
+    learner.learn_many(stream.x, stream.y)
+    assert len(set(observed(learner))) > 3
 
 
 def candidate(n_values, rows, y, share=0.01):

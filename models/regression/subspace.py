@@ -1,0 +1,235 @@
+"""A regression tree each of whose leaves looks for its test among some of the features: the member of a forest.
+
+FIMT-DD without drift detection (models.regression.fimt, models.regression.hoeffding), but a leaf observes a random
+subset of the features, as the members of the adaptive random forest for regression do (Gomes, Barddal, Ferreira and
+Bifet 2018); its linear model has all of them. What a leaf does not observe has no merit, so ranking and splitting are
+those of the plain tree.
+
+A subset follows from the tree's seed and the node's id (nodes are never given back), so it is not state.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Program, Schema
+from models.kernel import kernel
+from models.regression.base import RegressionTree
+from models.regression.fimt import DONE, GROW, try_split
+from models.regression.leaf import (
+    EVALUATED,
+    MEAN_LEAF,
+    ORIGIN,
+    PER_WIDTH,
+    SEEN,
+    learn_target,
+    learnable,
+    predict_leaf,
+    standardise,
+    widen_all,
+)
+from models.regression.nodes import BLOCK, LEAF, LEFT, PARENT, RIGHT, TEST, has_room, route
+from models.regression.observers import observe
+
+# What one instance may need: a split.
+MORE_NODES, MORE_BLOCKS = 2, 1
+
+
+class Subset(NamedTuple):
+    """Scratch: the features that a leaf observes of one row, as `observe` takes features. n_values, offset : of
+    models.regression.observers.Layout, (m,). x : (1, m). places : (2, m)."""
+
+    n_values: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    x: Floats
+    places: NDArray[np.int64]
+
+
+class SubspaceRegressionTree(RegressionTree):
+    """Hoeffding regression tree whose leaves observe `n_features` random features each, and that tells its errors.
+
+    Missing values, nominal features, labels, weights and bounds on memory: as in models.regression.fimt.FimtDD.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "regression".
+    seed : int
+        Of the subsets.
+    n_features : int or None
+        Features that a leaf observes, >= 1; None, or more than there are: all.
+    grace_period, delta, tie_threshold, leaf_prediction, learning_rate, learning_rate_decay, error_fading, n_bins, \
+min_branch_fraction, max_nodes, max_depth
+        As for FIMT-DD.
+
+    References
+    ----------
+    H. M. Gomes, J. P. Barddal, L. E. B. Ferreira and A. Bifet: Adaptive random forests for data stream regression.
+    ESANN 2018.
+
+    Examples
+    --------
+    >>> learner = SubspaceRegressionTree(Schema((0, 2), 1, "regression"), n_features=1, grace_period=50)
+    >>> x = np.random.default_rng(1).random((4000, 2)).round()
+    >>> learner.learn_many(x, 10.0 * x[:, 1])
+    >>> learner.predict_many([[0.0, 1.0]]).round(3).tolist()
+    [[10.0]]
+    """
+
+    name = "subspace-regression-tree"
+    _chosen: NDArray[np.int32]
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        n_features: int | None = None,
+        grace_period: int = 100,
+        delta: float = 0.01,
+        tie_threshold: float = 0.05,
+        leaf_prediction: str = "adaptive",
+        learning_rate: float = 0.1,
+        learning_rate_decay: float = 0.001,
+        error_fading: float = 0.995,
+        n_bins: int = 32,
+        min_branch_fraction: float = 0.01,
+        max_nodes: int = 2000,
+        max_depth: int | None = None,
+    ) -> None:
+        if n_features is not None and n_features < 1:
+            raise ValueError(f"parameter 'n_features' of model {self.name!r} is {n_features!r}: give at least 1")
+        self._n_chosen = schema.n_features if n_features is None else min(int(n_features), schema.n_features)
+        super().__init__(
+            schema,
+            seed,
+            {
+                "n_features": None if n_features is None else int(n_features),
+                "grace_period": int(grace_period),
+                "delta": float(delta),
+                "tie_threshold": float(tie_threshold),
+                "leaf_prediction": leaf_prediction,
+                "learning_rate": float(learning_rate),
+                "learning_rate_decay": float(learning_rate_decay),
+                "error_fading": float(error_fading),
+                "n_bins": int(n_bins),
+                "min_branch_fraction": float(min_branch_fraction),
+                "max_nodes": int(max_nodes),
+                "max_depth": None if max_depth is None else int(max_depth),
+            },
+        )
+        self._seed = np.uint64(seed & ((1 << 64) - 1))
+        self._choose_all()
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        m = self._n_chosen
+        self._subset = Subset(
+            np.zeros(m, np.int32), np.zeros(m, np.int64), np.zeros((1, m)), np.zeros((2, m), np.int64)
+        )
+
+    def _make_room(self, more_nodes: int, more_blocks: int) -> None:
+        super()._make_room(more_nodes, more_blocks)
+        if len(self._chosen) < len(self._nodes.blocks):
+            larger = np.zeros((len(self._nodes.blocks), self._n_chosen), np.int32)
+            larger[: len(self._chosen)] = self._chosen
+            self._chosen = larger
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        self.run_watched(program, slab, out, np.empty(len(program.op)))
+
+    def run_watched(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
+        """As `run`. errors : (n,), filled for each LEARN with how far the tree was off before it learned, |y -
+        prediction| in three standard deviations of the targets so far, at most 1; NaN where nothing was learned."""
+        progress = np.zeros(1, np.int64)
+        while (
+            _run(
+                program.op, program.row, program.y, program.w, slab, out, errors, progress,
+                self._nodes, self._chosen, self._seed, self._layout, self._growth, self._subset, self._scratch,
+            ) == GROW
+        ):  # fmt: skip
+            self._make_room(MORE_NODES, MORE_BLOCKS)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(state)
+        self._choose_all()
+
+    def _choose_all(self) -> None:
+        """The subset of every leaf, (n_leaves, m) int32 beside the blocks, in ascending order."""
+        self._chosen = np.zeros((len(self._nodes.blocks), self._n_chosen), np.int32)
+        for node in np.flatnonzero(self.state().links[:, TEST] == LEAF):
+            _choose(self._chosen[self._nodes.links[node, BLOCK]], self.schema.n_features, self._seed, node)
+
+
+@kernel
+def _choose(chosen, d, seed, node):
+    """Fill `chosen` with so many of d features, all subsets equally likely, in ascending order (Knuth, The Art of
+    Computer Programming 2, 3.4.2, algorithm S). The draws are splitmix64's from seed + node d on. O(d)."""
+    m = 0
+    for f in range(d):
+        z = seed + np.uint64(node * d + f + 1) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+        u = np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+        if u * (d - f) < len(chosen) - m:
+            chosen[m] = f
+            m += 1
+
+
+@kernel
+def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout, growth, subset, scratch):
+    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, chosen and scratch.
+
+    GROW: the next operation may need more capacity than there is; nothing of it has happened.
+    O(depth + d + m log n_bins) an operation that observes m features, a split attempt once in a grace period.
+    """
+    links, test, blocks = nodes.links, nodes.test, nodes.blocks
+    n_values, weight, offset, bins = layout
+    z = scratch.z
+    d = len(n_values)
+    # The leaf of the row predicted last, and its inputs in z, while nothing was learned since.
+    last_row = -1
+    last_leaf = links[0, PARENT]
+    for i in range(progress[0], len(op)):
+        r = row[i]
+        errors[i] = np.nan
+        if op[i] == PREDICT:
+            leaf = route(links, test, n_values, slab, r, 0)
+            if growth.leaf_prediction != MEAN_LEAF:
+                standardise(nodes.scales, n_values, slab, r, z)
+            last_row = r
+            last_leaf = leaf
+            out[r, 0] = predict_leaf(blocks[links[leaf, BLOCK]], n_values, weight, growth.leaf_prediction, z, slab, r)
+            continue
+        if not learnable(y[i], w[i]):
+            continue
+        if not has_room(nodes, MORE_NODES, MORE_BLOCKS):
+            progress[0] = i
+            return GROW
+        leaf = last_leaf
+        if last_row != r:
+            leaf = route(links, test, n_values, slab, r, 0)
+            if growth.leaf_prediction != MEAN_LEAF:
+                standardise(nodes.scales, n_values, slab, r, z)
+        last_row = -1
+        block = blocks[links[leaf, BLOCK]]
+        own = chosen[links[leaf, BLOCK]]
+        prediction = learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i])
+        errors[i] = min(abs(y[i] - prediction) * nodes.scales[PER_WIDTH, d], 1.0)
+        for j in range(len(own)):
+            f = own[j]
+            subset.n_values[j] = n_values[f]
+            subset.offset[j] = offset[f]
+            subset.x[0, j] = slab[r, f]
+        observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, y[i] - block[ORIGIN], w[i])
+        if block[SEEN] - block[EVALUATED] >= growth.grace_period:
+            try_split(leaf, nodes, layout, growth, growth.max_nodes, scratch)
+            if links[leaf, TEST] >= 0:
+                for side in (LEFT, RIGHT):
+                    child = np.int64(links[leaf, side])
+                    _choose(chosen[links[child, BLOCK]], d, seed, child)
+        widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
+    return DONE
