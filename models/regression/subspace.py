@@ -22,8 +22,8 @@ from models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
     ORIGIN,
-    PER_WIDTH,
     SEEN,
+    N,
     learn_target,
     learnable,
     predict_leaf,
@@ -137,13 +137,11 @@ min_branch_fraction, max_nodes, max_depth
             larger[: len(self._chosen)] = self._chosen
             self._chosen = larger
 
-    def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        self.run_watched(program, slab, out, np.empty(len(program.op)))
-
-    def run_watched(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
-        """As `run`. errors : (n,), filled for each LEARN with how far the tree was off before it learned, |y -
-        prediction| in three standard deviations of the targets so far, at most 1; NaN where nothing was learned."""
+    def run(self, program: Program, slab: Floats, out: Floats, errors: Floats | None = None) -> None:
+        """As Learner.run. errors : (n,) float64 or None; a LEARN of a target that could teach, of whatever weight,
+        writes how far the tree was off before it, |y - prediction|; 0 where it knew nothing."""
         progress = np.zeros(1, np.int64)
+        errors = np.empty(len(program.op)) if errors is None else errors
         while (
             _run(
                 program.op, program.row, program.y, program.w, slab, out, errors, progress,
@@ -195,7 +193,6 @@ def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout
     last_leaf = links[0, PARENT]
     for i in range(progress[0], len(op)):
         r = row[i]
-        errors[i] = np.nan
         if op[i] == PREDICT:
             leaf = route(links, test, n_values, slab, r, 0)
             if growth.leaf_prediction != MEAN_LEAF:
@@ -204,9 +201,10 @@ def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout
             last_leaf = leaf
             out[r, 0] = predict_leaf(blocks[links[leaf, BLOCK]], n_values, weight, growth.leaf_prediction, z, slab, r)
             continue
-        if not learnable(y[i], w[i]):
+        if not learnable(y[i], 1.0):
             continue
-        if not has_room(nodes, MORE_NODES, MORE_BLOCKS):
+        learns = learnable(y[i], w[i])
+        if learns and not has_room(nodes, MORE_NODES, MORE_BLOCKS):
             progress[0] = i
             return GROW
         leaf = last_leaf
@@ -214,11 +212,14 @@ def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout
             leaf = route(links, test, n_values, slab, r, 0)
             if growth.leaf_prediction != MEAN_LEAF:
                 standardise(nodes.scales, n_values, slab, r, z)
-        last_row = -1
         block = blocks[links[leaf, BLOCK]]
+        if not learns:
+            known = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
+            errors[i] = abs(y[i] - known) if block[N] > 0.0 else 0.0
+            continue
+        last_row = -1
         own = chosen[links[leaf, BLOCK]]
-        prediction = learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i])
-        errors[i] = min(abs(y[i] - prediction) * nodes.scales[PER_WIDTH, d], 1.0)
+        errors[i] = abs(y[i] - learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i]))
         for j in range(len(own)):
             f = own[j]
             subset.n_values[j] = n_values[f]

@@ -378,7 +378,7 @@ class FimtTwin(Tree):
 
 
 class SubspaceTwin(FimtTwin):
-    """Leaves are counted as they come to be; `learn` returns the error, in three deviations."""
+    """Leaves are counted as they come to be; `learn` returns how far the tree was off."""
 
     def __init__(self, n_values, n_features=None, seed=0, **settings):
         self.n_features, self.seed, self.born = n_features, seed, 0
@@ -396,9 +396,7 @@ class SubspaceTwin(FimtTwin):
         return found
 
     def learn(self, x, y, w=1.0):
-        if w <= 0.0:
-            return math.nan
-        error = min(abs(y - self.predict(x)) * self.target.per_width, 1.0)
+        error = abs(y - self.predict(x)) if self.target.n else 0.0
         super().learn(x, y, w)
         return error
 
