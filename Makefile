@@ -12,9 +12,9 @@ EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
-	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n"
+	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name"
 	@echo "make check   lint, format and types"
-	@echo "make bench   throughput and latency on a real Kafka"
+	@echo "make bench   throughput and latency on a real Kafka: MODEL=name"
 	@echo "             (bench-peers, bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
 	@echo "make format  format the sources"
@@ -40,7 +40,7 @@ test: setup
 FAULTS ?= 30
 
 chaos: setup
-	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL))
 
 chaos-unguarded: setup
 	for guard in tail fence offsets; do $(BIN)/python -m tests.chaos.campaign --faults 4 --without $$guard || exit 1; done
@@ -58,7 +58,7 @@ demo: setup
 	$(BIN)/riparian demo
 
 bench: setup
-	$(BIN)/python -m benchmarks.end_to_end
+	$(BIN)/python -m benchmarks.end_to_end $(if $(MODEL),--model $(MODEL))
 
 bench-peers: setup
 	$(BIN)/python -m benchmarks.peers

@@ -1,6 +1,6 @@
 """End-to-end throughput and latency of one worker on real Kafka, against floors measured in the same run.
 
-    python -m benchmarks.end_to_end [--quick] [--memory] [--json FILE]
+    python -m benchmarks.end_to_end [--quick] [--memory] [--model adaptive-random-forest] [--json FILE]
 
 What is measured and how to read it is in docs/benchmarks.md. Tables go to standard output, progress to standard error,
 every figure to a JSON file (benchmarks/results/ unless said otherwise). The broker is a real Kafka of its own in a
@@ -30,11 +30,15 @@ from rich.table import Table
 from app import __version__
 from app.admin import ensure_topics
 from app.broker import LocalBroker
+from app.cli.evaluate import parse_model
+from app.errors import RiparianError
 from app.java import kafka_version
 from benchmarks import latency, memory, throughput
 from benchmarks.budget import STAGES
 from benchmarks.processes import ROOT, Child, MeasureError, ended_by_signals
 from benchmarks.workload import LABEL_DELAY_MS, NAMES, Backlog, delete, past, stream_file
+from models.registry import validate
+from topics.records import CLASSIFICATION
 
 GOALS = {  # name -> (what, at least or at most, value)
     "worker_over_bare": ("worker's instances/s ÷ bare loop's messages/s", ">=", 0.2),
@@ -91,9 +95,9 @@ def kafka(address: str | None, folder: Path) -> Iterator[tuple[str, str]]:
         yield local.bootstrap, kafka_version()
 
 
-def piecewise(broker: str, folder: Path, n: int, rounds: int, say: Say) -> dict[str, Any]:
+def piecewise(broker: str, folder: Path, n: int, rounds: int, say: Say, **fields: Any) -> dict[str, Any]:
     """The budget of benchmarks/budget.py, the median of each stage."""
-    path, spec = stream_file(folder, "budget", 1)
+    path, spec = stream_file(folder, "budget", 1, **fields)
     asyncio.run(ensure_topics(spec, broker))
     backlog = Backlog(broker, spec.topics.features, spec.topics.labels or "", 1, past(n))
     asyncio.run(backlog.publish(n, say(f"publishing {n:,} instances for the budget", n)))
@@ -223,6 +227,15 @@ def _ints(_context: Any, _parameter: Any, value: str) -> list[int]:
         raise click.BadParameter(f"expected numbers separated by commas, found {value!r}") from None
 
 
+def _model(_context: Any, _parameter: Any, value: str) -> dict[str, Any]:
+    try:
+        name, parameters = parse_model(value)
+        validate(name, CLASSIFICATION, parameters)
+    except (RiparianError, ValueError) as error:
+        raise click.BadParameter(str(error)) from None
+    return {"model": name, **parameters}
+
+
 QUICK = {
     "instances": 100_000,
     "plain": 3_000,
@@ -246,6 +259,8 @@ QUICK = {
 @click.option("--budget-instances", default=200_000, show_default=True, help="Instances of the budget; 0 to leave out.")
 @click.option("--memory", "memory_instances", is_flag=False, flag_value=10_000_000, type=int, default=0,
               help="Watch memory over so many instances (10,000,000 if no number is given; minutes).")  # fmt: skip
+@click.option("--model", default="hoeffding-tree", show_default=True, callback=_model,
+              help="The champion, with parameters as in `riparian evaluate`.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="A sanity run of a minute: small sizes, one round, one partition.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the figures go.")
@@ -285,21 +300,22 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
                 "features": len(NAMES),
                 "label_delay_ms": LABEL_DELAY_MS,
                 "latency_label_seconds": latency.LABEL_SECONDS,
-                "champion": "hoeffding-tree",
             }
+            champion = options["model"]
             sizes = throughput.Sizes(
                 options["instances"], options["plain"], options["rounds"], options["batch_records"]
             )
             result["throughput"] = [
-                throughput.measure(broker, folder, partitions, sizes, say) for partitions in options["partitions"]
+                throughput.measure(broker, folder, partitions, sizes, say, champion=champion)
+                for partitions in options["partitions"]
             ]
             n = options["budget_instances"]
-            result["budget"] = piecewise(broker, folder, n, options["rounds"], say) if n else None
+            result["budget"] = piecewise(broker, folder, n, options["rounds"], say, champion=champion) if n else None
             result["latency"] = latency.measure(
-                broker, folder, options["rates"], options["seconds"], options["latency_rounds"], say
+                broker, folder, options["rates"], options["seconds"], options["latency_rounds"], say, champion=champion
             )
             n = options["memory_instances"]
-            result["memory"] = memory.measure(broker, folder, n, say) if n else None
+            result["memory"] = memory.measure(broker, folder, n, say, champion=champion) if n else None
     result["goals"] = goals(result)
     return result
 

@@ -11,6 +11,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +129,8 @@ class Client:
             await asyncio.sleep(0.01)
 
 
-def measure_worker(broker: str, folder: Path, name: str, rate: int, seconds: float) -> dict[str, Any]:
-    path, spec = stream_file(folder, name, 1)
+def measure_worker(broker: str, folder: Path, name: str, rate: int, seconds: float, **fields: Any) -> dict[str, Any]:
+    path, spec = stream_file(folder, name, 1, **fields)
     with Worker(path, broker, folder) as worker:
         worker.wait_for_partitions(1)
         client = Client(broker, spec.topics.features, spec.topics.labels, spec.topics.predictions)
@@ -158,13 +159,15 @@ def measure(
     seconds: float,
     rounds: int,
     say: Callable[[str, int | None], Any],
+    **fields: Any,
 ) -> list[dict[str, Any]]:
-    """Echo and worker in turn at each rate; the rounds of each with the median of every percentile."""
+    """Echo and worker in turn at each rate; the rounds of each with the median of every percentile. `fields` of the
+    worker's stream file."""
     results = []
     for rate in rates:
         found: dict[str, list[dict[str, Any]]] = {"echo": [], "worker": []}
         for number in range(rounds):
-            for role, function in (("echo", measure_echo), ("worker", measure_worker)):
+            for role, function in (("echo", measure_echo), ("worker", partial(measure_worker, **fields))):
                 done = say(f"{rate:,} instances/s, round {number + 1} of {rounds}: {role}", None)
                 name = f"latency-{role}-{rate}-{number}"
                 found[role].append(function(broker, folder, name, rate, seconds))

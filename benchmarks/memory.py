@@ -46,10 +46,10 @@ def growth(instances: list[int], resident: list[float]) -> float:
 
 
 def measure(
-    broker: str, folder: Path, n: int, say: Callable[[str, int | None], Any], chunk: int = CHUNK
+    broker: str, folder: Path, n: int, say: Callable[[str, int | None], Any], chunk: int = CHUNK, **fields: Any
 ) -> dict[str, Any]:
-    """One worker over n labelled instances."""
-    path, spec = stream_file(folder, "memory", 1)
+    """One worker over n labelled instances; `fields` of its stream file."""
+    path, spec = stream_file(folder, "memory", 1, **fields)
     asyncio.run(ensure_topics(spec, broker))
     backlog = Backlog(broker, spec.topics.features, spec.topics.labels or "", 1, past(n))
     done = say(f"memory over {n:,} labelled instances", n)

@@ -146,8 +146,9 @@ def measure(
     partitions: int,
     sizes: Sizes,
     say: Callable[[str, int | None], Any],
+    **fields: Any,
 ) -> dict[str, Any]:
-    """All rounds with one number of partitions.
+    """All rounds with one number of partitions; `fields` of the worker's stream file.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def measure(
         bare = measure_bare(broker, folder, inputs, sizes.instances)
         done(1)
         done = say(f"{where}: worker", None)
-        worker = measure_worker(broker, folder, name, inputs, partitions, sizes.instances)
+        worker = measure_worker(broker, folder, name, inputs, partitions, sizes.instances, **fields)
         done(1)
         done = say(f"{where}: plain agent", None)
         plain = measure_plain(broker, folder, small, f"{name}-plain.predictions", partitions, sizes.plain)

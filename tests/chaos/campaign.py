@@ -1,6 +1,6 @@
 """A campaign of faults against workers on a real Kafka, under load; at the end, every promise is checked.
 
-    python -m tests.chaos.campaign --faults 200 --seed 1
+    python -m tests.chaos.campaign --faults 200 --seed 1 [--model adaptive-random-forest:n_models=5]
 
 The seed decides on the schedule: kinds of faults, their order, targets and pauses. What exactly a fault hits is up to
 the machine: two runs with one seed go the same way from the outside only.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.admin import lag
+from app.cli.evaluate import parse_model
 from app.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos.checks import Verdict, check_partition
@@ -154,6 +155,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the schedule; default: a fresh one, which is printed")
     parser.add_argument("--folder", type=Path, default=ROOT / ".riparian" / "chaos")
     parser.add_argument("--rate", type=float, default=150.0, help="live instances a second and partition")
+    parser.add_argument("--model", type=parse_model, help="the champion, with parameters as in `riparian evaluate`")
     parser.add_argument("--session", type=float, default=6.0, help="session timeout of the workers, in seconds")
     parser.add_argument(
         "--without",
@@ -173,7 +175,8 @@ def main() -> int:
             print(line, file=log, flush=True)
 
         without = f", without the {options.without}" if options.without else ""
-        say(f"{options.faults} faults, seed {seed}{without}, in {folder}")
+        champion = f", champion {options.model[0]}" if options.model else ""
+        say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
         report = run(
             folder,
             f"chaos-{seed}",
@@ -185,6 +188,7 @@ def main() -> int:
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),
             **STREAMS[seed % len(STREAMS)],
+            **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
         )
         say(summary(report))
         if options.without:
