@@ -155,3 +155,18 @@ def _adwin(x, level, delta, clock, min_side, counts, sums, filled, totals, sprea
             while _has_cut(delta, min_side, counts, sums, filled, totals):
                 _drop(counts, sums, filled, totals, spreads)
                 level[i] = DRIFT
+
+
+@kernel
+def rises(value, delta, clock, min_side, counts, sums, filled, totals, spreads):
+    """Add a finite value to the window; whether it is cut then, and its mean rises. Mutates all arrays. Cost as
+    `_adwin`."""
+    counts[TIME] += 1
+    _insert(value, counts, sums, filled, totals, spreads)
+    if counts[TIME] % clock != 0 or counts[WIDTH] <= SMALLEST_WINDOW:
+        return False
+    mean = sums[TOTAL] / counts[WIDTH]
+    n = counts[WIDTH]
+    while _has_cut(delta, min_side, counts, sums, filled, totals):
+        _drop(counts, sums, filled, totals, spreads)
+    return counts[WIDTH] < n and sums[TOTAL] / counts[WIDTH] > mean

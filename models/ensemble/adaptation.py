@@ -1,7 +1,7 @@
 """Trees that are watched for drift: at a warning another one begins to grow beside, at a drift it takes over.
 
 Gomes et al. 2017, section 3.2 (adaptive random forests), and Gomes, Read and Bifet 2019 (streaming random patches). Two
-ADWIN windows a member (models.hoeffding.error_window) hold the errors of its tree on each label before learning it. A
+ADWIN windows a member (models.ensemble.windows) hold the errors of its tree on each label before learning it. A
 rise of the sensitive one is a *warning*: a background tree begins with the next label, in place of one that is there
 already. A rise of the other one is a *drift*: the background tree, or else a fresh one, is the member's tree from the
 next operation on; both windows begin anew.
@@ -32,38 +32,13 @@ from models.description import moved
 from models.ensemble.bagging import OnlineBagging
 from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Chunk, draw_weights, weigh
 from models.ensemble.draws import key
-from models.hoeffding.error_window import ROW, add_error, cut, error_rate
-from models.kernel import kernel
+from models.ensemble.windows import DRIFT, WARNING, ErrorWindows, ResidualWindows
 
 BACK = "back_"
 # Places in `numbers` of a member.
 BEGUN, FRONT_NUMBER, BACK_NUMBER = range(3)
-# Rows of `windows`, and events by the window that raised them.
-WARNING, DRIFT = range(2)
-STABLE = -1
 TREE = 2  # what draws are for
 PIECE = 1024  # operations between two looks at the errors: what a drift costs, against calls
-
-
-@kernel
-def first_event(ordinal, errors, start, stop, windows, warning_delta, drift_delta):
-    """Add the errors of labels from operation `start` on to both windows, up to the first at which one rises; the
-    operation after it, and the event, DRIFT before WARNING; or `stop` and STABLE. Mutates windows. O(1) a label,
-    amortised, and O(log(width)) each 32."""
-    for i in range(start, stop):
-        if ordinal[i] < 0:
-            continue
-        event = STABLE
-        for d in range(2):
-            window = windows[d]
-            if not add_error(window, np.int32(errors[i])):
-                continue
-            before = error_rate(window)
-            if cut(window, warning_delta if d == WARNING else drift_delta) and error_rate(window) > before:
-                event = d
-        if event != STABLE:
-            return i + 1, event
-    return stop, STABLE
 
 
 class Adaptation(NamedTuple):
@@ -94,7 +69,8 @@ class WatchedTree:
         self._numbers = np.array([0, -1, -1], np.int64)
         self._front = self._begin(FRONT_NUMBER)
         self._back: Any = None
-        self._windows = np.zeros((2, ROW), np.int32)
+        windows = ResidualWindows if self._front.schema.task == "regression" else ErrorWindows
+        self._windows: Any = windows(how.warning_delta, how.drift_delta)
         self._back_quality = np.zeros(N_QUALITY)
         self.changes: list[tuple[int, Floats]] = []
 
@@ -113,19 +89,18 @@ class WatchedTree:
         how = self._how
         self.changes = []
         done = behind = 0  # by the tree, and by the background tree
+        self._windows.begin(chunk)
         while done < len(program.op):
             stop = min(done + PIECE, len(program.op))
             self._front.run(_part(program, done, stop), chunk.slab, votes, errors[done:stop])
             while how.drift_detection and done < stop:
-                done, event = first_event(
-                    chunk.ordinal, errors, done, stop, self._windows, how.warning_delta, how.drift_delta
-                )
+                done, event = self._windows.first_event(chunk, errors, done, stop)
                 if event == DRIFT:
                     self._run_back(chunk, beside, behind, done)
                     self.changes.append((done, self._succeed()))
                     break
                 if event == WARNING:
-                    self._windows[WARNING] = 0
+                    self._windows.forget(WARNING)
                     if how.background_trees:
                         self._back = self._begin(BACK_NUMBER)
                         self._back_quality = np.zeros(N_QUALITY)
@@ -144,7 +119,7 @@ class WatchedTree:
             self._numbers[FRONT_NUMBER] = self._numbers[BACK_NUMBER]
         self._numbers[BACK_NUMBER] = -1
         self._back_quality = np.zeros(N_QUALITY)
-        self._windows[:] = 0
+        self._windows.forget(slice(None))
         return quality
 
     def _run_back(self, chunk: Chunk, program: Program, start: int, stop: int) -> None:
@@ -169,13 +144,13 @@ class WatchedTree:
         back = {name: array[:0] for name, array in front.items()}
         if self._back is not None:
             back = self._back.state()._asdict()
-        fields = {"numbers": self._numbers, "windows": self._windows, "back_quality": self._back_quality}
+        fields = {"numbers": self._numbers, **self._windows.state(), "back_quality": self._back_quality}
         fields |= front | {BACK + name: array for name, array in back.items()}
         return _state_type(tuple(fields))(**fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._numbers = np.array(state["numbers"], np.int64)
-        self._windows = np.array(state["windows"], np.int32, order="C")
+        self._windows.restore(state)
         self._back_quality = np.array(state["back_quality"], np.float64)
         self._front = self._grow(int(self._numbers[FRONT_NUMBER]))
         fields = self._front.state()._fields

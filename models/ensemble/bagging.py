@@ -11,6 +11,7 @@ from models.ensemble.chunks import Chunk, draw_weights
 from models.ensemble.draws import key, poisson_table
 from models.ensemble.entries import TREE
 from models.ensemble.members import Ensemble
+from models.ensemble.regression import regression_tree
 from models.hoeffding.tree import HoeffdingTree
 
 BOOTSTRAP = 1  # what draws are for
@@ -25,7 +26,7 @@ class OnlineBagging(Ensemble):
     Parameters
     ----------
     schema : Schema
-        Task "classification".
+        Task "classification" or "regression".
     seed : int
         Of the draws.
     n_models : int
@@ -35,7 +36,7 @@ class OnlineBagging(Ensemble):
     vote : {"average", "weighted", "majority"}
         The mean of the members' probabilities; the same weighted by each member's recent accuracy; one vote a member.
     **tree
-        Parameters of HoeffdingTree.
+        Parameters of HoeffdingTree. For regression those that regression trees have, too: models.ensemble.regression.
 
     Notes
     -----
@@ -62,6 +63,8 @@ class OnlineBagging(Ensemble):
         self._table = poisson_table(self._parameters.get("rate", 1.0))
 
     def _new_member(self, serial: int) -> Any:
+        if self.schema.task == "regression":
+            return regression_tree(self.schema, serial, self._parameters)
         return HoeffdingTree(self.schema, seed=serial, **{p.name: self._parameters[p.name] for p in TREE})
 
     def _prepare(self) -> None:

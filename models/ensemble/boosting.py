@@ -89,7 +89,7 @@ class Boosting(Ensemble):
                 flight = self._flights[(step - n_groups + 1) % n_groups]
                 chunk = flight.chunk
                 op, row = chunk.program.op, chunk.program.row
-                combine(op, row, chunk.source, flight.planes, flight.factors, False, out)
+                combine(op, row, chunk.source, flight.planes, flight.factors, out)
 
     def _enter(self, flight: _Flight, program: Program, slab: Floats, start: int) -> None:
         """Make the chunk from `start` on ready for the first member."""

@@ -161,16 +161,16 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
             factors[r] = quality[WEIGHT] / (quality[HITS] + 1e-12 * quality[WEIGHT]) if quality[WEIGHT] > 0.0 else 0.0
         elif vote == WEIGHTED:
             factors[r] = (quality[HITS] + 1.0) / (quality[WEIGHT] + 2.0)
-        elif vote == MAJORITY:
+        elif vote == MAJORITY and not regression:
             best = heaviest(votes[r])
             for c in range(votes.shape[1]):
                 votes[r, c] = 1.0 if c == best else 0.0
 
 
 @kernel
-def combine(op, row, source, planes, factors, regression, out):
+def combine(op, row, source, planes, factors, out):
     """out[r, :] of the rows predicted: the planes added in order, each times its factor; then divided by their sum over
-    the classes (all 0 where no member votes), for a regression by the sum of the factors.
+    the classes (all 0 where no member votes).
 
     planes : (M, CHUNK, n_outputs). factors : (M, CHUNK). Mutates out. O(n M n_outputs).
     """
@@ -184,19 +184,50 @@ def combine(op, row, source, planes, factors, regression, out):
             out[r, c] = 0.0
         total = 0.0
         for m in range(n_members):
-            factor = factors[m, at]
-            total += factor
             for c in range(k):
-                out[r, c] += factor * planes[m, at, c]
-        if regression:
-            if total <= 0.0:
-                total = np.float64(n_members)
-                for m in range(n_members):
-                    out[r, 0] += planes[m, at, 0]
-        else:
-            total = 0.0
-            for c in range(k):
-                total += out[r, c]
+                out[r, c] += factors[m, at] * planes[m, at, c]
+        for c in range(k):
+            total += out[r, c]
         if total > 0.0:
             for c in range(k):
                 out[r, c] /= total
+
+
+@kernel
+def combine_values(op, row, source, planes, factors, median, values, out):
+    """Regression: out[r, 0] of the rows predicted, the mean of the members' values by their factors, added in order, or
+    their median. A member that knows nothing votes NaN, and is left out; without members that know, 0.
+
+    planes : (M, CHUNK, 1). factors : (M, CHUNK). values : (M,), scratch. Mutates values, out. O(n M), median O(n M^2).
+    """
+    for i in range(len(op)):
+        if op[i] == PREDICT:
+            out[source[row[i]], 0] = _value_of(planes[:, row[i], 0], factors[:, row[i]], median, values)
+
+
+@kernel
+def _value_of(votes, factors, median, values):
+    """See combine_values; votes, factors : (M,)."""
+    n = 0
+    total = 0.0
+    weighed = 0.0
+    added = 0.0
+    for m in range(len(votes)):
+        vote = votes[m]
+        if vote != vote:
+            continue
+        total += factors[m]
+        weighed += factors[m] * vote
+        added += vote
+        at = n
+        if median:
+            while at > 0 and values[at - 1] > vote:
+                values[at] = values[at - 1]
+                at -= 1
+        values[at] = vote
+        n += 1
+    if n == 0:
+        return 0.0
+    if median:
+        return 0.5 * (values[(n - 1) // 2] + values[n // 2])
+    return weighed / total if total > 0.0 else added / n

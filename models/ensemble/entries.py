@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from models.entry import CLASSIFICATION, Entry, Parameter
+from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 from models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
@@ -12,7 +12,7 @@ VOTE = Parameter(
     str,
     "average",
     choices=("average", "weighted", "majority"),
-    text="mean of the members' probabilities, weighted by their recent accuracy or not, or one vote a member",
+    text="mean of the members' predictions, weighted by their recent quality or not; one vote a member (the median)",
 )
 RATE = Parameter("rate", float, 6.0, 1e-3, 100.0, text="mean of the Poisson draws that weigh labels")
 # Of the trees, under their own names.
@@ -40,20 +40,20 @@ ENTRIES = (
     Entry(
         name="online-bagging",
         cls="models.ensemble.bagging:OnlineBagging",
-        tasks=(CLASSIFICATION,),
+        tasks=(CLASSIFICATION, REGRESSION),
         parameters=(N_MODELS, THREADS, VOTE, *TREE),
         paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
-        text="Hoeffding trees, each over an online bootstrap sample; the mean of their probabilities.",
+        text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
     ),
     Entry(
         name="adaptive-random-forest",
         cls="models.ensemble.random_forest:AdaptiveRandomForest",
-        tasks=(CLASSIFICATION,),
+        tasks=(CLASSIFICATION, REGRESSION),
         parameters=_watched(
             0.01, 0.001, 0.5, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000
         ),
         paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
-        "106, 2017.",
+        "106, 2017; for data stream regression: ESANN 2018.",
         text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
     ),
     Entry(

@@ -27,6 +27,7 @@ from models.description import moved
 from models.ensemble.chunks import (
     CHUNK,
     HITS,
+    MAJORITY,
     N_QUALITY,
     SEEN,
     VOTES,
@@ -34,6 +35,7 @@ from models.ensemble.chunks import (
     Chunk,
     Gatherer,
     combine,
+    combine_values,
     count_labels,
     weigh,
 )
@@ -53,7 +55,8 @@ class Member(Protocol):
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
         """As Learner.run; a LEARN whose label could teach, though its weight be 0, writes into errors : (n,) whether
-        the member would have predicted another class just before it (1 or 0), for a regression its absolute error."""
+        the member would have predicted another class just before it (1 or 0), for a regression its absolute error. A
+        PREDICT of a regression writes NaN while the member knows nothing."""
 
     def resize(self, schema: Schema) -> None: ...
     def state(self) -> Any: ...
@@ -127,7 +130,11 @@ class Ensemble(Learner):
             chunk = self._gatherer.gather(program, slab, start, self._n_classes, int(self._numbers[LEARNED]))
             self._run_chunk(chunk)
             op, row = chunk.program.op, chunk.program.row
-            combine(op, row, chunk.source, self._planes, self._factors, self._n_classes == 0, out)
+            if self._n_classes:
+                combine(op, row, chunk.source, self._planes, self._factors, out)
+            else:
+                median, values = self._vote == MAJORITY, np.zeros(len(self._members))
+                combine_values(op, row, chunk.source, self._planes, self._factors, median, values, out)
             self._numbers[LEARNED] += count_labels(chunk.ordinal)
 
     def _run_chunk(self, chunk: Chunk) -> None:

@@ -1,12 +1,15 @@
-"""The adaptive random forest for classification: Hoeffding trees over random features that are replaced at drifts.
+"""The adaptive random forest: Hoeffding trees over random features that are replaced at drifts.
 
-Gomes et al. 2017. Diversity comes from an online bootstrap of rate 6 (leveraging bagging's) and from random subsets of
-the features, one a leaf (models.hoeffding.subspace_tree); warnings and drifts: models.ensemble.adaptation.
+Gomes et al. 2017; for regression Gomes, Barddal, Ferreira and Bifet 2018, whose trees are FIMT-DD's
+(models.regression.subspace). Diversity comes from an online bootstrap of rate 6 (leveraging bagging's) and from random
+subsets of the features, one a leaf (models.hoeffding.subspace_tree); warnings and drifts: models.ensemble.adaptation.
 """
 
 from models.ensemble.adaptation import WatchedForest, n_chosen
 from models.ensemble.entries import TREE
+from models.ensemble.regression import regression_tree
 from models.hoeffding.subspace_tree import SubspaceTree
+from models.regression.subspace import SubspaceRegressionTree
 
 
 class AdaptiveRandomForest(WatchedForest):
@@ -18,7 +21,7 @@ class AdaptiveRandomForest(WatchedForest):
     Parameters
     ----------
     schema : Schema
-        Task "classification".
+        Task "classification" or "regression".
     seed : int
         Of the bootstrap and the subsets.
     n_models : int
@@ -26,7 +29,8 @@ class AdaptiveRandomForest(WatchedForest):
     threads : int
         Threads that run members, >= 1; the results are the same.
     vote : {"weighted", "average", "majority"}
-        The mean of the members' probabilities, weighted by each member's recent accuracy or not; one vote a member.
+        The mean of the members' probabilities, weighted by each member's recent accuracy or not; one vote a member. Of
+        values, weighted by the inverse of the recent error or not; their median.
     max_features : {"share", "sqrt", "all"}
         Features that a leaf looks at: `feature_share` of all, their square root and one more, or all.
     feature_share : float
@@ -40,7 +44,7 @@ class AdaptiveRandomForest(WatchedForest):
     warning_delta, drift_delta : float
         Confidence of ADWIN's cuts, in (0, 1].
     **tree
-        Parameters of HoeffdingTree.
+        Parameters of HoeffdingTree. For regression those that regression trees have, too: models.ensemble.regression.
 
     Notes
     -----
@@ -53,6 +57,8 @@ class AdaptiveRandomForest(WatchedForest):
     References
     ----------
     H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning 106, 2017.
+    H. M. Gomes, J. P. Barddal, L. E. B. Ferreira and A. Bifet: Adaptive random forests for data stream regression.
+    ESANN 2018.
 
     Examples
     --------
@@ -68,7 +74,9 @@ class AdaptiveRandomForest(WatchedForest):
     name = "adaptive-random-forest"
     BACKGROUND_BOOTSTRAP = False
 
-    def _new_tree(self, seed: int) -> SubspaceTree:
+    def _new_tree(self, seed: int) -> SubspaceTree | SubspaceRegressionTree:
         s = n_chosen(self._parameters, self.schema.n_features)
+        if self.schema.task == "regression":
+            return regression_tree(self.schema, seed, self._parameters, s)
         tree = {p.name: self._parameters[p.name] for p in TREE}
         return SubspaceTree(self.schema, seed=seed, n_chosen=s, **tree)

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
+from models.ensemble.draws import key
+from models.hoeffding.subspaces import draw_features
 from models.kernel import kernel
 from models.regression.base import RegressionTree
 from models.regression.fimt import DONE, GROW, try_split
@@ -30,7 +32,7 @@ from models.regression.leaf import (
     standardise,
     widen_all,
 )
-from models.regression.nodes import BLOCK, LEAF, LEFT, PARENT, RIGHT, TEST, has_room, route
+from models.regression.nodes import BLOCK, PARENT, has_room, route
 from models.regression.observers import observe
 
 # What one instance may need: a split.
@@ -120,8 +122,7 @@ min_branch_fraction, max_nodes, max_depth
                 "max_depth": None if max_depth is None else int(max_depth),
             },
         )
-        self._seed = np.uint64(seed & ((1 << 64) - 1))
-        self._choose_all()
+        self._choose(np.zeros((0, self._n_chosen), np.int32))
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -132,54 +133,37 @@ min_branch_fraction, max_nodes, max_depth
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         super()._make_room(more_nodes, more_blocks)
-        if len(self._chosen) < len(self._nodes.blocks):
-            larger = np.zeros((len(self._nodes.blocks), self._n_chosen), np.int32)
-            larger[: len(self._chosen)] = self._chosen
-            self._chosen = larger
+        self._choose(self._chosen)
+
+    def _choose(self, known: NDArray[np.int32]) -> None:
+        """What each node observes as a leaf, (n_nodes, m) int32, ascending; the first ones are known."""
+        self._chosen = np.zeros((len(self._nodes.links), self._n_chosen), np.int32)
+        self._chosen[: len(known)] = known
+        draw_features(key(self.seed), len(known), self._chosen, self.schema.n_features)
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats | None = None) -> None:
         """As Learner.run. errors : (n,) float64 or None; a LEARN of a target that could teach, of whatever weight,
-        writes how far the tree was off before it, |y - prediction|; 0 where it knew nothing."""
+        writes how far the tree was off before it, |y - prediction|; 0 where it knew nothing. Then a PREDICT writes
+        NaN while the tree knows nothing, not 0."""
         progress = np.zeros(1, np.int64)
+        nothing = 0.0 if errors is None else np.nan
         errors = np.empty(len(program.op)) if errors is None else errors
         while (
             _run(
-                program.op, program.row, program.y, program.w, slab, out, errors, progress,
-                self._nodes, self._chosen, self._seed, self._layout, self._growth, self._subset, self._scratch,
+                program.op, program.row, program.y, program.w, slab, out, errors, nothing, progress,
+                self._nodes, self._chosen, self._layout, self._growth, self._subset, self._scratch,
             ) == GROW
         ):  # fmt: skip
             self._make_room(MORE_NODES, MORE_BLOCKS)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         super().restore(state)
-        self._choose_all()
-
-    def _choose_all(self) -> None:
-        """The subset of every leaf, (n_leaves, m) int32 beside the blocks, in ascending order."""
-        self._chosen = np.zeros((len(self._nodes.blocks), self._n_chosen), np.int32)
-        for node in np.flatnonzero(self.state().links[:, TEST] == LEAF):
-            _choose(self._chosen[self._nodes.links[node, BLOCK]], self.schema.n_features, self._seed, node)
+        self._choose(self._chosen[:1])
 
 
 @kernel
-def _choose(chosen, d, seed, node):
-    """Fill `chosen` with so many of d features, all subsets equally likely, in ascending order (Knuth, The Art of
-    Computer Programming 2, 3.4.2, algorithm S). The draws are splitmix64's from seed + node d on. O(d)."""
-    m = 0
-    for f in range(d):
-        z = seed + np.uint64(node * d + f + 1) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-        u = np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-        if u * (d - f) < len(chosen) - m:
-            chosen[m] = f
-            m += 1
-
-
-@kernel
-def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout, growth, subset, scratch):
-    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, chosen and scratch.
+def _run(op, row, y, w, slab, out, errors, nothing, progress, nodes, chosen, layout, growth, subset, scratch):
+    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes and scratch.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened.
     O(depth + d + m log n_bins) an operation that observes m features, a split attempt once in a grace period.
@@ -187,7 +171,6 @@ def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout
     links, test, blocks = nodes.links, nodes.test, nodes.blocks
     n_values, weight, offset, bins = layout
     z = scratch.z
-    d = len(n_values)
     # The leaf of the row predicted last, and its inputs in z, while nothing was learned since.
     last_row = -1
     last_leaf = links[0, PARENT]
@@ -199,7 +182,10 @@ def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout
                 standardise(nodes.scales, n_values, slab, r, z)
             last_row = r
             last_leaf = leaf
-            out[r, 0] = predict_leaf(blocks[links[leaf, BLOCK]], n_values, weight, growth.leaf_prediction, z, slab, r)
+            block = blocks[links[leaf, BLOCK]]
+            out[r, 0] = nothing
+            if block[N] > 0.0:
+                out[r, 0] = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
             continue
         if not learnable(y[i], 1.0):
             continue
@@ -218,7 +204,7 @@ def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout
             errors[i] = abs(y[i] - known) if block[N] > 0.0 else 0.0
             continue
         last_row = -1
-        own = chosen[links[leaf, BLOCK]]
+        own = chosen[leaf]
         errors[i] = abs(y[i] - learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i]))
         for j in range(len(own)):
             f = own[j]
@@ -228,9 +214,5 @@ def _run(op, row, y, w, slab, out, errors, progress, nodes, chosen, seed, layout
         observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, y[i] - block[ORIGIN], w[i])
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, growth.max_nodes, scratch)
-            if links[leaf, TEST] >= 0:
-                for side in (LEFT, RIGHT):
-                    child = np.int64(links[leaf, side])
-                    _choose(chosen[links[child, BLOCK]], d, seed, child)
         widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
     return DONE

@@ -8,6 +8,8 @@ figures can be compared exactly.
 
 import math
 
+from tests.models.naive_forests import key_of, subset
+
 
 def missing(value):
     return math.isnan(value) or math.isinf(value)
@@ -386,12 +388,7 @@ class SubspaceTwin(FimtTwin):
 
     def subset(self):
         d = len(self.n_values)
-        wanted = min(self.n_features or d, d)
-        found = []
-        for f in range(d):
-            draw = (splitmix64(self.seed, self.born * d + f) >> 11) * 2.0**-53
-            if draw * (d - f) < wanted - len(found):
-                found.append(f)
+        found = subset(key_of(self.seed), self.born, d, min(self.n_features or d, d))
         self.born += 1
         return found
 
@@ -399,14 +396,6 @@ class SubspaceTwin(FimtTwin):
         error = abs(y - self.predict(x)) if self.target.n else 0.0
         super().learn(x, y, w)
         return error
-
-
-def splitmix64(seed, i):
-    """Output i of the generator."""
-    z = (seed + (i + 1) * 0x9E3779B97F4A7C15) % 2**64
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        z = (z ^ (z >> shift)) * factor % 2**64
-    return z ^ (z >> 31)
 
 
 class OrtoTwin(Tree):
