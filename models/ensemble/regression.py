@@ -14,8 +14,7 @@ LEAF_PREDICTIONS = {"mc": "mean", "nb": "model", "nba": "adaptive"}
 def regression_tree(
     schema: Schema, seed: int, parameters: Mapping[str, Any], n_features: int | None = None
 ) -> SubspaceRegressionTree:
-    """A tree by an ensemble's parameters, which are named as those of a Hoeffding tree. n_features : that each leaf
-    observes, None for all."""
+    """A tree by parameters of a Hoeffding tree. n_features : that each leaf observes, None for all."""
     shared = {name: parameters[name] for name in SHARED}
     leaf = LEAF_PREDICTIONS[parameters["leaf_prediction"]]
     return SubspaceRegressionTree(schema, seed=seed, n_features=n_features, leaf_prediction=leaf, **shared)

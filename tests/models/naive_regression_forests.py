@@ -1,0 +1,80 @@
+"""Online bagging and adaptive random forests for regression once more, slow and obvious, one instance at a time.
+
+Written from Oza and Russell 2001, Gomes et al. 2017 and Gomes, Barddal, Ferreira and Bifet 2018, and the documented
+choices of models.ensemble; trees are twins of those of models.regression.subspace, detectors of ADWIN.
+"""
+
+import math
+
+from tests.models.naive_fimt import SubspaceTwin
+from tests.models.naive_forests import ForestTwin, Grown, Member
+
+LEAVES = {"mc": "mean", "nb": "model", "nba": "adaptive"}
+
+
+class GrownValues(Grown):
+    """hits : the faded absolute error."""
+
+    def __init__(self, tree, forest):
+        super().__init__(tree)
+        self.forest = forest
+
+    @property
+    def knows(self):
+        return self.tree.target.n > 0.0
+
+    def error(self, x, y, w):
+        off = abs(y - self.tree.predict(x)) if self.knows else 0.0
+        self.hits = 0.999 * self.hits + w * off
+        self.weight = 0.999 * self.weight + w
+        return min(off * self.forest.per_width, 1.0)
+
+
+class RegressionMember(Member):
+    def begin(self):
+        return GrownValues(super().begin().tree, self.forest)
+
+
+class RegressionForestTwin(ForestTwin):
+    def __init__(self, n_values, seed, n_chosen, rate, parameters):
+        self.n_values, self.seed, self.n_chosen, self.rate = n_values, seed, n_chosen, rate
+        self.p = {"drift_detection": False, "warning_delta": 0.01, "drift_delta": 0.001, **parameters}
+        self.background_bootstrap = False
+        self.learned = 0
+        self.n = self.mean = self.squares = self.per_width = 0.0
+        self.members = [RegressionMember(self, serial) for serial in range(parameters["n_models"])]
+
+    def new_tree(self, seed):
+        names = ("grace_period", "delta", "tie_threshold", "n_bins", "min_branch_fraction", "max_nodes", "max_depth")
+        rates = {"learning_rate": 0.1, "learning_rate_decay": 0.001, "error_fading": 0.995}
+        leaf = LEAVES[self.p["leaf_prediction"]]
+        settings = {**{name: self.p[name] for name in names}, **rates, "leaf_prediction": leaf}
+        return SubspaceTwin(self.n_values, n_features=self.n_chosen, seed=seed, **settings)
+
+    def predict(self, x):
+        known = [member.front for member in self.members if member.front.knows]
+        values = [grown.tree.predict(x) for grown in known]
+        if not values:
+            return 0.0
+        if self.p["vote"] == "majority":
+            values.sort()
+            return 0.5 * (values[(len(values) - 1) // 2] + values[len(values) // 2])
+        factors = [1.0] * len(values)
+        if self.p["vote"] == "weighted":
+            factors = [g.weight / (g.hits + 1e-12 * g.weight) if g.weight > 0.0 else 0.0 for g in known]
+        total = weighed = added = 0.0
+        for factor, value in zip(factors, values, strict=True):
+            total, weighed, added = total + factor, weighed + factor * value, added + value
+        return weighed / total if total > 0.0 else added / len(values)
+
+    def learn(self, x, y, w=1.0):
+        if not (w > 0.0 and abs(y) <= 1e100):
+            return
+        self.n += 1.0
+        before = self.mean
+        self.mean = before + (y - before) / self.n
+        self.squares += (y - before) * (y - self.mean)
+        self.per_width = math.sqrt(self.n / self.squares) / 3.0 if self.squares > 0.0 else 0.0
+        for member in self.members:
+            member.learn(x, y, w, self.learned)
+        self.learned += 1

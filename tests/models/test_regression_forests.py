@@ -1,0 +1,123 @@
+"""Ensembles for regression against their naive twin, and by hand."""
+
+import numpy as np
+import pytest
+
+from models.contract import LEARN, Schema
+from models.ensemble.chunks import CHUNK
+from models.registry import create
+from tests.models.naive_drift import NaiveAdwin
+from tests.models.naive_regression_forests import RegressionForestTwin
+from tests.models.streams_of_instances import interleave, mixed
+
+ARF, BAGGING = "adaptive-random-forest", "online-bagging"
+# Trees of some nodes, and drifts, in a thousand instances.
+QUICK = {"n_models": 3, "grace_period": 30, "delta": 0.3, "tie_threshold": 0.2, "n_bins": 8, "max_nodes": 25}
+WATCHED = {"warning_delta": 0.5, "drift_delta": 0.1, "feature_share": 0.4}
+FORESTS = [
+    (ARF, WATCHED),
+    (ARF, {**WATCHED, "vote": "average", "rate": 0.5, "leaf_prediction": "mc"}),
+    (ARF, {**WATCHED, "background_trees": False, "max_features": "all", "vote": "majority", "n_models": 4}),
+    (ARF, {"drift_detection": False, "feature_share": 0.4, "leaf_prediction": "nb"}),
+    (BAGGING, {}),
+    (BAGGING, {"vote": "weighted", "max_depth": 2}),
+]
+
+
+def changing(n, seed, weights="one"):
+    """Targets that turn to others every 400 instances. weights : as `mixed` has them."""
+    stream = mixed(n, seed, n_values=(0, 3, 0, 5, 0), missing=0.05, weights=weights, drift=False)
+    turned = np.arange(n) // 400 % 2 == 1
+    y = 10.0 * np.where(turned, 2.0 - stream.y, stream.y) + np.nan_to_num(stream.x[:, 0])
+    return stream._replace(schema=Schema(stream.schema.n_values, 1, "regression"), y=y.round(3))
+
+
+@pytest.mark.parametrize(("name", "parameters"), FORESTS, ids=str)
+@pytest.mark.parametrize(("delay", "weights"), [(0, "one"), (20, "fractions")])
+def test_forest_equals_twin(name, parameters, delay, weights):
+    """Members run chunks and go back at drifts; instance by instance through all members gives the same."""
+    stream = changing(2600, 7, weights)
+    stream.y[[5, 600]] = np.nan, 1e101  # teach nothing
+    learner = create(name, stream.schema, seed=11, **{**QUICK, **parameters})
+    p = learner.parameters()
+    all_features = name == BAGGING or p["max_features"] == "all"
+    rate = p.get("rate", 1.0)
+    other = RegressionForestTwin(stream.schema.n_values, 11, 5 if all_features else 2, rate, p)
+    program = interleave(stream, delay)
+    assert len(program.op) > CHUNK
+    out = np.zeros((len(stream.y), 1))
+    learner.run(program, stream.x, out)
+    expected = np.zeros(len(stream.y))
+    for op, r, y, w in zip(*program, strict=True):
+        if op == LEARN:
+            other.learn(stream.x[r].tolist(), float(y), float(w))
+        else:
+            expected[r] = other.predict(stream.x[r].tolist())
+    assert out[:, 0].tolist() == expected.tolist()
+    happened = {event for member in other.members for event in member.events}
+    if p.get("drift_detection"):
+        assert ({"warning", "succeeds"} if p["background_trees"] else {"begins anew"}) <= happened
+    described = learner.describe()
+    for member in other.members:
+        for grown in (member.front, member.back):
+            if grown is not None:
+                twins = grown.tree.describe("alternate")
+                nodes, described = described[: len(twins)], described[len(twins) :]
+                assert [node["weight"] for node in nodes] == pytest.approx([node["weight"] for node in twins])
+    assert described == []
+
+
+def test_trees_of_a_regression_are_bounded_where_nothing_else_is_said():
+    x = np.random.default_rng(2).random((60_000, 1))
+    learner = create(BAGGING, Schema((0,), 1, "regression"), n_models=1, grace_period=1, tie_threshold=1.0, n_bins=4)
+    learner.learn_many(x, x[:, 0])
+    assert learner.parameters()["max_nodes"] is None
+    assert learner.size()["n_nodes"] == 1999
+
+
+def test_members_that_know_nothing_have_no_vote():
+    schema = Schema((0,), 1, "regression")
+    learner = create(BAGGING, schema, n_models=20)
+    learner.learn_many([[0.0]], [1000.0])
+    sizes = [node["weight"] for node in learner.describe()]
+    assert 0.0 in sizes  # drew it no time
+    assert max(sizes) > 0.0
+    assert learner.predict_many([[0.0]])[0, 0] == pytest.approx(1000.0)
+    learner.set_members(40)
+    assert learner.predict_many([[0.0]])[0, 0] == pytest.approx(1000.0)
+
+
+def test_a_rise_of_the_errors_replaces_trees_and_a_fall_does_not():
+    rng = np.random.default_rng(3)
+    x = rng.random((6000, 2))
+    quiet = np.where(np.arange(6000) < 3000, 3.0, 0.1) * rng.normal(size=6000)
+    for noise, replaced in ((quiet, False), (quiet[::-1], True)):
+        learner = create(ARF, Schema((0, 0), 1, "regression"), n_models=3)
+        learner.learn_many(x, noise)
+        assert (learner.state().member_numbers[:, 1] > 0).any() == replaced
+
+
+def test_windows_over_residuals_are_adwin():
+    from models.ensemble.windows import DRIFT, STABLE, ResidualWindows
+
+    rng = np.random.default_rng(1)
+    errors = np.abs(rng.normal(size=3000)) * np.where(np.arange(3000) % 1000 < 500, 0.1, 0.4)
+    windows, naive, found = ResidualWindows(0.05, 0.05), NaiveAdwin(0.05), []
+    windows._per_width[:3000] = 1.0
+
+    class Everything:
+        ordinal = np.arange(3000)
+
+    at = 0
+    while at < 3000:
+        at, event = windows.first_event(Everything, errors, at, 3000)
+        if event != STABLE:
+            assert event == DRIFT  # both agree, and the drift comes first
+            found.append(at - 1)
+    expected = []
+    for i, error in enumerate(np.minimum(errors, 1.0).tolist()):
+        before = [*naive.values, error]
+        if naive.update(error) == 2 and np.mean(naive.values) > np.mean(before):
+            expected.append(i)
+    assert found == expected
+    assert len(found) >= 3
