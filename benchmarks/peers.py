@@ -121,6 +121,13 @@ MODELS = {
         regression=True,
         note="River has no FIMT-DD: its adaptive regression tree is the nearest",
     ),
+    "ARF-Reg": Model(
+        ("adaptive-random-forest", {}),
+        "meta.AdaptiveRandomForestRegressor -s 10",
+        "forest.ARFRegressor(n_models=10, seed=1)",
+        regression=True,
+        note="ours looks at half of the features a leaf, MOA's at 60 %, River's at their square root",
+    ),
 }
 
 RIVER = """
