@@ -83,6 +83,7 @@ class Engine:
         self.n_fenced = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()
+        self._dropping = asyncio.Lock()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
 
     def attach(self, app: Any) -> None:
@@ -343,11 +344,12 @@ class Engine:
             await self.crash(error)
 
     async def _drop(self, partitions: Collection[int]) -> None:
-        """Stop runners: each writes its last checkpoint, if it may."""
-        runners = [self.runners.pop(partition) for partition in partitions if partition in self.runners]
-        await asyncio.gather(*(runner.stop() for runner in runners))
-        for runner in runners:
-            self.observer.dropped(runner.partition)
+        """Stop runners: each writes its last checkpoint, if it may. Waits for those that another task is stopping."""
+        async with self._dropping:
+            runners = [self.runners.pop(partition) for partition in partitions if partition in self.runners]
+            await asyncio.gather(*(runner.stop() for runner in runners))
+            for runner in runners:
+                self.observer.dropped(runner.partition)
 
     async def revoke(self) -> None:
         """Stop all runners; what an assignment has begun is superseded."""

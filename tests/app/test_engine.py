@@ -1,0 +1,39 @@
+"""The engine without a broker: who waits for whom."""
+
+import asyncio
+
+from app.engine import Engine
+from app.metrics import Metrics
+from tests.broker.harness import stream_file
+
+
+class Slow:
+    """A runner that is in the middle of a step when it is told to stop."""
+
+    partition = 0
+
+    def __init__(self, engine):
+        self.engine, self.told, self.stepped = engine, asyncio.Event(), asyncio.Event()
+
+    async def stop(self):
+        self.told.set()
+        await self.stepped.wait()
+        await self.engine.in_thread(int)  # metrics, the last checkpoint
+
+
+def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
+    _, spec = stream_file(tmp_path, "stops")
+
+    async def run():
+        engine = Engine(spec, "localhost:9092", Metrics(spec))
+        runner = engine.runners[0] = Slow(engine)
+        rebalance = asyncio.create_task(engine.revoke())
+        await runner.told.wait()
+        signal = asyncio.create_task(engine.stop())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not signal.done()
+        runner.stepped.set()
+        await asyncio.gather(rebalance, signal)
+
+    asyncio.run(run())
