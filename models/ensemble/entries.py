@@ -78,7 +78,7 @@ ENTRIES = (
     Entry(
         name="streaming-random-patches",
         cls="models.ensemble.random_patches:StreamingRandomPatches",
-        tasks=(CLASSIFICATION,),
+        tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter(
                 "training_method",
