@@ -1,6 +1,5 @@
 """The registry's entries of ensembles over incremental trees."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
@@ -18,24 +17,6 @@ VOTE = Parameter(
 RATE = Parameter("rate", float, 6.0, 1e-3, 100.0, text="mean of the Poisson draws that weigh labels")
 # Of the trees, under their own names.
 TREE = next(entry.parameters for entry in hoeffding.ENTRIES if entry.name == "hoeffding-tree")
-
-
-# Nodes of each tree where none is given: the leaves of regression trees are several times as large.
-MOST_NODES = {CLASSIFICATION: 10_000, REGRESSION: 2_000}
-
-
-def _either(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """Of ensembles that do both tasks."""
-    text = "bound on memory: then nothing splits any more; none given: 10,000, for regression 2,000"
-    return tuple(p._replace(default=None, text=text) if p.name == "max_nodes" else p for p in parameters)
-
-
-def tree_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Of one tree of an ensemble."""
-    found = {parameter.name: parameters[parameter.name] for parameter in TREE}
-    if found["max_nodes"] is None:
-        found["max_nodes"] = MOST_NODES[task]
-    return found
 
 
 def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any) -> tuple[Parameter, ...]:
@@ -60,7 +41,7 @@ ENTRIES = (
         name="online-bagging",
         cls="models.ensemble.bagging:OnlineBagging",
         tasks=(CLASSIFICATION, REGRESSION),
-        parameters=_either((N_MODELS, THREADS, VOTE, *TREE)),
+        parameters=(N_MODELS, THREADS, VOTE, *TREE),
         paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
         text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
     ),

@@ -7,7 +7,7 @@ Warnings and drifts: models.ensemble.adaptation.
 from models.contract import Program
 from models.ensemble.adaptation import WatchedForest, n_chosen
 from models.ensemble.chunks import Chunk
-from models.ensemble.entries import tree_parameters
+from models.ensemble.entries import TREE
 from models.ensemble.regression import Patch
 from models.hoeffding.subspace_tree import SubspaceTree
 
@@ -63,7 +63,7 @@ class StreamingRandomPatches(WatchedForest):
         s = n_chosen(self._parameters, self.schema.n_features)
         if self._parameters["training_method"] == "resampling":
             s = self.schema.n_features
-        tree = tree_parameters(self._parameters, self.schema.task)
+        tree = {p.name: self._parameters[p.name] for p in TREE}
         if self.schema.task == "regression":
             return Patch(self.schema, seed, tree, s)
         return SubspaceTree(self.schema, seed=seed, n_chosen=s, per_leaf=False, **tree)

@@ -69,14 +69,6 @@ def test_forest_equals_twin(name, parameters, delay, weights):
     assert described == []
 
 
-def test_trees_of_a_regression_are_bounded_where_nothing_else_is_said():
-    x = np.random.default_rng(2).random((60_000, 1))
-    learner = create(BAGGING, Schema((0,), 1, "regression"), n_models=1, grace_period=1, tie_threshold=1.0, n_bins=4)
-    learner.learn_many(x, x[:, 0])
-    assert learner.parameters()["max_nodes"] is None
-    assert learner.size()["n_nodes"] == 1999
-
-
 def test_members_that_know_nothing_have_no_vote():
     schema = Schema((0,), 1, "regression")
     learner = create(BAGGING, schema, n_models=20)
