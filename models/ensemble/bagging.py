@@ -9,7 +9,7 @@ from typing import Any
 from models.contract import Floats, Program
 from models.ensemble.chunks import Chunk, draw_weights
 from models.ensemble.draws import key, poisson_table
-from models.ensemble.entries import tree_parameters
+from models.ensemble.entries import TREE
 from models.ensemble.members import Ensemble
 from models.ensemble.regression import regression_tree
 from models.hoeffding.tree import HoeffdingTree
@@ -63,7 +63,7 @@ class OnlineBagging(Ensemble):
         self._table = poisson_table(self._parameters.get("rate", 1.0))
 
     def _new_member(self, serial: int) -> Any:
-        tree = tree_parameters(self._parameters, self.schema.task)
+        tree = {p.name: self._parameters[p.name] for p in TREE}
         if self.schema.task == "regression":
             return regression_tree(self.schema, serial, tree)
         return HoeffdingTree(self.schema, seed=serial, **tree)

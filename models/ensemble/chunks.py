@@ -193,7 +193,7 @@ def combine(op, row, source, planes, factors, out):
                 out[r, c] /= total
 
 
-@kernel(allocates=True)
+@kernel
 def combine_values(op, row, source, planes, factors, median, values, out):
     """Regression: out[r, 0] of the rows predicted, the mean of the members' values by their factors, added in order, or
     their median. A member that knows nothing votes NaN, and is left out; without members that know, 0.

@@ -8,6 +8,7 @@ from models.contract import Program
 from models.ensemble.adaptation import WatchedForest, n_chosen
 from models.ensemble.chunks import Chunk
 from models.ensemble.entries import TREE
+from models.ensemble.regression import Patch
 from models.hoeffding.subspace_tree import SubspaceTree
 
 
@@ -32,6 +33,7 @@ class StreamingRandomPatches(WatchedForest):
 
     Notes
     -----
+    The linear models of a regression tree know of its features only, too (models.ensemble.regression.Patch).
     In MOA members begin with different subsets where there are at most 20 features; here subsets are drawn one by one.
     Other defaults than MOA's: 70 % of the features, not 60 % (on nursery 5 of 8 are a point worse than 6), and what
     AdaptiveRandomForest says of tests and ties.
@@ -57,9 +59,11 @@ class StreamingRandomPatches(WatchedForest):
     def _draw(self, slot: int, chunk: Chunk) -> Program:
         return chunk.program if self._parameters["training_method"] == "subspaces" else super()._draw(slot, chunk)
 
-    def _new_tree(self, seed: int) -> SubspaceTree:
+    def _new_tree(self, seed: int) -> SubspaceTree | Patch:
         s = n_chosen(self._parameters, self.schema.n_features)
         if self._parameters["training_method"] == "resampling":
             s = self.schema.n_features
         tree = {p.name: self._parameters[p.name] for p in TREE}
+        if self.schema.task == "regression":
+            return Patch(self.schema, seed, tree, s)
         return SubspaceTree(self.schema, seed=seed, n_chosen=s, per_leaf=False, **tree)

@@ -7,7 +7,7 @@ choices of models.ensemble; trees are twins of those of models.regression.subspa
 import math
 
 from tests.models.naive_fimt import SubspaceTwin
-from tests.models.naive_forests import ForestTwin, Grown, Member
+from tests.models.naive_forests import ForestTwin, Grown, Member, key_of, subset
 
 LEAVES = {"mc": "mean", "nb": "model", "nba": "adaptive"}
 
@@ -35,11 +35,31 @@ class RegressionMember(Member):
         return GrownValues(super().begin().tree, self.forest)
 
 
+class PatchTwin:
+    """A tree that knows of some features only."""
+
+    def __init__(self, n_values, n_chosen, seed, **settings):
+        self.features = subset(key_of(seed), 0, len(n_values), n_chosen)
+        self.tree = SubspaceTwin([n_values[f] for f in self.features], **settings)
+        self.target = self.tree.target
+
+    def describe(self, key):
+        return self.tree.describe(key)
+
+    def predict(self, x):
+        return self.tree.predict([x[f] for f in self.features])
+
+    def learn(self, x, y, w=1.0):
+        return self.tree.learn([x[f] for f in self.features], y, w)
+
+
 class RegressionForestTwin(ForestTwin):
-    def __init__(self, n_values, seed, n_chosen, rate, parameters):
+    """per_leaf : subsets of features are those of leaves, of random patches those of trees."""
+
+    def __init__(self, n_values, seed, per_leaf, n_chosen, rate, parameters):
         self.n_values, self.seed, self.n_chosen, self.rate = n_values, seed, n_chosen, rate
         self.p = {"drift_detection": False, "warning_delta": 0.01, "drift_delta": 0.001, **parameters}
-        self.background_bootstrap = False
+        self.per_leaf, self.background_bootstrap = per_leaf, not per_leaf
         self.learned = 0
         self.n = self.mean = self.squares = self.per_width = 0.0
         self.members = [RegressionMember(self, serial) for serial in range(parameters["n_models"])]
@@ -49,6 +69,8 @@ class RegressionForestTwin(ForestTwin):
         rates = {"learning_rate": 0.1, "learning_rate_decay": 0.001, "error_fading": 0.995}
         leaf = LEAVES[self.p["leaf_prediction"]]
         settings = {**{name: self.p[name] for name in names}, **rates, "leaf_prediction": leaf}
+        if not self.per_leaf:
+            return PatchTwin(self.n_values, self.n_chosen, seed, **settings)
         return SubspaceTwin(self.n_values, n_features=self.n_chosen, seed=seed, **settings)
 
     def predict(self, x):

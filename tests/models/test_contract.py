@@ -589,7 +589,6 @@ ALLOCATING = {
     "models.batch.predict.predict",
     "models.drift.kswin._kswin",
     "models.drift.kswin.sort",
-    "models.ensemble.chunks.combine_values",
     "models.forest.cart.grow",
     "models.forest.members.weigh_newest",
     "models.forest.mondrian._run",

@@ -10,7 +10,7 @@ from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_regression_forests import RegressionForestTwin
 from tests.models.streams_of_instances import interleave, mixed
 
-ARF, BAGGING = "adaptive-random-forest", "online-bagging"
+ARF, SRP, BAGGING = "adaptive-random-forest", "streaming-random-patches", "online-bagging"
 # Trees of some nodes, and drifts, in a thousand instances.
 QUICK = {"n_models": 3, "grace_period": 30, "delta": 0.3, "tie_threshold": 0.2, "n_bins": 8, "max_nodes": 25}
 WATCHED = {"warning_delta": 0.5, "drift_delta": 0.1, "feature_share": 0.4}
@@ -19,6 +19,8 @@ FORESTS = [
     (ARF, {**WATCHED, "vote": "average", "rate": 0.5, "leaf_prediction": "mc"}),
     (ARF, {**WATCHED, "background_trees": False, "max_features": "all", "vote": "majority", "n_models": 4}),
     (ARF, {"drift_detection": False, "feature_share": 0.4, "leaf_prediction": "nb"}),
+    (SRP, {**WATCHED, "warning_delta": 0.9, "drift_delta": 0.7}),
+    (SRP, {**WATCHED, "warning_delta": 0.9, "drift_delta": 0.7, "training_method": "subspaces", "vote": "average"}),
     (BAGGING, {}),
     (BAGGING, {"vote": "weighted", "max_depth": 2}),
 ]
@@ -41,8 +43,8 @@ def test_forest_equals_twin(name, parameters, delay, weights):
     learner = create(name, stream.schema, seed=11, **{**QUICK, **parameters})
     p = learner.parameters()
     all_features = name == BAGGING or p["max_features"] == "all"
-    rate = p.get("rate", 1.0)
-    other = RegressionForestTwin(stream.schema.n_values, 11, 5 if all_features else 2, rate, p)
+    rate = 0.0 if p.get("training_method") == "subspaces" else p.get("rate", 1.0)
+    other = RegressionForestTwin(stream.schema.n_values, 11, name != SRP, 5 if all_features else 2, rate, p)
     program = interleave(stream, delay)
     assert len(program.op) > CHUNK
     out = np.zeros((len(stream.y), 1))
@@ -65,14 +67,6 @@ def test_forest_equals_twin(name, parameters, delay, weights):
                 nodes, described = described[: len(twins)], described[len(twins) :]
                 assert [node["weight"] for node in nodes] == pytest.approx([node["weight"] for node in twins])
     assert described == []
-
-
-def test_trees_of_a_regression_are_bounded_where_nothing_else_is_said():
-    x = np.random.default_rng(2).random((60_000, 1))
-    learner = create(BAGGING, Schema((0,), 1, "regression"), n_models=1, grace_period=1, tie_threshold=1.0, n_bins=4)
-    learner.learn_many(x, x[:, 0])
-    assert learner.parameters()["max_nodes"] is None
-    assert learner.size()["n_nodes"] == 1999
 
 
 def test_members_that_know_nothing_have_no_vote():
