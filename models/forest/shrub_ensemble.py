@@ -2,11 +2,13 @@
 
 Buschjäger, Hess and Morik 2022 have one window (`n_windows` 1). How long it should be is what decides most: 16 items
 on a stream that changes all the time, 1,024 on one that does not. Here windows of `window`, `window` / 4, `window` / 16
-… items each have shrubs of their own (models.forest.shrubs), which run a program one after the other; then their votes
-are blended in the program's order (models.forest.blend).
+… items each have shrubs of their own (models.forest.shrubs), which run a program one after the other, or on threads:
+they know nothing of each other. Then their votes are blended in the program's order (models.forest.blend).
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,6 +108,8 @@ class ShrubEnsemble(Learner):
         come later.
     weighting : {"learned", "equal"}
         Equal: the newest n_trees trees with equal weights, the baseline.
+    threads : int
+        That share the windows, >= 1; the results are the same.
 
     Notes
     -----
@@ -146,6 +150,7 @@ class ShrubEnsemble(Learner):
         max_features: str = "all",
         train_share: float = 1.0,
         weighting: str = "learned",
+        threads: int = 1,
     ) -> None:
         super().__init__(schema, seed=seed)
         if loss not in LOSSES:
@@ -166,6 +171,7 @@ class ShrubEnsemble(Learner):
             "max_features": max_features,
             "train_share": float(train_share),
             "weighting": weighting,
+            "threads": int(threads),
         }
         classes = schema.task == "classification"
         self._settings = Settings(
@@ -205,8 +211,12 @@ class ShrubEnsemble(Learner):
             now = slice(at, at + PIECE)
             piece = Program(program.op[now], program.row[now], program.y[now], program.w[now])
             votes = np.zeros((n_windows, len(piece.op), self.schema.n_outputs))
-            for shrubs, own in zip(self._windows, votes, strict=True):
-                shrubs.run(piece, slab, own, True)
+            todo = [(shrubs, piece, slab, own) for shrubs, own in zip(self._windows, votes, strict=True)]
+            if self._parameters["threads"] > 1:
+                list(_pool(self._parameters["threads"]).map(_run_one, todo))
+            else:
+                for one in todo:
+                    _run_one(one)
             blend_votes(*piece, votes, out, self._blend, self._settings, gradient, order)
 
     def resize(self, schema: Schema) -> None:
@@ -280,6 +290,16 @@ class ShrubEnsemble(Learner):
 
     def parameters(self) -> dict[str, Any]:
         return dict(self._parameters)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="shrubs")
+
+
+def _run_one(todo: tuple[Shrubs, Program, Floats, Floats]) -> None:
+    shrubs, program, slab, votes = todo
+    shrubs.run(program, slab, votes, True)
 
 
 def _n_tried(max_features: str, n_features: int) -> int:

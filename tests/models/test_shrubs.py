@@ -229,3 +229,13 @@ def test_the_trees_that_are_shown_are_those_that_vote():
 
     shown = [sum(tree["share"] * said(tree, row) for tree in trees) for row in x[380:]]
     np.testing.assert_allclose(learner.predict_many(x[380:]), shown, atol=1e-12)
+
+
+def test_threads_change_no_bit():
+    x, y = stream(600, "classification")
+    states = []
+    for threads in (1, 3):
+        learner = create("shrub-ensemble", Schema(N_VALUES, 3, "classification"), window=64, every=2, threads=threads)
+        out = test_then_train(learner, x, y, np.ones(600))
+        states.append([out.tobytes(), *(array.tobytes() for array in learner.state())])
+    assert states[0] == states[1]
