@@ -1,9 +1,11 @@
 """A committee of stochastic gradient trees over bags of instances, as one kernel over a program (section 4.3).
 
-The score of a bag is that of its highest instance, the first of equals. This instance takes the gradient of the binary
-cross-entropy, equations 28 and 29; the others are seen with gradient and Hessian 0, which count as observations in the
-t test. All instances of a bag take their gradients from the trees as they were when the bag came, one after the other;
-leaves that are due are tested after each.
+The score of a bag is that of its highest instance, which takes the gradient of the binary cross-entropy, equations 28
+and 29. Leaves are constant, so that most often several instances are highest: all those in the same leaf. They share
+the gradient and the weight of the bag equally (the subgradient of the maximum that prefers none); the first of them
+alone would split by what the order of the file says. The others have gradient and Hessian 0, and no weight: a bag
+is one observation of the t test and of the grace period, however large it is. All instances of a bag take their
+gradients from the trees as they were when the bag came, one after the other; leaves that are due are tested after each.
 """
 
 import numpy as np
@@ -31,21 +33,27 @@ from models.gradient.committee import (
 from models.gradient.tree import DONE, GROW, learn, try_change
 from models.kernel import kernel
 
-# Further places in `progress`: the instance that comes next, and the one that takes the gradient.
-NEXT_INSTANCE, TOP, N_PROGRESS = 6, 7, 8
+# Further places in `progress`: the instance that comes next, and how many take the gradient (0: no bag is begun).
+NEXT_INSTANCE, N_TOPS, N_PROGRESS = 6, 7, 8
 
 
 @kernel
-def _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task):
-    """The instance with the highest score. Mutates scratch. O(instances stages (depth + d))."""
-    top, highest = start, -np.inf
+def _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task, heights):
+    """The first instance with the highest score, and how many have it; their scores into `heights`, from 0 on.
+
+    Mutates scratch, heights. O(instances stages (depth + d)).
+    """
+    top, highest, n = start, -np.inf, 0
     for r in range(start, stop):
         if task.linear:
             _standardise(clock.scales, layout.n_values, x, r, scratch.z)
         _scores(nodes, roots, layout, x, r, scratch, task)
+        heights[r - start] = scratch.sums[1]
         if scratch.sums[1] > highest:
-            top, highest = r, scratch.sums[1]
-    return top
+            top, highest, n = r, scratch.sums[1], 0
+        if scratch.sums[1] == highest:
+            n += 1
+    return top, n
 
 
 @kernel
@@ -61,15 +69,14 @@ def _learn_instance(
     scratch,
     x,
     r,
-    is_top,
     gradients,
     weights,
     progress,
 ):
     """All stages learn row r of x; leaves that are due for a test into scratch.due.
 
-    is_top : whether it takes the gradient. gradients : (stages, 2), gradient and Hessian of each stage; weights :
-    (stages,). Mutates nodes, scratch, progress.
+    gradients : (stages, 2), gradient and Hessian of each stage; weights : (stages,), of the bag, of which the row has
+    its share. Mutates nodes, scratch, progress.
     """
     if task.linear:
         _standardise(clock.scales, layout.n_values, x, r, scratch.z)
@@ -79,12 +86,11 @@ def _learn_instance(
     for s in range(roots.shape[0]):
         if weights[s] == 0.0:
             continue
-        scratch.gradient[1] = gradients[s, 0] if is_top else 0.0
-        scratch.hessian[1] = (gradients[s, 1] if is_top else 0.0) + growth.each
+        scratch.gradient[1] = gradients[s, 0]
+        scratch.hessian[1] = gradients[s, 1]
         leaf = scratch.leaves[s, 0]
-        if learn(
-            nodes, growth, leaf, scratch.cells, chosen, s, scratch.z, scratch.gradient, scratch.hessian, 1, weights[s]
-        ):
+        share = weights[s] / progress[N_TOPS]
+        if learn(nodes, growth, leaf, scratch.cells, chosen, s, scratch.z, scratch.gradient, scratch.hessian, 1, share):
             scratch.due[n_due, 0] = leaf
             scratch.due[n_due, 1] = s
             n_due += 1
@@ -93,11 +99,15 @@ def _learn_instance(
 
 
 @kernel
-def _begin_bag(nodes, roots, bins, layout, clock, task, scratch, x, start, stop, y, w, gradients, weights):
-    """Which instance takes the gradient, and gradients and weights of all stages (mutated, as scratch, bins, clock)."""
+def _begin_bag(nodes, roots, bins, layout, clock, task, scratch, x, start, stop, y, w, gradients, weights, heights):
+    """How many instances take the gradient (those where `heights` is positive afterwards), and gradients and weights of
+    all stages (mutated, as heights, scratch, bins, clock)."""
     for r in range(start, stop):
         widen_ranges(bins.ranges, layout.n_values, x, r)
-    top = _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task)
+    top, n = _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task, heights)
+    highest = heights[top - start]
+    for i in range(stop - start):
+        heights[i] = 1.0 if heights[i] == highest else 0.0
     if task.linear:
         _standardise(clock.scales, layout.n_values, x, top, scratch.z)
     _scores(nodes, roots, layout, x, top, scratch, task)
@@ -107,7 +117,7 @@ def _begin_bag(nodes, roots, bins, layout, clock, task, scratch, x, start, stop,
         gradients[s, 0] = scratch.gradient[1]
         gradients[s, 1] = scratch.hessian[1]
         weights[s] = w * _poisson_one(clock.rng) if task.poisson else w
-    return top
+    return n
 
 
 @kernel
@@ -150,12 +160,14 @@ def run(
     search,
     gradients,
     weights,
+    heights,
     replay,
 ):
     """Execute a program from progress[NEXT] on, as models.gradient.committee.run; bags without instances are none.
 
-    Mutates out, progress, nodes, roots, ranges of bins, clock, scratch, search, gradients, weights. DONE, GROW, WARM
-    and BIN mean what they do there. O(instances stages (depth + d)) a bag.
+    heights : scratch, room for the instances of the largest bag. Mutates out, progress, nodes, roots, ranges of bins,
+    clock, scratch, search, gradients, weights, heights. DONE, GROW, WARM and BIN mean what they do there.
+    O(instances stages (depth + d)) a bag.
     """
     counts = clock.counts
     for i in range(progress[NEXT], len(op)):
@@ -166,7 +178,7 @@ def run(
             if counts[READY] == 0:
                 _write_early(clock, task, out, row[i])
             elif start < stop:
-                top = _top_of(nodes, roots, layout, clock, slab.x, start, stop, scratch, task)
+                top, _ = _top_of(nodes, roots, layout, clock, slab.x, start, stop, scratch, task, heights)
                 if task.linear:
                     _standardise(clock.scales, layout.n_values, slab.x, top, scratch.z)
                 _scores(nodes, roots, layout, slab.x, top, scratch, task)
@@ -174,7 +186,7 @@ def run(
             continue
         if not (w[i] > 0.0 and w[i] < np.inf and y[i] >= 0.0 and y[i] < len(clock.known) and start < stop):
             continue
-        if progress[TOP] < 0:
+        if progress[N_TOPS] == 0:
             if counts[READY] == 0:
                 if not _keep(clock, slab, start, stop, y[i], w[i]):
                     progress[NEXT] = i
@@ -188,16 +200,20 @@ def run(
             if not replay:
                 _meet(clock, task, y[i], w[i])
                 counts[LEARNED] += 1
-            progress[TOP] = _begin_bag(
-                nodes, roots, bins, layout, clock, task, scratch, slab.x, start, stop, y[i], w[i], gradients, weights
-            )
+            progress[N_TOPS] = _begin_bag(
+                nodes, roots, bins, layout, clock, task, scratch, slab.x, start, stop, y[i], w[i], gradients, weights,
+                heights,
+            )  # fmt: skip
             progress[NEXT_INSTANCE] = start
         while progress[NEXT_INSTANCE] < stop:
             r = progress[NEXT_INSTANCE]
+            if heights[r - start] == 0.0:
+                progress[NEXT_INSTANCE] = r + 1
+                continue
             if progress[N_DUE] == 0:
                 _learn_instance(
-                    nodes, roots, bins, layout, growth, clock, task, chosen, scratch, slab.x, r, r == progress[TOP],
-                    gradients, weights, progress,
+                    nodes, roots, bins, layout, growth, clock, task, chosen, scratch, slab.x, r, gradients, weights,
+                    progress,
                 )  # fmt: skip
             while progress[NEXT_DUE] < progress[N_DUE]:
                 at = progress[NEXT_DUE]
@@ -210,7 +226,7 @@ def run(
                 progress[NEXT_DUE] = at + 1
             progress[N_DUE] = 0
             progress[NEXT_INSTANCE] = r + 1
-        progress[TOP] = -1
+        progress[N_TOPS] = 0
         if task.linear:
             for r in range(start, stop):
                 _rescale(clock.scales, layout.n_values, slab.x, r, w[i])

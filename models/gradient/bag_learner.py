@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from models.contract import LEARN, Bags, Floats, Program, Schema
 from models.gradient import bag_committee
-from models.gradient.bag_committee import N_PROGRESS, TOP
+from models.gradient.bag_committee import N_PROGRESS
 from models.gradient.clock import BUFFERED, NEXT_BINS, READY, SPREAD
 from models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
 from models.gradient.learner import StochasticGradientTree
@@ -25,7 +25,7 @@ class BagGradientTree(StochasticGradientTree):
     schema : Schema
         Task "multi-instance".
     **parameters
-        As of `StochasticGradientTree`. `grace_period` counts instances, `rebin_period` bags, `poisson` draws for bags.
+        As of `StochasticGradientTree`. `grace_period` counts bags, `rebin_period` bags, `poisson` draws for bags.
 
     References
     ----------
@@ -43,19 +43,17 @@ class BagGradientTree(StochasticGradientTree):
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
         self._task = self._task._replace(sample=0, reset_delta=0.0)
-        # Each instance pulls the values of new leaves towards their parent's: lambda in means, not in sums.
-        self._growth = self._growth._replace(penalty=0.0, each=self._growth.penalty)
         n_stages = self._effective["n_stages"]
         self._gradients, self._weights = np.zeros((n_stages, 2)), np.zeros(n_stages)
 
     def _run(self, program: Program, slab: Bags, out: Floats, replay: bool) -> None:
         progress = np.zeros(N_PROGRESS, np.int64)
-        progress[TOP] = -1
+        heights = np.zeros(max(1, int(slab.size.max(initial=0))))
         while True:
             status = bag_committee.run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
                 self._bins, self._layout, self._growth, self._clock, self._task, self._chosen, self._scratch,
-                self._search, self._gradients, self._weights, replay,
+                self._search, self._gradients, self._weights, heights, replay,
             )  # fmt: skip
             if status == GROW:
                 self._nodes = make_room(self._nodes, int(progress[NEED_NODES]), int(progress[NEED_BLOCKS]))

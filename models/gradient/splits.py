@@ -235,13 +235,8 @@ def is_better(search, n_children, total, growth, paired):
             a = step - without
             b = 0.5 * (step * step - without * without)
             g, h = sums[j, at + G], sums[j, at + H]
-            # What each instance was given beside its Hessian pulls the step, and is no part of the loss.
-            e = growth.each
-            h_alone = h - e * sums[j, WEIGHT]
-            gh = sums[j, at + GH] - e * g
-            hh = sums[j, at + HH] - e * (h + h_alone)
-            first += a * g + b * h_alone
-            second += a * a * sums[j, at + GG] + 2.0 * a * b * gh + b * b * hh
+            first += a * g + b * h
+            second += a * a * sums[j, at + GG] + 2.0 * a * b * sums[j, at + GH] + b * b * sums[j, at + HH]
         mean += first / n
         deviation += math.sqrt(max(second / n - (first / n) * (first / n), 0.0))
     if not mean < 0.0:

@@ -79,7 +79,6 @@ class Growth(NamedTuple):
     linear_rate: float
     max_nodes: int
     max_depth: int
-    each: float = 0.0  # added to the Hessian of each instance, for a lambda that is relative to their number
 
 
 def no_nodes(n_outputs: int, width: int, n_slopes: int) -> Nodes:

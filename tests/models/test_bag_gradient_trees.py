@@ -1,11 +1,11 @@
-"""Stochastic gradient trees on bags: those of one instance are instances; who takes the gradient; lambda."""
+"""Stochastic gradient trees on bags: those of one instance are instances; who takes the gradient, and the weight."""
 
 import numpy as np
 import pytest
 
 from models.contract import Bags, Schema
-from models.gradient.bins import GG, GH, HH, WEIGHT, G, H
-from models.gradient.tree import LEAST_HESSIAN
+from models.gradient.bins import MOMENTS, WEIGHT
+from models.gradient.tree import BLOCK, LEAF, SEEN, TEST
 from models.registry import create
 from tests.models.test_bags import SCHEMA, world
 
@@ -29,13 +29,13 @@ def bits(learner):
     "more", [{}, {"n_stages": 3, "poisson": True, "linear_rate": 0.1, "leaf_update": "every-instance", "decay": 0.9}]
 )
 def test_bags_of_one_instance_are_instances(more):
-    """To the bit, where there is no lambda: it is relative to the number of instances in bags only."""
+    """To the bit."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(1500, 4))
     x[:, 1] = rng.integers(0, 3, len(x))
     y = (x[:, 0] + (x[:, 1] == 2) > 0.4).astype(float)
     w = rng.choice([0.0, 0.5, 1.0], len(y))
-    given = {**ONE, "penalty": 0.0, "rebin_period": 200, "multiway": False, "paired": False, **more}
+    given = {**ONE, "penalty": 0.1, "rebin_period": 200, "multiway": False, "paired": False, **more}
     bags = create(NAME, SCHEMA, seed=3, **given)
     rows = create(NAME, Schema(SCHEMA.n_values, 2, "classification"), seed=3, **given)
     bags.learn_many(Bags.of(np.ones(len(x)), x), y, w)
@@ -49,46 +49,57 @@ def test_bags_of_one_instance_are_instances(more):
 
 
 def one_leaf(**more):
-    """A tree that is one leaf, after the warm-up, and one bag of three instances of which the last two are the top."""
-    learner = create(NAME, Schema((0,), 2, "multi-instance"), grace_period=1000, warm_up=4, replay=False, **more)
+    """A tree that is one leaf, after the warm-up."""
+    learner = create(NAME, Schema((0,), 2, "multi-instance"), warm_up=4, replay=False, **more)
     learner.learn_many(Bags.of([2, 2], [[0.0], [1.0], [2.0], [3.0]]), [0, 1])
     return learner
 
 
-def test_the_highest_instance_takes_the_gradient_and_the_others_count():
-    learner = one_leaf(penalty=0.25, n_bins=16)
-    learner.learn_many(Bags.of([3], [[0.1], [1.2], [2.3]]), [1], [2.0])
-    learner.learn_many(Bags.of([3], [[0.1], [1.2], [2.3]]), [1], [2.0])
+def cells_of(learner, leaf):
+    """What a leaf observed of the one feature, a row a bin."""
     state = learner.state()
-    assert state.nodes[0] == 1
-    total = state.totals[0]
-    # Both bags come to the score 0: the first instance, a probability of a half.
-    g, h = -0.5, 0.25 + 0.25
-    rest = max(0.25, LEAST_HESSIAN)
-    assert total[WEIGHT] == 2 * 6.0
-    assert total[G] == pytest.approx(4.0 * g)
-    assert total[H] == pytest.approx(4.0 * h + 8.0 * rest)
-    assert (total[GG], total[GH]) == (pytest.approx(4.0 * g * g), pytest.approx(4.0 * g * h))
-    assert total[HH] == pytest.approx(4.0 * h * h + 8.0 * rest * rest)
-    size = 6
-    cells = state.stats[0].reshape(-1, size)
-    taken = cells[cells[:, G] != 0.0]
-    assert len(taken) == 1  # the bin of 0.1, the first of equals
-    assert taken[0, WEIGHT] == 4.0
-    assert cells[0].tolist() == taken[0].tolist()
+    return state.stats[state.links[leaf, BLOCK]].reshape(-1, 1 + MOMENTS)
 
 
-def test_lambda_is_relative_to_the_number_of_instances():
-    """A leaf that is tested moves by -mean g / (mean h + lambda), however many zero rows there are."""
-    learner = create(
-        NAME, Schema((0,), 2, "multi-instance"), grace_period=40, warm_up=4, replay=False, penalty=0.1, delta=0.5
-    )
-    learner.learn_many(Bags.of([2, 2], [[0.0], [1.0], [2.0], [3.0]]), [0, 1])
+def test_the_highest_instances_share_the_gradient_and_the_weight():
+    learner = one_leaf(grace_period=1000, n_bins=16)
+    for _ in range(2):
+        learner.learn_many(Bags.of([3], [[0.1], [1.2], [2.3]]), [1], [2.0])
+    assert learner.state().nodes[0] == 1
+    # All instances come to the score 0: a probability of a half.
+    expected = [4.0, 4.0 * -0.5, 4.0 * 0.25, 4.0 * 0.25, 4.0 * -0.125, 4.0 * 0.0625]
+    assert learner.state().totals[0].tolist() == pytest.approx(expected)
+    cells = cells_of(learner, 0)
+    assert (cells[:, WEIGHT] > 0.0).sum() == 3
+    for cell in cells[cells[:, WEIGHT] > 0.0]:
+        assert cell.tolist() == pytest.approx([moment / 3 for moment in expected])
+
+
+def test_instances_below_the_highest_teach_nothing():
+    """Of a grown tree: those in the lower leaf, however many they are, leave it as it was."""
+    learner = one_leaf(grace_period=10, n_bins=16, delta=0.05, node_cost=0.0)
+    bags = Bags.of(np.ones(40), np.tile([[0.1], [2.9]], (20, 1)))
+    learner.learn_many(bags, np.tile([0, 1], 20))
+    before = learner.state()
+    before = before._replace(totals=before.totals.copy(), meta=before.meta.copy())
+    leaves = np.flatnonzero(before.links[:, TEST] == LEAF)
+    assert len(leaves) == 2
+    low, high = leaves[np.argsort(before.value[leaves, 0])]
+    learner.learn_many(Bags.of([7], [[0.1]] * 3 + [[2.9], [0.2], [2.8], [0.1]]), [1])
+    after = learner.state()
+    assert after.totals[low].tolist() == before.totals[low].tolist()
+    assert after.meta[low].tolist() == before.meta[low].tolist()
+    assert after.totals[high, WEIGHT] - before.totals[high, WEIGHT] == pytest.approx(1.0)
+    assert after.meta[high, SEEN] - before.meta[high, SEEN] == pytest.approx(1.0)
+
+
+def test_a_bag_is_one_observation_however_large():
+    """A leaf is tested after so many bags, and moves by -sum g / (sum h + lambda) of bags."""
+    learner = one_leaf(grace_period=20, penalty=0.1, delta=0.5)
     y = np.tile([1, 1, 1, 0], 5)
     learner.learn_many(Bags.of(np.full(20, 2), np.full((40, 1), 1.5)), y)
-    n, g, h = 40, -0.5 * 15 + 0.5 * 5, 0.25 * 20
-    step = -(g / n) / (h / n + 0.1)
-    assert learner.state().value[0, 0] == pytest.approx(step)
+    g, h = -0.5 * 15 + 0.5 * 5, 0.25 * 20
+    assert learner.state().value[0, 0] == pytest.approx(-g / (h + 0.1))
 
 
 def test_a_bag_is_as_positive_as_its_highest_instance():
