@@ -105,8 +105,9 @@ def smooth_step_slope(u):
 
 
 @kernel(inline=True)
-def linear_form(gates, g, z, active):
-    """<w, z> of gate g, in the order of four sums that advance together: as one it takes twice the time."""
+def dense_form(gates, g, z):
+    """<w, z> of the dense part of gate g, in the order of four sums that advance together: as one it takes twice the
+    time."""
     a = 0.0
     b = 0.0
     c = 0.0
@@ -117,11 +118,43 @@ def linear_form(gates, g, z, active):
         b += gates[g, WEIGHT, j + np.uint64(1)] * z[j + np.uint64(1)]
         c += gates[g, WEIGHT, j + np.uint64(2)] * z[j + np.uint64(2)]
         d += gates[g, WEIGHT, j + np.uint64(3)] * z[j + np.uint64(3)]
-    total = (a + c) + (b + d)
-    for i in range(len(active)):
-        if active[i] >= 0:
-            total += gates[g, WEIGHT, np.uint64(active[i])]
-    return total
+    return (a + c) + (b + d)
+
+
+@kernel(inline=True)
+def linear_forms(links, visits, figures, gates, i, end, z, active):
+    """<w, z> of the gates of up to four visits from i on, into column SLOPE; where they end.
+
+    Indicators are added one after the other: four sums that do not wait for each other take a third of the time.
+    """
+    if end - i < np.uint64(4):
+        g = np.uint64(links[np.uint64(visits[i, NODE]), GATE])
+        total = dense_form(gates, g, z)
+        for j in range(len(active)):
+            if active[j] >= 0:
+                total += gates[g, WEIGHT, np.uint64(active[j])]
+        figures[i, SLOPE] = total
+        return i + np.uint64(1)
+    ga = np.uint64(links[np.uint64(visits[i, NODE]), GATE])
+    gb = np.uint64(links[np.uint64(visits[i + np.uint64(1), NODE]), GATE])
+    gc = np.uint64(links[np.uint64(visits[i + np.uint64(2), NODE]), GATE])
+    gd = np.uint64(links[np.uint64(visits[i + np.uint64(3), NODE]), GATE])
+    a = dense_form(gates, ga, z)
+    b = dense_form(gates, gb, z)
+    c = dense_form(gates, gc, z)
+    d = dense_form(gates, gd, z)
+    for j in range(len(active)):
+        if active[j] >= 0:
+            place = np.uint64(active[j])
+            a += gates[ga, WEIGHT, place]
+            b += gates[gb, WEIGHT, place]
+            c += gates[gc, WEIGHT, place]
+            d += gates[gd, WEIGHT, place]
+    figures[i, SLOPE] = a
+    figures[i + np.uint64(1), SLOPE] = b
+    figures[i + np.uint64(2), SLOPE] = c
+    figures[i + np.uint64(3), SLOPE] = d
+    return i + np.uint64(4)
 
 
 @kernel(inline=True)
@@ -172,11 +205,14 @@ def forward(
         _, end, low = visit(links, visits, figures, np.uint64(roots[tree]), 1.0, True, end, low)
     alpha = settings[S_ALPHA]
     per_gamma = 1.0 / settings[S_GAMMA]
+    ready = i
     while i < end:
+        if i == ready:
+            ready = linear_forms(links, visits, figures, gates, i, end, z, active)
         node = np.uint64(visits[i, NODE])
         reach = figures[i, PROBABILITY]
         first = np.uint64(links[node, FIRST])
-        u = per_gamma * linear_form(gates, np.uint64(links[node, GATE]), z, active)
+        u = per_gamma * figures[i, SLOPE]
         passes = alpha * smooth_step(u)
         if alpha < 1.0:
             passes += (1.0 - alpha) * split_test(links, tests, n_values, node, x, r)
