@@ -58,7 +58,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 # training set. A leaf is tested every 10 bags: a training set has some hundred.
 BAGS: dict[str, Any] = {
     "linear_rate": 0.0,
-    "n_bins": 32,
     "grace_period": 10,
     "delta": 1e-4,
     "penalty": 0.1,
