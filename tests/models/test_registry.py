@@ -62,7 +62,6 @@ def test_both_ends_of_a_range_are_valid_for_the_class(entry):
     [
         ("hoefding-tree", "classification", {}, "unknown model 'hoefding-tree': did you mean 'hoeffding-tree'?"),
         ("Naive_Bayes", "classification", {}, "unknown model 'Naive_Bayes': did you mean 'naive-bayes'?"),
-        ("zzz", "classification", {}, "unknown model 'zzz': use one of adaptive-random-forest, "),
         ("zzz", "classification", {}, "unknown model 'zzz': use one of adaboost, "),
         ("naive-bayes", "regression", {}, "model 'naive-bayes' does not do regression: use one of fimt-dd, "),
         ("naive-bayes", "ranking", {}, "unknown task 'ranking': use one of classification, "),
