@@ -9,8 +9,6 @@ One tree: models.forest.mondrian_nodes. How it grows: mondrian_tree; what it say
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +35,7 @@ from models.forest.mondrian_weights import aggregate
 from models.kernel import kernel
 from models.observers import check_growth
 from models.streams.randomness import seeded
+from models.threads import pool
 
 PIECE = 4096  # operations that a tree runs at once
 LEAST_ROOM = 16  # nodes
@@ -121,7 +120,6 @@ class MondrianForest(Learner):
         }
         self._trees = self._room(min(LEAST_ROOM, int(max_nodes)))
         self._settings = self._set()
-        self._pool: ThreadPoolExecutor | None = None
 
     def _room(self, capacity: int) -> MondrianTrees:
         m = self._parameters["n_trees"]
@@ -177,11 +175,8 @@ class MondrianForest(Learner):
         if threads == 1:
             some(0, m)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(threads, "mondrian")
         bounds = [m * i // threads for i in range(threads + 1)]
-        for done in [self._pool.submit(some, *pair) for pair in pairwise(bounds)]:
-            done.result()
+        list(pool(threads).map(some, bounds[:-1], bounds[1:]))
 
     def _grow(self) -> None:
         """Twice the room, max_nodes at most."""

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from models.ensemble.draws import uniform_at
 from models.forest.mondrian_nodes import (
     CLASSES,
     FEATURE,
@@ -32,16 +33,6 @@ from models.kernel import kernel
 LEAST_DISTANCE = 1e-15  # in ranges; below it lies rounding
 TRIES = 16  # pairs of leaves of which one goes
 DRAWS = 32  # random numbers a label and tree has to itself
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-@kernel(inline=True)
-def _draw(key, i):
-    """Number i >= 0 of a key, in [0, 1): splitmix64's, started at the key."""
-    z = key + (np.uint64(i) + np.uint64(1)) * GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @kernel
@@ -77,7 +68,7 @@ def _make_room(links, nodes, n, node, key, at):
     found = -1
     most = -1.0
     for i in range(TRIES):
-        pair = 1 + 2 * np.int64(_draw(key, at + i) * ((n - 1) // 2))
+        pair = 1 + 2 * np.int64(uniform_at(key, at + i) * ((n - 1) // 2))
         parent = links[pair, PARENT]
         if links[pair, FEATURE] >= 0 or links[pair + 1, FEATURE] >= 0:
             continue
@@ -183,7 +174,7 @@ def learn(links, nodes, ranges, seen, counts, errors, settings, key, one, path, 
         return
     measure(ranges, seen, one)
     full = n + 2 > settings.max_nodes
-    left = -math.log(1.0 - _draw(key, at))
+    left = -math.log(1.0 - uniform_at(key, at))
     prior = pseudo_count(settings, counts[CLASSES])
     prior_weight = prior * counts[CLASSES]
     birth = 0.0
@@ -207,9 +198,9 @@ def learn(links, nodes, ranges, seen, counts, errors, settings, key, one, path, 
                     pair = _make_room(links, nodes, n, node, key, at + 3) if full else n
                     if pair >= 0:
                         is_leaf = False
-                        chosen = _choose(ranges, seen, node, one, _draw(key, at + 1) * rate)
+                        chosen = _choose(ranges, seen, node, one, uniform_at(key, at + 1) * rate)
                         new = _part(
-                            links, nodes, ranges, seen, settings, node, pair, chosen, _draw(key, at + 2),
+                            links, nodes, ranges, seen, settings, node, pair, chosen, uniform_at(key, at + 2),
                             birth + left / rate, one,
                         )  # fmt: skip
                         if not full:
