@@ -327,7 +327,7 @@ def available(folder: Path) -> dict[str, Path]:
 
 def line(name: str, stream: str, found: dict[str, Any]) -> str:
     ours, first = found["ours"], found["ours_first"]
-    cells = [f"{name:10}{stream:10}{ours['instances_per_second'] / 1e3:9,.0f}{ours['quality']:8.3f}"]
+    cells = [f"{name:13}{stream:9}{ours['instances_per_second'] / 1e3:9,.0f}{ours['quality']:8.3f}"]
     for peer in ("moa", "river"):
         if peer == "river":
             cells.append(f"{first['instances_per_second'] / 1e3:9,.0f}{first['quality']:8.3f}")
