@@ -290,6 +290,8 @@ def test_no_process_outlives_the_command(path, how):
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # What a shell runs in the background ignores Ctrl-C, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         wait_for(lambda: len(leftovers(mark, parent.pid)) >= 2 or parent.poll() is not None)

@@ -48,6 +48,8 @@ async def topics(bootstrap: str, create: str | None = None) -> list[str]:
     try:
         if create is not None:
             await admin.create_topics([NewTopic(create, 1, 1)])
+        while create is not None and create not in await admin.list_topics():  # a broker learns it after the controller
+            await asyncio.sleep(0.1)
         return await admin.list_topics()
     finally:
         await admin.close()
