@@ -54,7 +54,7 @@ PARAMETERS = (
     Parameter("reset_delta", float, 0.0, 0.0, 1.0, text="of ADWIN, which resets stages whose errors rise; 0: none"),
     Parameter("max_nodes", int, 4000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
     Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
-    _preset("epochs", int, 1, 100_000, text="passes over a training set that is there as a whole; bags 50"),
+    _preset("epochs", int, 1, 100_000, text="passes over a training set that is there as a whole; bags 300"),
 )
 
 ENTRIES = (
