@@ -101,7 +101,7 @@ class Drift:
         stops = _paced(program, self._n_learned) if action == REPLACE else iter([(len(program.op), False)])
         for stop, paced in stops:
             while at < stop:
-                part = _between(program, at, stop)
+                part = program.part(at, stop)
                 trial = self.trials.get(role)
                 if trial is None:
                     model.run(part, slab, out)
@@ -116,7 +116,7 @@ class Drift:
                     continue
                 if acting + 1 < len(part.op):
                     signal.restore(saved)
-                    found = self._update(role, _between(part, 0, acting + 1), out, at)
+                    found = self._update(role, part.part(0, acting + 1), out, at)
                 self._tell(role, found, at)
                 self._count(role, RESET)
                 at += acting + 1
@@ -370,14 +370,6 @@ def under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[
 
 def _over(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {prefix + name: array for name, array in arrays.items()}
-
-
-def _between(program: Program, start: int, stop: int) -> Program:
-    """Operations start to stop."""
-    if start == 0 and stop == len(program.op):
-        return program
-    op, row, y, w = program
-    return Program(op[start:stop], row[start:stop], y[start:stop], w[start:stop])
 
 
 def _paced(program: Program, n_learned: int) -> Iterator[tuple[int, bool]]:

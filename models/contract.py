@@ -87,6 +87,11 @@ class Program(NamedTuple):
     y: Floats
     w: Floats
 
+    def part(self, start: int, stop: int | None = None) -> "Program":
+        """Operations start to stop, or to the end; views."""
+        op, row, y, w = self
+        return Program(op[start:stop], row[start:stop], y[start:stop], w[start:stop])
+
 
 class Learner(ABC):
     """Base class of all learners. Subclasses implement the abstract methods and take their parameters, all

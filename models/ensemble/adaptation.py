@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from models.contract import Floats, Program, Schema
 from models.description import moved
 from models.ensemble.bagging import OnlineBagging
-from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Chunk, draw_weights, weigh
+from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Chunk, weigh
 from models.ensemble.draws import key
 from models.ensemble.windows import DRIFT, WARNING, ErrorWindows, ResidualWindows
 
@@ -92,7 +92,7 @@ class WatchedTree:
         self._windows.begin(chunk)
         while done < len(program.op):
             stop = min(done + PIECE, len(program.op))
-            self._front.run(_part(program, done, stop), chunk.slab, votes, errors[done:stop])
+            self._front.run(program.part(done, stop), chunk.slab, votes, errors[done:stop])
             while how.drift_detection and done < stop:
                 done, event = self._windows.first_event(chunk, errors, done, stop)
                 if event == DRIFT:
@@ -126,7 +126,7 @@ class WatchedTree:
         """Let the background tree, if there is one, run operations start .. stop."""
         if self._back is None or start == stop:
             return
-        part = _part(program, start, stop)
+        part = program.part(start, stop)
         votes, errors = np.empty((CHUNK, self._front.schema.n_outputs)), np.zeros(stop - start)
         self._back.run(part, chunk.slab, votes, errors)
         weigh(
@@ -194,13 +194,6 @@ class WatchedForest(OnlineBagging):
     def _new_member(self, serial: int) -> WatchedTree:
         return WatchedTree(lambda number: self._new_tree(int(key(self.seed, serial, TREE, number) >> 1)), self._how)
 
-    def _draw(self, slot: int, chunk: Chunk) -> Program:
-        """The chunk's program with the drawn weights of a member."""
-        op, row, y, w = chunk.program
-        weights = self._weights[slot, : len(op)]
-        draw_weights(chunk.ordinal, w, self._table, self._keys[slot], weights)
-        return Program(op, row, y, weights)
-
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
         program = self._draw(slot, chunk)
         beside = program if self.BACKGROUND_BOOTSTRAP else chunk.program
@@ -226,11 +219,6 @@ def n_chosen(parameters: Mapping[str, Any], n_features: int) -> int:
     share = float(parameters["feature_share"])
     counts = {"all": n_features, "sqrt": round(math.sqrt(n_features)) + 1, "share": round(share * n_features)}
     return min(n_features, max(1, counts[parameters["max_features"]]))
-
-
-def _part(program: Program, start: int, stop: int) -> Program:
-    op, row, y, w = program
-    return Program(op[start:stop], row[start:stop], y[start:stop], w[start:stop])
 
 
 @cache

@@ -9,7 +9,6 @@ from typing import Any
 from models.contract import Floats, Program
 from models.ensemble.chunks import Chunk, draw_weights
 from models.ensemble.draws import key, poisson_table
-from models.ensemble.entries import TREE
 from models.ensemble.members import Ensemble
 from models.ensemble.regression import regression_tree
 from models.hoeffding.tree import HoeffdingTree
@@ -63,17 +62,20 @@ class OnlineBagging(Ensemble):
         self._table = poisson_table(self._parameters.get("rate", 1.0))
 
     def _new_member(self, serial: int) -> Any:
-        tree = {p.name: self._parameters[p.name] for p in TREE}
         if self.schema.task == "regression":
-            return regression_tree(self.schema, serial, tree)
-        return HoeffdingTree(self.schema, seed=serial, **tree)
+            return regression_tree(self.schema, serial, self._tree)
+        return HoeffdingTree(self.schema, seed=serial, **self._tree)
 
     def _prepare(self) -> None:
         super()._prepare()
         self._keys = [key(self.seed, serial, BOOTSTRAP) for serial in self._serials.tolist()]
 
+    def _draw(self, slot: int, chunk: Chunk) -> Program:
+        """The chunk's program with the drawn weights of a member."""
+        op, row, y, w = chunk.program
+        weights = self._weights[slot, : len(op)]
+        draw_weights(chunk.ordinal, w, self._table, self._keys[slot], weights)
+        return Program(op, row, y, weights)
+
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        program = chunk.program
-        weights = self._weights[slot, : len(program.op)]
-        draw_weights(chunk.ordinal, program.w, self._table, self._keys[slot], weights)
-        self._members[slot].run(Program(program.op, program.row, program.y, weights), chunk.slab, votes, errors)
+        self._members[slot].run(self._draw(slot, chunk), chunk.slab, votes, errors)

@@ -18,7 +18,6 @@ import numpy as np
 from models.contract import PREDICT, Floats, Program, Schema
 from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Gatherer, combine, count_labels, weigh
 from models.ensemble.draws import key, poisson, uniform_at
-from models.ensemble.entries import TREE
 from models.ensemble.members import LEARNED, WORTH_A_THREAD, Ensemble
 from models.hoeffding.tree import HoeffdingTree
 from models.kernel import kernel
@@ -57,7 +56,7 @@ class Boosting(Ensemble):
         return super()._own_state() | {"weight": self._weight}
 
     def _new_member(self, serial: int) -> Any:
-        return HoeffdingTree(self.schema, seed=serial, **{p.name: self._parameters[p.name] for p in TREE})
+        return HoeffdingTree(self.schema, seed=serial, **self._tree)
 
     def _prepare(self) -> None:
         n = len(self._members)

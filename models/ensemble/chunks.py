@@ -43,9 +43,7 @@ class Chunk(NamedTuple):
 
     def after(self, start: int) -> "Chunk":
         """The operations from `start` on, over the same rows."""
-        op, row, y, w = self.program
-        rest = Program(op[start:], row[start:], y[start:], w[start:])
-        return Chunk(rest, self.ordinal[start:], self.source, self.slab)
+        return Chunk(self.program.part(start), self.ordinal[start:], self.source, self.slab)
 
 
 class Gatherer:

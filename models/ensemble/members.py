@@ -38,7 +38,7 @@ from models.ensemble.chunks import (
     count_labels,
     weigh,
 )
-from models.ensemble.entries import find
+from models.ensemble.entries import TREE, find
 from models.ensemble.stacking import stack, stacked_bytes, unstack
 from models.entry import checked
 from models.observers import check_growth
@@ -117,6 +117,11 @@ class Ensemble(Learner):
         """Let one member run a chunk; here, the program as it comes. votes : (CHUNK, n_outputs), predictions by rows
         of the chunk. errors : (n,), of each LEARN. Other threads run other members: touch only what is this one's."""
         self._members[slot].run(chunk.program, chunk.slab, votes, errors)
+
+    @property
+    def _tree(self) -> dict[str, Any]:
+        """The parameters that are those of each tree."""
+        return {parameter.name: self._parameters[parameter.name] for parameter in TREE}
 
     # Running
 

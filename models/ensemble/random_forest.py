@@ -6,7 +6,6 @@ subsets of the features, one a leaf (models.hoeffding.subspace_tree); warnings a
 """
 
 from models.ensemble.adaptation import WatchedForest, n_chosen
-from models.ensemble.entries import TREE
 from models.ensemble.regression import regression_tree
 from models.hoeffding.subspace_tree import SubspaceTree
 from models.regression.subspace import SubspaceRegressionTree
@@ -76,7 +75,6 @@ class AdaptiveRandomForest(WatchedForest):
 
     def _new_tree(self, seed: int) -> SubspaceTree | SubspaceRegressionTree:
         s = n_chosen(self._parameters, self.schema.n_features)
-        tree = {p.name: self._parameters[p.name] for p in TREE}
         if self.schema.task == "regression":
-            return regression_tree(self.schema, seed, tree, s)
-        return SubspaceTree(self.schema, seed=seed, n_chosen=s, **tree)
+            return regression_tree(self.schema, seed, self._tree, s)
+        return SubspaceTree(self.schema, seed=seed, n_chosen=s, **self._tree)

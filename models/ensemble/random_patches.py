@@ -7,7 +7,6 @@ Warnings and drifts: models.ensemble.adaptation.
 from models.contract import Program
 from models.ensemble.adaptation import WatchedForest, n_chosen
 from models.ensemble.chunks import Chunk
-from models.ensemble.entries import TREE
 from models.ensemble.regression import Patch
 from models.hoeffding.subspace_tree import SubspaceTree
 
@@ -63,7 +62,6 @@ class StreamingRandomPatches(WatchedForest):
         s = n_chosen(self._parameters, self.schema.n_features)
         if self._parameters["training_method"] == "resampling":
             s = self.schema.n_features
-        tree = {p.name: self._parameters[p.name] for p in TREE}
         if self.schema.task == "regression":
-            return Patch(self.schema, seed, tree, s)
-        return SubspaceTree(self.schema, seed=seed, n_chosen=s, per_leaf=False, **tree)
+            return Patch(self.schema, seed, self._tree, s)
+        return SubspaceTree(self.schema, seed=seed, n_chosen=s, per_leaf=False, **self._tree)

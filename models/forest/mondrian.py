@@ -154,8 +154,7 @@ class MondrianForest(Learner):
         length = min(PIECE, len(program.op))
         planes = np.zeros((m, length, k))
         for start in range(0, len(program.op), PIECE):
-            end = start + PIECE
-            piece = Program(program.op[start:end], program.row[start:end], program.y[start:end], program.w[start:end])
+            piece = program.part(start, start + PIECE)
             at = np.zeros(m, np.int64)
             while True:
                 self._run_trees(piece, slab, planes, at)

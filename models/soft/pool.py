@@ -110,11 +110,11 @@ class ModelPool(Learner):
         predicted = np.zeros((len(slab), self.schema.n_outputs))
         for i in np.flatnonzero(program.op == LEARN).tolist():
             if i > start:
-                self._best.run(_cut(program, start, i), slab, out)
-            self._learn(_cut(program, i, i + 1), slab, predicted)
+                self._best.run(program.part(start, i), slab, out)
+            self._learn(program.part(i, i + 1), slab, predicted)
             start = i + 1
         if start < len(program.op):
-            self._best.run(_cut(program, start, len(program.op)), slab, out)
+            self._best.run(program.part(start, len(program.op)), slab, out)
 
     @property
     def _best(self) -> Learner:
@@ -226,8 +226,3 @@ def _state_type(fields: tuple[str, ...]) -> Any:
 def stackable(of: str, parameters: list[dict[str, Any]]) -> bool:
     """Whether one kernel can run all candidates: soft trees, as many in each."""
     return issubclass(find(of).load(), SoftModel) and len({p.get("n_trees", 1) for p in parameters}) == 1
-
-
-def _cut(program: Program, start: int, stop: int) -> Program:
-    op, row, y, w = program
-    return Program(op[start:stop], row[start:stop], y[start:stop], w[start:stop])
