@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from app.admin import ensure_topics
 from app.state import moving
-from app.state.changelog import changelog_topic
+from app.state.changelog import bounds, changelog_topic
 from benchmarks.grown import Source, stream_file
 from benchmarks.processes import Sampler, Watched
 from benchmarks.throughput import measure_worker, rates, read_predictions, spread
@@ -56,6 +57,9 @@ def large(broker: str, folder: Path, n_leaves: int, n_sent: int, n: int, rounds:
         asyncio.run(moving.import_state(spec, broker, 0, moving.read_file(file), file.name))
         with Watched(path, broker, folder) as worker, Sampler(worker.pid) as sampler:
             worker.wait_for_instances(n_sent + n, SECONDS)
+            # What it has taken need not be delivered yet, and what is not delivered dies with it.
+            delivered = partial(bounds, broker, spec.topics.predictions, 0)
+            worker.wait(lambda: asyncio.run(delivered())[1] >= n, SECONDS, f"{n:,} predictions were not delivered")
             n_checkpoints = len(worker.heard("checkpoint"))
             worker.kill()  # without a last checkpoint, which would be the same for both
         written = asyncio.run(read_predictions(broker, spec.topics.predictions, [n], n_sent))

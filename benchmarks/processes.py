@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ class Worker(Child):
         return found
 
     def wait_for_partitions(self, n: int, seconds: float = 60.0) -> None:
-        self._wait(lambda: len(self.partitions()) == n, seconds, f"no assignment of {n} partitions")
+        self.wait(lambda: len(self.partitions()) == n, seconds, f"no assignment of {n} partitions")
 
     def wait_for_labels(self, n: int, seconds: float) -> None:
         """Until all partitions together have taken n instances and n labels, and none waits."""
@@ -159,17 +160,18 @@ class Worker(Child):
                 and not any(part["waiting"] for part in parts)
             )
 
-        self._wait(done, seconds, f"{n:,} instances were not learned")
+        self.wait(done, seconds, f"{n:,} instances were not learned")
 
     def wait_for_instances(self, n: int, seconds: float) -> None:
         """Until all partitions together have taken n instances."""
-        self._wait(
+        self.wait(
             lambda: sum(part["instances"] for part in self.partitions().values()) >= n,
             seconds,
             f"{n:,} instances were not taken",
         )
 
-    def _wait(self, done: Any, seconds: float, what: str) -> None:
+    def wait(self, done: Callable[[], bool], seconds: float, what: str) -> None:
+        """Until `done`, or until the worker has failed or the time is over."""
         deadline = time.monotonic() + seconds
         while not done():
             self.check()
