@@ -15,13 +15,13 @@ import msgspec
 import numpy as np
 
 from app import rules
-from app.drift import REACTIONS
 from app.errors import SpecError, StateError
-from app.learner import PartitionLearner
-from app.spec import Spec
+from app.partition.drift import REACTIONS
+from app.partition.learner import PartitionLearner
 from app.state import checkpoint
 from app.state.changelog import check_partition, no_state, read_whole
 from app.state.changes import Changes, reconcile
+from app.stream_file.spec import Spec
 
 VOCABULARIES = "vocabularies"
 SHOWN_CLASSES = 3  # of a node, the most frequent ones

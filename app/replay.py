@@ -33,10 +33,10 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from numpy.typing import NDArray
 
-from app.admin import ensure_topics, wait_for_broker
+from app.dataset.render import Renderer, Rows
 from app.errors import BrokerError, DataError, SpecError
-from app.render import Renderer, Rows
-from app.spec import Spec
+from app.kafka.admin import ensure_topics, wait_for_broker
+from app.stream_file.spec import Spec
 
 MAX_BATCH_BYTES = 900_000  # below the broker's default limit of 1 MB a batch
 MAX_REQUEST_BYTES = 4_000_000
@@ -227,7 +227,7 @@ async def publish(
     spec : Spec
         The stream.
     rows : iterable of Rows
-        Instances, such as app.render.rows_of_file gives them.
+        Instances, such as app.dataset.render.rows_of_file gives them.
     broker : str
         Kafka bootstrap server.
     rate : float, optional

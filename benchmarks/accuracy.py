@@ -2,7 +2,7 @@
 
     python -m benchmarks.accuracy [--data ../shared/data] [--models hoeffding-tree,naive-bayes] [--out docs/accuracy.md]
 
-Test-then-train in file order, immediate labels, seed 0, by `app.evaluate`, which is what `riparian evaluate` and the
+Test-then-train in file order, immediate labels, seed 0, by the code that `riparian evaluate` and the
 worker run. Learners run at their defaults; ROWS adds others. A learner that is new in the registry is in the table by
 itself. Data sets and learners are spread over all cores. Speeds are CPU time, so that what runs beside a learner
 matters little; beside each stands its ratio to a reference of the same run.
@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.cli.evaluate import progress
-from app.data import DataFile
+from app.dataset.data import DataFile
+from app.dataset.synthetic import Recipe, SyntheticFile
 from app.errors import RiparianError
-from app.evaluate import Problem, evaluate, problem_for
-from app.pool import Pool, advance, n_cores
-from app.spec import Spec
-from app.sweep import Candidate, warm_up
-from app.synthetic import Recipe, SyntheticFile
+from app.evaluation.evaluate import Problem, evaluate, problem_for
+from app.evaluation.pool import Pool, advance, n_cores
+from app.evaluation.sweep import Candidate, warm_up
+from app.stream_file.spec import Spec
 from benchmarks.shrubs import GOALS
 from models.registry import REGISTRY, find
 from models.streams.registry import Drift

@@ -21,11 +21,11 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
 
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge
-from app.outputs import Outputs, fenced_producer
-from app.spec import Spec, load
-from app.transport import BatchRecords
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.stream_file.spec import Spec, load
+from app.worker.outputs import Outputs, fenced_producer
+from app.worker.transport import BatchRecords
 from benchmarks.floors import FETCH_BYTES
 from topics.names import CHAMPION
 from topics.records import RawBatch

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.admin import ensure_topics
+from app.kafka.admin import ensure_topics
 from app.state import moving
 from app.state.changelog import bounds, changelog_topic
 from benchmarks.grown import Source, stream_file

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge
-from app.spec import Spec, build
-from app.synthetic import Drift, open_source
-from app.watch import VALUES, Signal
+from app.dataset.synthetic import Drift, open_source
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.partition.watch import VALUES, Signal
+from app.stream_file.spec import Spec, build
 from models.drift import DETECTORS
 from topics.records import RawBatch
 

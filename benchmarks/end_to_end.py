@@ -28,11 +28,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from app import __version__
-from app.admin import ensure_topics
-from app.broker import LocalBroker
 from app.cli.evaluate import parse_model
 from app.errors import RiparianError
-from app.java import kafka_version
+from app.kafka.admin import ensure_topics
+from app.kafka.broker import LocalBroker
+from app.kafka.java import kafka_version
 from benchmarks import latency, memory, throughput
 from benchmarks.budget import STAGES
 from benchmarks.processes import ROOT, Child, MeasureError, ended_by_signals

@@ -29,9 +29,9 @@ from aiokafka.structs import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from app.admin import ensure_topics
-from app.spec import Spec
+from app.kafka.admin import ensure_topics
 from app.state.changelog import changelog_topic
+from app.stream_file.spec import Spec
 from benchmarks import workload
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.processes import ROOT, MeasureError, Watched, ended_by_signals

@@ -3,7 +3,7 @@
     python -m benchmarks.fencing [--small] [--json FILE]
 
 - *plain*: an idempotent producer, which fences nobody;
-- *fenced*: as the worker sends (app/outputs.py): an abort marker with the next epoch once, then plain sends;
+- *fenced*: as the worker sends (app/worker/outputs.py): an abort marker with the next epoch once, then plain sends;
 - *transactions*: one transaction a batch, by the same kind of producer.
 
 In every round each way sends the same batches one after the other, awaiting each, and once more with several on their
@@ -33,7 +33,7 @@ from aiokafka.structs import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from app.outputs import MAX_BATCH_BYTES, MAX_OUTSTANDING, MAX_REQUEST_BYTES, fenced_producer
+from app.worker.outputs import MAX_BATCH_BYTES, MAX_OUTSTANDING, MAX_REQUEST_BYTES, fenced_producer
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.processes import ROOT, ended_by_signals
 from benchmarks.throughput import spread

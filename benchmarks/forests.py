@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.curves import Line, write
+from app.evaluation.curves import Line, write
 from benchmarks.tables import NOMINAL, Table, read
 from models.contract import Floats, Schema
 from models.registry import REGISTRY, create

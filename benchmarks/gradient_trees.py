@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.data import DataFile
+from app.dataset.data import DataFile
 from benchmarks.tables import NOMINAL, Table, encode, read, test_then_train
 from models.contract import Schema
 from models.registry import create

@@ -15,12 +15,12 @@ import yaml
 from aiokafka.structs import TopicPartition
 from numpy.typing import NDArray
 
-from app.learner import PartitionLearner
-from app.reading import read_to_end
-from app.spec import Spec, load
+from app.partition.learner import PartitionLearner
 from app.state import checkpoint
 from app.state.changelog import changelog_topic
 from app.state.log import StateLog
+from app.stream_file.spec import Spec, load
+from app.worker.reading import read_to_end
 from benchmarks.processes import MeasureError
 from benchmarks.workload import MAX_BATCH_BYTES, producing
 

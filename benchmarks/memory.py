@@ -17,8 +17,8 @@ import numpy as np
 from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from app.admin import ensure_topics
-from app.spec import Spec
+from app.kafka.admin import ensure_topics
+from app.stream_file.spec import Spec
 from benchmarks.processes import Sampler, Worker
 from benchmarks.workload import Backlog, admin, delete, past, stream_file
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from app.pending import PendingStore
+from app.partition.pending import PendingStore
 from app.state.checkpoint import CHUNK_BYTES
 
 BATCH = 4_096

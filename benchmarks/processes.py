@@ -20,7 +20,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.ports import free_port
+from app.kafka.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 POLL_SECONDS = 0.2

@@ -23,11 +23,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from app.admin import ensure_topics, lag
-from app.learner import Cut
-from app.spec import Spec
+from app.kafka.admin import ensure_topics, lag
+from app.partition.learner import Cut
 from app.state import checkpoint
 from app.state.changelog import bounds, changelog_topic
+from app.stream_file.spec import Spec
 from benchmarks.checkpointing import SECONDS, SWITCH, large, usual
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.grown import LEAF_BYTES, STREAM, Leaves, Source, stored, stream_file

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.data import DataFile, texts
+from app.dataset.data import DataFile, texts
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
 
 # Features that are categories though they look like numbers.

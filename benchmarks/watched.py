@@ -75,11 +75,17 @@ class Ticker:
 
 def watch(ticker: Ticker | None) -> None:
     """Put clocks around the parts of a worker. Imports all of it."""
-    from app import engine, metrics, runner
-    from app.learner import PartitionLearner
+    from app.partition.learner import PartitionLearner
     from app.state import checkpoint, follower
+    from app.worker import engine, metrics, runner
 
-    for module in ("app.worker", "app.admin", "app.state.changelog", "app.cli.worker", "models.registry"):
+    for module in (
+        "app.worker.application",
+        "app.kafka.admin",
+        "app.state.changelog",
+        "app.cli.worker",
+        "models.registry",
+    ):
         importlib.import_module(module)
     tell("imported")
     clocked(PartitionLearner, "warm_up", "warm")

@@ -44,7 +44,7 @@ def data_dir() -> Path:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Kafka on a free port, started once a run: its bootstrap address."""
-    from app.broker import LocalBroker
+    from app.kafka.broker import LocalBroker
 
     with LocalBroker(tmp_path_factory.mktemp("broker"), say=print) as local:
         yield local.bootstrap

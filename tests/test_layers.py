@@ -4,6 +4,7 @@ The pure part of app (predict, join, score, learn, checkpoint encoding, reading 
 """
 
 import ast
+import functools
 import sys
 import tomllib
 from pathlib import Path
@@ -19,21 +20,10 @@ ALLOWED = {
 EXTRAS = {"models/batch/fit.py": {"sklearn", "xgboost"}}
 # Fits go on in processes beside the stream, and a thread each waits for their pipes.
 THREADED = "models/batch/process.py"
+# Folders of app, and modules of it, that never lead to Kafka or asyncio.
 PURE = (
-    "merge",
-    "pending",
-    "shelf",
-    "learner",
-    "state/checkpoint",
-    "state/segments",
-    "state/proof",
-    "spec",
-    "data",
-    "evaluate",
-    "folds",
-    "ragged",
-    "table",
-    "errors",
+    *("partition", "dataset", "evaluation", "stream_file", "errors"),
+    *("state/checkpoint", "state/segments", "state/proof", "state/log", "state/changes"),
 )
 KAFKA = {"faust", "aiokafka", "mode", "asyncio", "prometheus_client"}
 
@@ -44,6 +34,7 @@ def sources(package):
     return found
 
 
+@functools.cache
 def imports(path):
     """Full names of all modules that a file imports, anywhere in it."""
     names = set()
@@ -76,23 +67,26 @@ def test_lower_layers_do_without_asyncio_and_threads(package):
         assert not found or str(path.relative_to(ROOT)) == THREADED, f"{path.relative_to(ROOT)} imports {sorted(found)}"
 
 
-def reached(name, known):
-    """app/<name>.py and every module of app that it imports, directly or not, added to `known`."""
-    if name not in known and (ROOT / "app" / f"{name}.py").is_file():
-        known.add(name)
-        for module in imports(ROOT / "app" / f"{name}.py"):
-            if module.startswith("app."):
-                reached(module.split(".")[1], known)
+def reached(module, known):
+    """A module of app, and every one that it imports, directly or not, added to `known`: paths."""
+    path = ROOT / f"{module.replace('.', '/')}.py"
+    if path not in known and path.is_file():
+        known.add(path)
+        for name in imports(path):
+            reached(name, known)
     return known
 
 
 @pytest.mark.parametrize("name", PURE)
 def test_the_pure_part_of_app_knows_no_kafka(name):
-    modules = reached(name, set())
-    assert name in modules
-    for module in modules:
-        found = top_level(ROOT / "app" / f"{module}.py") & KAFKA
-        assert not found, f"app/{name}.py leads to app/{module}.py, which imports {sorted(found)}"
+    folder = ROOT / "app" / name
+    begin = sorted(folder.glob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    for path in begin:
+        modules = reached(".".join(path.relative_to(ROOT).with_suffix("").parts), set())
+        assert path in modules
+        for module in modules:
+            found = top_level(module) & KAFKA
+            assert not found, f"{path.relative_to(ROOT)} leads to {module.relative_to(ROOT)}, which imports {found}"
 
 
 def test_only_one_module_decorates_kernels():

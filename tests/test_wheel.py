@@ -57,10 +57,10 @@ def test_the_wheel_holds_every_file_that_is_not_python(installed: Path) -> None:
 def test_an_installed_riparian_runs_without_the_checkout(installed: Path, tmp_path: Path) -> None:
     script = """
 import json, sys
-import app.java, app.broker
+import app.kafka.java, app.kafka.broker
 from app.cli import cli, COMMANDS
 assert "deploy" not in sys.modules
-print(json.dumps([app.__file__, app.java.kafka_version(), str(app.java.BROKER_FILES)]))
+print(json.dumps([app.__file__, app.kafka.java.kafka_version(), str(app.kafka.java.BROKER_FILES)]))
 """
     environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)

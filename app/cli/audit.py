@@ -42,8 +42,8 @@ def command(
     run. Ends with exit code 0 where all is equal, 1 where something differs (the first difference is named), 2 where it
     cannot be done.
     """
-    from app import admin
-    from app import spec as stream_file
+    from app.kafka import admin
+    from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
     if partition is None and spec.partitions > 1 and (start or until):

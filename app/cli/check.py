@@ -14,9 +14,9 @@ from app.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.admin import TopicsReport
-    from app.spec import Spec
+    from app.kafka.admin import TopicsReport
     from app.state.changes import Changes
+    from app.stream_file.spec import Spec
 
 
 @click.command()
@@ -32,14 +32,14 @@ def command(context: click.Context, stream: Path | None, schema: bool, as_json: 
     over, restart, drop or refuse.
     """
     if schema:
-        from app.reference import json_schema
+        from app.stream_file.reference import json_schema
 
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return
     if stream is None:
         raise click.UsageError("expected a stream file, found none; give STREAM.yaml or --schema", context)
 
-    from app.spec import load
+    from app.stream_file.spec import load
 
     spec = load(stream)
     report, states = None, None
@@ -57,7 +57,8 @@ def command(context: click.Context, stream: Path | None, schema: bool, as_json: 
 
 
 async def _ask(spec: "Spec", broker: str) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]]]":
-    from app import admin, inspection
+    from app import inspection
+    from app.kafka import admin
 
     await admin.wait_for_broker(broker, timeout_seconds=3.0)
     return await admin.check_topics(spec, broker), await inspection.prospects(spec, broker)
@@ -74,8 +75,8 @@ def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
 
 def waiting_bytes(spec: "Spec") -> int:
     """What the instances of a full pending store take, a partition, apart from their ids; of bags, the largest."""
-    from app.pending import ROW_BYTES
-    from app.ragged import PLACE_BYTES
+    from app.partition.pending import ROW_BYTES
+    from app.partition.ragged import PLACE_BYTES
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
@@ -133,7 +134,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from app.durations import format_duration
+    from app.stream_file.durations import format_duration
     from topics.vocabulary import canonical
 
     def table(title: str, *headings: str) -> Table:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from app.demo import Plan, Show, WorkerProcess
-    from app.demo_view import Figures
+    from app.demo.run import Plan, Show, WorkerProcess
+    from app.demo.view import Figures
 
 LINE_SECONDS = 5.0  # between plain lines
 
@@ -56,14 +56,14 @@ def command(
     A Hoeffding tree is the champion; naive Bayes and the last label are its challengers. On a terminal the demo stays
     up when the data are through, until Ctrl-C. Every run starts afresh.
     """
-    from app.durations import parse_duration
+    from app.stream_file.durations import parse_duration
 
     try:
         delay = parse_duration(label_delay, example="5s")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
 
-    from app import demo
+    from app.demo import run as demo
 
     folder = Path(".riparian") / "demo"
     settings: dict[str, Any] = {"rows": rows, "rate": rate, "label_delay": delay, "port": demo.choose_port(port)}
@@ -75,7 +75,7 @@ def command(
                 address = stack.enter_context(demo.local_broker(folder, keep, click.echo))
                 plan = demo.make_plan(folder, address, "elec", **settings)
             else:
-                from app.admin import wait_for_broker
+                from app.kafka.admin import wait_for_broker
 
                 asyncio.run(wait_for_broker(broker, 10.0))
                 name = stack.enter_context(demo.foreign_broker(broker, keep))
@@ -97,7 +97,7 @@ def command(
 
 def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
     """Stream the data and sum up; whether the figures are those of `riparian evaluate`, where they have to be."""
-    from app import demo
+    from app.demo import run as demo
 
     click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.broker} (the first time compiles its kernels) …")
     began = time.monotonic()
@@ -135,7 +135,7 @@ def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
 @contextlib.contextmanager
 def _view(plan: "Plan") -> Iterator["Show"]:
     """Where figures go: a live table on a terminal, a line now and then elsewhere."""
-    from app import demo_view
+    from app.demo import view as demo_view
 
     rate = demo_view.Rate()
     if not sys.stdout.isatty():

@@ -11,9 +11,9 @@ import click
 from models.drift import DETECTORS
 
 if TYPE_CHECKING:
-    from app.synthetic import Recipe
+    from app.dataset.synthetic import Recipe
 
-# As app.summary.MEASURES, which would import numpy.
+# As app.evaluation.summary.MEASURES, which would import numpy.
 SORTS = (
     *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "mae", "rmse", "r2"),
     *("instances_per_second", "seconds", "state_bytes", "peak_state_bytes", "given"),
@@ -147,18 +147,18 @@ def command(
     riparian evaluate elec.csv.gz --model hoeffding-tree:grace_period=50 --repeats 10 --shuffle
     riparian evaluate --generate agrawal:function=3 -n 50000 --drift 25000 --to function=5 --model hoeffding-tree
     """
-    from app import curves as pictures
     from app.cli import evaluation_table as shown
-    from app.data import DataFile
-    from app.evaluate import evaluate_bags, problem_for
-    from app.folds import cross_validate
-    from app.pool import n_cores
-    from app.shuffled import ShuffledFile
-    from app.spec import load
-    from app.summary import default_sort, summarise
-    from app.sweep import candidates, run, tasks_of
-    from app.synthetic import SyntheticFile
-    from app.table import read_table
+    from app.dataset.data import DataFile
+    from app.dataset.shuffled import ShuffledFile
+    from app.dataset.synthetic import SyntheticFile
+    from app.dataset.table import read_table
+    from app.evaluation import curves as pictures
+    from app.evaluation.evaluate import evaluate_bags, problem_for
+    from app.evaluation.folds import cross_validate
+    from app.evaluation.pool import n_cores
+    from app.evaluation.summary import default_sort, summarise
+    from app.evaluation.sweep import candidates, run, tasks_of
+    from app.stream_file.spec import load
 
     if (data is None) == (generate is None):
         raise click.UsageError("give either DATA.csv.gz or --generate NAME")
@@ -315,7 +315,7 @@ def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
 
 def parse_delay(text: str, clock: str | None) -> float:
     """A number of instances, or with a clock, seconds."""
-    from app.durations import parse_duration
+    from app.stream_file.durations import parse_duration
 
     if clock is None:
         if text.strip().isdecimal():

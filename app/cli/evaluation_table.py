@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from app.durations import format_duration
+from app.stream_file.durations import format_duration
 
 METRICS = (
     ("accuracy", "accuracy", "{:.4%}"),
@@ -75,7 +75,7 @@ def past(window: int, fading: float | None) -> str:
 
 
 def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled: bool) -> None:
-    """summary : of `app.summary.summarise`. result : of any run, for what all have in common."""
+    """summary : of `app.evaluation.summary.summarise`. result : of any run, for what all have in common."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH

@@ -17,8 +17,8 @@ from app.cli import broker_option
 @broker_option
 def command(stream: Path, file: Path, partition: int, as_json: bool, broker: str) -> None:
     """Write the last checkpoint of a partition to one file; workers may run."""
-    from app import admin
-    from app import spec as stream_file
+    from app.kafka import admin
+    from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from app.synthetic import Recipe
+    from app.dataset.synthetic import Recipe
     from models.streams.registry import Drift
 
 N = 100_000
@@ -80,7 +80,7 @@ def command(
     if name is None:
         raise click.UsageError("name a stream: riparian generate --list shows them")
 
-    from app.synthetic import SyntheticFile, write_csv
+    from app.dataset.synthetic import SyntheticFile, write_csv
 
     file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
     if stream_file:
@@ -125,8 +125,8 @@ def recipe(
 ) -> "Recipe":
     """What the options say. SpecError where they do not fit together."""
     from app.cli.evaluate import parse_settings
+    from app.dataset.synthetic import Recipe
     from app.errors import SpecError
-    from app.synthetic import Recipe
 
     if len(drifts) != len(concepts):
         raise SpecError(

@@ -21,8 +21,8 @@ def command(stream: Path, file: Path, partition: int, replace: bool, as_json: bo
 
     Workers go on from the offsets that it was exported at, which must be in the stream's topics.
     """
-    from app import admin
-    from app import spec as stream_file
+    from app.kafka import admin
+    from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 

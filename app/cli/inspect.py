@@ -26,11 +26,12 @@ def command(stream: Path, partition: int, role: str, form: str, broker: str) -> 
 
     Reads the state's changelog topic and changes nothing; workers may run or not.
     """
-    from app import spec as stream_file
+    from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app import admin, inspection
+    from app import inspection
+    from app.kafka import admin
 
     inspection.check_role(spec, role)
     asyncio.run(admin.wait_for_broker(broker, 3.0))

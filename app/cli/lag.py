@@ -10,7 +10,7 @@ import click
 from app.cli import broker_option
 
 if TYPE_CHECKING:
-    from app.admin import LagReport
+    from app.kafka.admin import LagReport
 
 
 @click.command()
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @broker_option
 def command(stream: Path, as_json: bool, broker: str) -> None:
     """Show how far a stream's workers are behind, a partition of each input topic."""
-    from app import admin, spec
+    from app.kafka import admin
+    from app.stream_file import spec
 
     declared = spec.load(stream)
 

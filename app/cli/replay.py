@@ -69,11 +69,11 @@ def command(
     if name is None and stray:
         raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
 
-    from app.data import DataFile
-    from app.durations import parse_duration
+    from app.dataset.data import DataFile
+    from app.dataset.synthetic import SyntheticFile
     from app.errors import DataError
-    from app.spec import load
-    from app.synthetic import SyntheticFile
+    from app.stream_file.durations import parse_duration
+    from app.stream_file.spec import load
 
     spec = load(stream)
     try:
@@ -104,7 +104,7 @@ def command(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from app.render import rows_of_bags, rows_of_file
+    from app.dataset.render import rows_of_bags, rows_of_file
     from app.replay import publish
 
     errors = Console(stderr=True)

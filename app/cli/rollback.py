@@ -23,8 +23,8 @@ def command(stream: Path, to: int | None, partition: int, models_only: bool, as_
     Workers learn again what came since, in the recorded order: for a damaged state, or after topics were mended. With
     --models-only they go on where they are, with the models of then: for models that learned what was wrong.
     """
-    from app import admin
-    from app import spec as stream_file
+    from app.kafka import admin
+    from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 

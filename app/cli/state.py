@@ -13,9 +13,9 @@ from app.errors import StateError
 from topics.names import PREDICTIONS
 
 if TYPE_CHECKING:
-    from app.spec import Spec
     from app.state.changelog import Changelog
     from app.state.soundness import Findings
+    from app.stream_file.spec import Spec
 
 stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
 partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
@@ -76,8 +76,8 @@ def verify(stream: Path, partition: int | None, as_json: bool, broker: str) -> N
 
 def _read(stream: Path, partition: int | None, broker: str) -> "tuple[Spec, dict[int, tuple[Changelog, Findings]]]":
     """The partitions' changelogs; StateError where none that is asked for has any state."""
-    from app import admin
-    from app import spec as stream_file
+    from app.kafka import admin
+    from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 

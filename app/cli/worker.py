@@ -12,7 +12,7 @@ from app.cli import broker_option
 from app.errors import BrokerError
 
 if TYPE_CHECKING:
-    from app.spec import Spec
+    from app.stream_file.spec import Spec
 
 
 @click.command("worker")
@@ -63,7 +63,7 @@ def command(
     Start more workers, on this machine or others, to share the partitions. Ctrl-C (or SIGTERM) writes a last
     checkpoint and hands the partitions over.
     """
-    from app import spec as stream_file
+    from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -71,7 +71,7 @@ def command(
     for remark in remarks(spec):
         click.echo(f"riparian: {remark}", err=True)
 
-    from app.admin import ensure_topics, wait_for_broker
+    from app.kafka.admin import ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
 
     def waiting(message: str) -> None:
@@ -90,9 +90,9 @@ def command(
 
     asyncio.run(prepare())
 
-    from app.learner import PartitionLearner
-    from app.metrics import Metrics
-    from app.worker import create_app, run
+    from app.partition.learner import PartitionLearner
+    from app.worker.application import create_app, run
+    from app.worker.metrics import Metrics
 
     PartitionLearner(spec).warm_up()
     metrics = Metrics(spec)

@@ -12,15 +12,15 @@ from aiokafka.structs import ConsumerRecord
 
 from app.errors import StateError
 from app.inspection import held_against
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Merge
-from app.reading import Reader, reading
-from app.spec import Spec
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Merge
 from app.state import checkpoint
 from app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
 from app.state.changes import Changes, next_origin
 from app.state.moving import Version, versions
 from app.state.proof import Difference, Proof, Sent, differing_parts
+from app.stream_file.spec import Spec
+from app.worker.reading import Reader, reading
 from topics.names import PREDICTIONS
 from topics.records import RawBatch
 

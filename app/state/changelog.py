@@ -15,14 +15,14 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 from aiokafka.structs import TopicPartition
 
-from app.admin import admin_client
 from app.errors import SpecError, StateError, TopicError
-from app.outputs import Outputs, fenced_producer
-from app.reading import read_to_end
-from app.spec import Spec
+from app.kafka.admin import admin_client
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.state.soundness import Findings, examine
+from app.stream_file.spec import Spec
+from app.worker.outputs import Outputs, fenced_producer
+from app.worker.reading import read_to_end
 from topics.names import group_id
 
 ATTEMPTS = 8  # at reading a state that a worker is writing

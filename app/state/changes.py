@@ -9,8 +9,8 @@ stream file in which champion and challenger have changed places goes on with bo
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.durations import format_duration
-from app.spec import Spec
+from app.stream_file.durations import format_duration
+from app.stream_file.spec import Spec
 from models.drift import DETECTORS as KNOWN
 from models.drift import find
 from models.registry import REGISTRY, validate

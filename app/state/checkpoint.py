@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import StateError
-from app.learner import Cut
+from app.partition.learner import Cut
 from topics.records import DriftRecord
 
 VERSION = 2
@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct):
     arrays : name -> [dtype, shape, chunk hashes]. features : name and type of each column of x; models know only their
     number. topics : of features and labels ("" for none). past : older checkpoints, the newest first. lost : role of an
     input topic -> records that were deleted before they were taken, since the stream began, and the offset after them.
-    events : of the drift topic that belong to this state and may not have been sent (app/runner.py).
+    events : of the drift topic that belong to this state and may not have been sent (app/worker/runner.py).
     """
 
     version: int

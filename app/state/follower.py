@@ -12,8 +12,8 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from app.errors import StateError
-from app.reading import FETCH_BYTES, close, read_to_end
 from app.state.log import REPLACED, StateLog
+from app.worker.reading import FETCH_BYTES, close, read_to_end
 
 log = logging.getLogger(__name__)
 

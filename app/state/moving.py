@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 from aiokafka.structs import TopicPartition
 
-from app import admin
 from app.errors import DataError, StateError, TopicError
-from app.reading import read_to_end
-from app.spec import Spec
+from app.kafka import admin
 from app.state import checkpoint, portable
 from app.state.changelog import (
     bounds,
@@ -30,6 +28,8 @@ from app.state.changelog import (
 )
 from app.state.changes import next_origin
 from app.state.log import StateLog
+from app.stream_file.spec import Spec
+from app.worker.reading import read_to_end
 from topics.names import PREDICTIONS
 
 

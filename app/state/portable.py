@@ -11,10 +11,10 @@ from typing import NamedTuple
 import msgspec
 
 from app.errors import StateError
-from app.learner import PartitionLearner
-from app.spec import Spec
+from app.partition.learner import PartitionLearner
 from app.state import checkpoint
 from app.state.changes import next_origin
+from app.stream_file.spec import Spec
 
 MAGIC = b"riparian state\n"
 FORMAT = 1

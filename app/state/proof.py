@@ -1,6 +1,6 @@
 """The proof of a partition: the fold of its retained records, held against what was sent and stored. Pure.
 
-The predictions topic records the order in which features and labels were applied (`app.merge.Script`). Folded again in
+The predictions topic records the order in which features and labels were applied (`merge.Script`). Folded again in
 that order, the records must give every prediction that was sent, once and in order, and at the offsets of every later
 checkpoint its state, to the last bit.
 
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from app.learner import SETTINGS, Outcome, PartitionLearner
-from app.merge import Buffer, Ints, Release, Script
+from app.partition.learner import SETTINGS, Outcome, PartitionLearner
+from app.partition.merge import Buffer, Ints, Release, Script
 from topics.names import CHAMPION
 
 LISTED = 1000  # differences of a kind that are listed; all are counted

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.shelf import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL, Ints, Shelf, gathered
+from app.partition.shelf import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL, Ints, Shelf, gathered
 
 MAX_ROWS = 16_384  # of a segment
 SMALL = 4_096  # rows from which on a segment is not joined to others

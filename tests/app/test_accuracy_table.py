@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from app.data import DataFile
-from app.evaluate import evaluate, problem_for, spec_for
+from app.dataset.data import DataFile
+from app.evaluation.evaluate import evaluate, problem_for, spec_for
 from benchmarks import accuracy
 from models.registry import REGISTRY
 

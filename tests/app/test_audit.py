@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import StateError
-from app.learner import Cut, PartitionLearner
-from app.merge import EVERYTHING, Buffer, Ends, Merge
-from app.spec import Spec, build
+from app.partition.learner import Cut, PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Ends, Merge
 from app.state import checkpoint
 from app.state.audit import Compared, _Audit, _begin
 from app.state.changes import next_origin
 from app.state.moving import Version
 from app.state.proof import LISTED, Proof, Sent, longest_ascent
+from app.stream_file.spec import Spec, build
 from tests.app.test_learner import STREAM, records
 from topics.records import RawBatch
 

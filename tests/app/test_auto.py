@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app import spec as spec_module
 from app.cli.check import command
 from app.cli.worker import remarks
 from app.errors import SpecError, StateError
-from app.learner import PartitionLearner
-from app.reference import json_schema
-from app.spec import Spec, build
+from app.partition.learner import PartitionLearner
 from app.state.changes import reconcile
+from app.stream_file import spec as spec_module
+from app.stream_file.reference import json_schema
+from app.stream_file.spec import Spec, build
 from models import auto
 from models.auto import Resolved, resolve
 from models.contract import Schema

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from app.errors import StateError
-from app.learner import Outcome, PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge, Release
-from app.spec import Spec, build
+from app.partition.learner import Outcome, PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge, Release
 from app.state import checkpoint
 from app.state.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile, settings
 from app.state.checkpoint import Encoder
+from app.stream_file.spec import Spec, build
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
 from tests.app.test_learner import records

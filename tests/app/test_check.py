@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from app.cli.check import command, waiting_bytes
 from app.errors import BrokerError, SpecError
-from app.reference import BEGIN, END, json_schema, markdown, refreshed
-from app.spec import Spec, load
-from app.strict_yaml import read_yaml
+from app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed
+from app.stream_file.spec import Spec, load
+from app.stream_file.strict_yaml import read_yaml
 from models.registry import REGISTRY
 from topics.records import REASONS
 from topics.vocabulary import MAX_TEXT
@@ -63,7 +63,8 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app import admin, inspection
+    from app import inspection
+    from app.kafka import admin
 
     async def there(*arguments: Any, **options: Any) -> None: ...
 
@@ -208,7 +209,7 @@ DOCUMENT = (ROOT / "docs" / "stream-file.md").read_text(encoding="utf-8")
 
 
 def test_the_document_is_up_to_date() -> None:
-    assert refreshed(DOCUMENT) == DOCUMENT, "run python -m app.reference"
+    assert refreshed(DOCUMENT) == DOCUMENT, "run python -m app.stream_file.reference"
 
 
 def test_the_document_has_every_field() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from app.errors import StateError
-from app.learner import Cut
+from app.partition.learner import Cut
 from app.state import checkpoint
 from app.state.checkpoint import CHUNK_BYTES, Encoder
 

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from app.data import DataFile, texts
+from app.dataset.data import DataFile, texts
 from app.errors import DataError
 
 SMALL = "a,b,c\n1,x,UP\n2.5,,DOWN\n?,y,UP\n"

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from app import demo_view
-from app.demo_view import Figures, ModelFigures, Rate, duration, line, parse, percent, quantile, table
+from app.demo import view as demo_view
+from app.demo.view import Figures, ModelFigures, Rate, duration, line, parse, percent, quantile, table
 
 EXPOSITION = """
 riparian_instances_total{stream="s",partition="0"} 70

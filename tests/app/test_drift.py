@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.drift import PACE
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge
-from app.spec import Spec, build
+from app.partition.drift import PACE
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge
 from app.state import checkpoint
+from app.stream_file.spec import Spec, build
 from models.registry import create
 from tests.chaos.load import FEATURES, LABELS, Generator
 from topics.records import RawBatch

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from app.engine import Engine
-from app.metrics import Metrics
+from app.worker.engine import Engine
+from app.worker.metrics import Metrics
 from tests.broker.harness import stream_file
 
 

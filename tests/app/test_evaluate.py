@@ -10,15 +10,15 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import evaluate as module
 from app.cli import cli
 from app.cli.evaluate import parse_settings
-from app.data import DataFile
+from app.dataset.data import DataFile
+from app.dataset.instances import encode
+from app.dataset.synthetic import Recipe, SyntheticFile
 from app.errors import DataError, SpecError
-from app.evaluate import evaluate, spec_for
-from app.instances import encode
-from app.spec import loads
-from app.synthetic import Recipe, SyntheticFile
+from app.evaluation import evaluate as module
+from app.evaluation.evaluate import evaluate, spec_for
+from app.stream_file.spec import loads
 from models.contract import Schema
 from models.drift import create as create_detector
 from models.registry import create

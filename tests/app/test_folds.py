@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.data import DataFile
+from app.dataset.data import DataFile
+from app.dataset.render import Renderer, rows_of_bags
+from app.dataset.table import read_table
 from app.errors import DataError
-from app.folds import cross_validate, folds_of
-from app.render import Renderer, rows_of_bags
-from app.spec import build
-from app.table import read_table
+from app.evaluation.folds import cross_validate, folds_of
+from app.stream_file.spec import build
 from models.contract import Bags
 from models.registry import create
 from topics.codecs import CODECS

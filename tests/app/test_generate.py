@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.cli.generate import N, recipe
-from app.data import DataFile
+from app.dataset.data import DataFile
+from app.dataset.render import rows_of_file
+from app.dataset.synthetic import Recipe, SyntheticFile, write_csv
 from app.errors import DataError, SpecError
-from app.evaluate import evaluate, spec_for
-from app.render import rows_of_file
-from app.spec import build, load
-from app.synthetic import Recipe, SyntheticFile, write_csv
+from app.evaluation.evaluate import evaluate, spec_for
+from app.stream_file.spec import build, load
 from models.streams.registry import REGISTRY, Drift, open_source
 from tests.app.test_replay import read
 

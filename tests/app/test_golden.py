@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.errors import StateError
-from app.learner import PartitionLearner
+from app.partition.learner import PartitionLearner
 from app.state import checkpoint, portable
 from models.registry import REGISTRY
 from tests.golden.make import AFTER, BEFORE, FOLDER, LATE, PARTITION, RECORD, cases, file, fold, stream

@@ -7,15 +7,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from app import retained, sent
-from app.engine import Loaded
 from app.errors import StateError
-from app.inputs import Gaps, Lost, Mark, Position, check, gone, mark, refusal
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge, Script
-from app.reading import Bounds
-from app.sent import Sent
-from app.spec import build
+from app.partition.inputs import Gaps, Lost, Mark, Position, check, gone, mark, refusal
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge, Script
+from app.stream_file.spec import build
+from app.worker import retained, sent
+from app.worker.engine import Loaded
+from app.worker.reading import Bounds
+from app.worker.sent import Sent
 from topics.names import HEADER_OFFSET, HEADER_TOPIC, OUTPUTS
 from topics.records import RawBatch
 

@@ -9,9 +9,9 @@ import pytest
 
 from app import inspection
 from app.errors import SpecError, StateError
-from app.learner import PartitionLearner
-from app.merge import Piece, Release
-from app.spec import Spec, loads
+from app.partition.learner import PartitionLearner
+from app.partition.merge import Piece, Release
+from app.stream_file.spec import Spec, loads
 from tests.golden.make import items_of
 from topics.records import RawBatch
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge
-from app.spec import build
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.stream_file.spec import build
 from topics.records import RawBatch
 
 STREAM = {

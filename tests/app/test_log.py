@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.errors import StateError
-from app.learner import Cut
+from app.partition.learner import Cut
 from app.state import checkpoint
 from app.state import log as state_log
 from app.state.log import StateLog

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.merge import EVERYTHING, Buffer, Ends, Merge, Script
+from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Script
 from topics.records import RawBatch
 
 

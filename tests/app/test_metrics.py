@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import metrics as names
-from app.histogram import Histogram
-from app.inputs import Gaps
-from app.learner import Outcome, PartitionLearner
-from app.merge import Buffer, Piece, Release
-from app.metrics import METRICS, PREQUENTIAL, Metrics
-from app.pending import COUNTERS
-from app.spec import Spec, loads
+from app.partition.inputs import Gaps
+from app.partition.learner import Outcome, PartitionLearner
+from app.partition.merge import Buffer, Piece, Release
+from app.partition.pending import COUNTERS
+from app.stream_file.spec import Spec, loads
+from app.worker import metrics as names
+from app.worker.histogram import Histogram
+from app.worker.metrics import METRICS, PREQUENTIAL, Metrics
 from models.prequential import Prequential
 from topics.records import RawBatch
 

@@ -6,9 +6,9 @@ import types
 import pytest
 from aiokafka import errors
 
-from app import outputs
 from app.errors import BrokerError
-from app.outputs import Outputs, close, refused
+from app.worker import outputs
+from app.worker.outputs import Outputs, close, refused
 
 
 @pytest.mark.parametrize(

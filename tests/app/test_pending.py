@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import shelf
 from app.errors import StateError
-from app.pending import COUNTERS, ROW_BYTES, PendingStore
-from app.ragged import PLACE_BYTES
+from app.partition import shelf
+from app.partition.pending import COUNTERS, ROW_BYTES, PendingStore
+from app.partition.ragged import PLACE_BYTES
 from app.state import segments
 from models.contract import LEARN, Bags
 

@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 
 from app import replay
 from app.cli import cli
-from app.data import DataFile
+from app.dataset.data import DataFile
+from app.dataset.render import Renderer, Rows, Template, numbers, quoted, rows_of_arrays, rows_of_file
 from app.errors import BrokerError, DataError, SpecError
-from app.evaluate import evaluate, spec_for
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge
-from app.render import Renderer, Rows, Template, numbers, quoted, rows_of_arrays, rows_of_file
+from app.evaluation.evaluate import evaluate, spec_for
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge
 from app.replay import FUTURE_MS, Messages, Schedule, Timeline, murmur2, partitions_of, plan, publish
-from app.spec import build, loads
+from app.stream_file.spec import build, loads
 from models.streams import agrawal
 from topics.records import RawBatch
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from app import inspection, rules
-from app.learner import PartitionLearner
-from app.merge import Piece, Release
-from app.spec import Spec, loads
+from app.partition.learner import PartitionLearner
+from app.partition.merge import Piece, Release
+from app.stream_file.spec import Spec, loads
 from tests.app.test_inspection import orchard
 from tests.golden.make import items_of
 from topics.records import RawBatch

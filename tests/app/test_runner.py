@@ -10,15 +10,15 @@ from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from app.errors import StateError
-from app.inputs import Lost
-from app.learner import PartitionLearner
-from app.merge import Ends, Script
-from app.runner import BUFFER_LIMIT, Runner
-from app.sent import Sent
-from app.spec import build
+from app.partition.inputs import Lost
+from app.partition.learner import PartitionLearner
+from app.partition.merge import Ends, Script
 from app.state import checkpoint
 from app.state.log import StateLog
-from app.transport import Fetched
+from app.stream_file.spec import build
+from app.worker.runner import BUFFER_LIMIT, Runner
+from app.worker.sent import Sent
+from app.worker.transport import Fetched
 from topics.names import OUTPUTS
 from topics.records import DriftRecord, RawBatch
 

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from app.pending import PendingStore
+from app.partition.pending import PendingStore
 from app.state import segments
 from app.state.segments import PendingCut, decode, encode
 from tests.app.test_pending import Checkpoints, assert_equal

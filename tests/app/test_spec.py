@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.durations import UNITS, format_duration, parse_duration
 from app.errors import SpecError
-from app.spec import Spec, build, load, loads
+from app.stream_file.durations import UNITS, format_duration, parse_duration
+from app.stream_file.spec import Spec, build, load, loads
 from models.registry import validate
 from topics.codecs import CODECS, JsonCodec
 from topics.records import Feature, Mapping, RawBatch

@@ -6,15 +6,15 @@ import json
 import msgspec
 import pytest
 
-from app.admin import PartitionLag
 from app.cli.state import _summary
 from app.errors import DataError, SpecError, StateError, TopicError
-from app.learner import PartitionLearner
-from app.spec import Spec, build
+from app.kafka.admin import PartitionLag
+from app.partition.learner import PartitionLearner
 from app.state import changelog, checkpoint, portable
 from app.state.changelog import Changelog, check_partition
 from app.state.moving import _check_offset, read_file
 from app.state.soundness import examine, parts
+from app.stream_file.spec import Spec, build
 from tests.golden.make import BEFORE, LATE, PARTITION, fold, items_of, stream
 
 KEY = checkpoint.manifest_key(PARTITION)

@@ -18,14 +18,14 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.cli.evaluate import SORTS, parse_delay, parse_grid, parse_model
-from app.data import DataFile
+from app.dataset.data import DataFile
+from app.dataset.shuffled import ShuffledFile
+from app.dataset.synthetic import Recipe, SyntheticFile, write_csv
 from app.errors import DataError, RiparianError, SpecError
-from app.evaluate import evaluate, problem_for, spec_for
-from app.pool import Pool
-from app.shuffled import ShuffledFile
-from app.summary import AS_GIVEN, MEASURES, summarise
-from app.sweep import Candidate, candidates, tasks_of
-from app.synthetic import Recipe, SyntheticFile, write_csv
+from app.evaluation.evaluate import evaluate, problem_for, spec_for
+from app.evaluation.pool import Pool
+from app.evaluation.summary import AS_GIVEN, MEASURES, summarise
+from app.evaluation.sweep import Candidate, candidates, tasks_of
 from tests.conftest import MARK, ROOT, leftovers
 
 N = 1000

@@ -15,7 +15,7 @@ from faust.tables.manager import TableManager
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 
-from app import transport
+from app.worker import transport
 from topics.records import RawBatch
 
 SIGNATURES = {

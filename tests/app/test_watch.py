@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from app.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
+from app.partition.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
 from models.contract import LEARN, PREDICT, Program
 from models.drift import create
 

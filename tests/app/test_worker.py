@@ -2,8 +2,8 @@
 
 import logging
 
-from app import worker
-from app.metrics import Metrics
+from app.worker import application as worker
+from app.worker.metrics import Metrics
 from tests.broker.harness import stream_file
 
 

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import app.engine
-import app.outputs
-import app.runner
 import app.state.log
+import app.worker.engine
+import app.worker.outputs
+import app.worker.runner
 from app.cli import main
-from app.engine import Engine
-from app.outputs import Outputs
-from app.runner import Runner
 from app.state import checkpoint
+from app.worker.engine import Engine
+from app.worker.outputs import Outputs
+from app.worker.runner import Runner
 
 EXIT_CODE = 9
 Method = Callable[..., Awaitable[Any]]
@@ -103,11 +103,11 @@ class Point(NamedTuple):
 
 
 CLEANING = ((app.state.log, "CLEAN_BYTES", 0), (app.state.log, "CLEAN_FACTOR", 1), (app.state.log, "HURRY_FACTOR", 1))
-CUTTING = (*CLEANING, (app.runner, "TRUNCATE_BYTES", 1))
-SMALL = ((app.outputs, "MAX_BATCH_BYTES", 8_000),)
+CUTTING = (*CLEANING, (app.worker.runner, "TRUNCATE_BYTES", 1))
+SMALL = ((app.worker.outputs, "MAX_BATCH_BYTES", 8_000),)
 
 POINTS = {
-    "after the fence": Point(app.engine, "fenced_producer", after),
+    "after the fence": Point(app.worker.engine, "fenced_producer", after),
     "before the predictions": Point(Outputs, "send", before),
     "between predictions": Point(Outputs, "send", between_batches, settings=SMALL),
     "after the predictions": Point(Outputs, "send", after_acknowledged),

@@ -20,13 +20,13 @@ import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
-from app.admin import ensure_topics
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge, Script
-from app.spec import Spec, load
+from app.kafka.admin import ensure_topics
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import checkpoint
 from app.state.changelog import changelog_topic
 from app.state.log import StateLog
+from app.stream_file.spec import Spec, load
 from topics.records import DriftRecord, RawBatch
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,9 +13,9 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import TopicPartition
 from click.testing import CliRunner
 
-from app import admin
 from app.errors import BrokerError, TopicError
-from app.ports import free_port
+from app.kafka import admin
+from app.kafka.ports import free_port
 from topics.names import default_topics, group_id
 
 pytestmark = pytest.mark.broker
@@ -255,8 +255,8 @@ champion: {{model: majority-class}}
 
 
 def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, tmp_path: Path) -> None:
-    from app import spec
     from app.cli.lag import command
+    from app.stream_file import spec
 
     file = tmp_path / "stream.yaml"
     file.write_text(STREAM.format(name=topic_name))

@@ -10,8 +10,8 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from app.spec import load
 from app.state.audit import audit
+from app.stream_file.spec import load
 from tests.broker.harness import (
     ROOT,
     Sent,

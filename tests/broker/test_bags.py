@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from app.learner import PartitionLearner
+from app.partition.learner import PartitionLearner
 from tests.broker.harness import (
     Sent,
     Worker,

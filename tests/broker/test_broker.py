@@ -16,10 +16,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner
 
-from app import broker as local
-from app import java, ports
 from app.cli.broker import command
 from app.errors import BrokerError
+from app.kafka import broker as local
+from app.kafka import java, ports
 from tests.conftest import leftovers
 
 pytestmark = pytest.mark.broker
@@ -119,7 +119,7 @@ def test_topics_survive_an_outage_and_the_port_stays(tmp_path: Path) -> None:
 CALLER = """
 import sys, threading, time
 from pathlib import Path
-from app.broker import LocalBroker
+from app.kafka.broker import LocalBroker
 
 broker = LocalBroker(Path(sys.argv[1]))
 worker = threading.Thread(target=broker.start)  # a thread that ends must not take the broker along

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.broker import LocalBroker
+from app.kafka.broker import LocalBroker
 from tests.broker.crashing import EXIT_CODE, POINTS
 from tests.broker.harness import PATIENCE, Worker, create_topics, read, send, stream_file, wait_for_state
 from tests.chaos.checks import check_partition

@@ -18,8 +18,8 @@ import pytest
 import yaml
 from aiokafka.admin import AIOKafkaAdminClient
 
-from app.demo import DATA, N_ROWS, TEMPLATE
-from app.ports import free_port
+from app.demo.run import DATA, N_ROWS, TEMPLATE
+from app.kafka.ports import free_port
 from tests.broker.harness import ROOT
 from tests.conftest import leftovers
 
@@ -116,7 +116,7 @@ def topics(broker: str) -> set[str]:
 
 
 def test_the_data_are_all_there() -> None:
-    from app.data import DataFile
+    from app.dataset.data import DataFile
 
     assert DataFile(DATA).count() == N_ROWS
 

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from app import metrics as names
-from app.ports import free_port
+from app.kafka.ports import free_port
+from app.worker import metrics as names
 from tests.broker.harness import (
     PATIENCE,
     Worker,

@@ -7,17 +7,17 @@ import pytest
 import yaml
 
 import app
-from app.data import DataFile
-from app.evaluate import evaluate, spec_for
-from app.render import rows_of_file
+from app.dataset.data import DataFile
+from app.dataset.render import rows_of_file
+from app.evaluation.evaluate import evaluate, spec_for
 from app.replay import publish
-from app.spec import load
+from app.stream_file.spec import load
 from models.registry import REGISTRY
 from tests.broker.harness import ROOT, Worker, predictions, wait_for_state
 
 pytestmark = pytest.mark.broker
 
-ELEC = Path(app.__file__).parent / "demo_data" / "elec.csv.gz"
+ELEC = Path(app.__file__).parent / "demo" / "data" / "elec.csv.gz"
 ROWS = 45_312
 
 

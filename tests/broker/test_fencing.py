@@ -9,8 +9,8 @@ import pytest
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition
 
-from app.outputs import Outputs, fenced_producer
 from app.state.changelog import changelog_topic, ensure_changelog
+from app.worker.outputs import Outputs, fenced_producer
 from tests.broker.harness import (
     PATIENCE,
     Worker,

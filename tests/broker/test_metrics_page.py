@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app import inspection
-from app import metrics as names
-from app.ports import free_port
-from app.spec import Spec
+from app.kafka.ports import free_port
 from app.state import changelog
+from app.stream_file.spec import Spec
+from app.worker import metrics as names
 from tests.broker.harness import PATIENCE, Sent, Worker, create_topics, instances, send, stream_file, wait_for_state
 
 pytestmark = pytest.mark.broker

@@ -15,8 +15,8 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import TopicPartition
 
-from app.broker import LocalBroker
-from app.ports import free_port
+from app.kafka.broker import LocalBroker
+from app.kafka.ports import free_port
 from app.state import checkpoint
 from app.state.changelog import changelog_topic, ensure_changelog
 from app.state.log import StateLog

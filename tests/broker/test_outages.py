@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from app.broker import LocalBroker
+from app.kafka.broker import LocalBroker
 from tests.broker.harness import (
     ROOT,
     Worker,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from app import metrics as names
-from app.learner import PartitionLearner
-from app.ports import free_port
-from app.spec import Spec
+from app.kafka.ports import free_port
+from app.partition.learner import PartitionLearner
+from app.stream_file.spec import Spec
+from app.worker import metrics as names
 from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, send, stream_file
 from tests.broker.prometheus import AVAILABLE, Prometheus
 

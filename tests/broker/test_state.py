@@ -11,8 +11,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from app.errors import StateError
-from app.learner import PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge, Script
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import changelog, checkpoint, portable
 from app.state.audit import audit
 from tests.broker.harness import (

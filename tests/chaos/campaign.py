@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.admin import lag
 from app.cli.evaluate import parse_model
-from app.spec import Spec
+from app.kafka.admin import lag
+from app.stream_file.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos.checks import Verdict, check_partition
 from tests.chaos.cluster import POLL_SECONDS, Cluster

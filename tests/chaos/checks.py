@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from app.errors import StateError
-from app.learner import PartitionLearner
-from app.spec import Spec
+from app.partition.learner import PartitionLearner
+from app.stream_file.spec import Spec
 from tests.broker.harness import check_against_oracle, predictions, read, stored
 from tests.chaos.load import FEATURES, LABELS, Generator
 from topics.names import HEADER_OFFSET, HEADER_TOPIC

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from app.broker import LocalBroker
-from app.ports import free_port
+from app.kafka.broker import LocalBroker
+from app.kafka.ports import free_port
 from tests.broker.harness import Worker
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.schedule import Step

@@ -12,14 +12,14 @@ import numpy as np
 from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
-import app.engine
-from app.admin import lag
+import app.worker.engine
 from app.cli import main
-from app.engine import Engine
-from app.merge import Script
-from app.outputs import MAX_BATCH_BYTES, MAX_REQUEST_BYTES
-from app.sent import Sent
-from app.spec import Spec
+from app.kafka.admin import lag
+from app.partition.merge import Script
+from app.stream_file.spec import Spec
+from app.worker.engine import Engine
+from app.worker.outputs import MAX_BATCH_BYTES, MAX_REQUEST_BYTES
+from app.worker.sent import Sent
 from tests.chaos.schedule import FREEZE_LONG, KILL
 
 COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
@@ -27,13 +27,13 @@ COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
 
 def without_tail() -> None:
     """What was sent since the last checkpoint is not read back: it is sent again."""
-    read = app.engine.read_sent
+    read = app.worker.engine.read_sent
 
     async def read_sent(spec: Spec, broker: str, loaded: Sequence[Any]) -> list[Sent]:
         nothing = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
         return [sent._replace(script=nothing, refused={}, metrics={}) for sent in await read(spec, broker, loaded)]
 
-    app.engine.read_sent = read_sent
+    app.worker.engine.read_sent = read_sent
 
 
 def without_fence() -> None:
@@ -49,12 +49,12 @@ def without_fence() -> None:
         await plain.start()
         return plain
 
-    app.engine.fenced_producer = producer
+    app.worker.engine.fenced_producer = producer
 
 
 def without_offsets() -> None:
     """Where to go on is what was committed, by the clock, and not what the state says: Faust's way."""
-    read, commit = app.engine.read_sent, Engine.commit
+    read, commit = app.worker.engine.read_sent, Engine.commit
     committed_at: dict[Any, float] = {}
 
     def now_and_then(engine: Engine, offsets: Any) -> None:
@@ -72,7 +72,7 @@ def without_offsets() -> None:
         return await read(spec, broker, loaded)
 
     Engine.commit = now_and_then  # type: ignore[method-assign]
-    app.engine.read_sent = read_sent
+    app.worker.engine.read_sent = read_sent
 
 
 class Guard(NamedTuple):

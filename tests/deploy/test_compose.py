@@ -14,11 +14,11 @@ import yaml
 from aiokafka import AIOKafkaConsumer
 from click.testing import CliRunner
 
-from app.broker import LocalBroker
 from app.cli import cli
-from app.java import kafka_version
-from app.ports import free_port
-from app.spec import load
+from app.kafka.broker import LocalBroker
+from app.kafka.java import kafka_version
+from app.kafka.ports import free_port
+from app.stream_file.spec import load
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy"

@@ -11,10 +11,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from app.learner import Cut, PartitionLearner
-from app.merge import EVERYTHING, Buffer, Merge
-from app.spec import Spec, build
+from app.partition.learner import Cut, PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Merge
 from app.state import checkpoint, portable
+from app.stream_file.spec import Spec, build
 from models.registry import REGISTRY
 from topics.records import RawBatch
 

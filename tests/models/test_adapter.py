@@ -12,8 +12,8 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import GaussianNB
 
 from app.errors import SpecError, StateError
-from app.learner import PartitionLearner
-from app.spec import build
+from app.partition.learner import PartitionLearner
+from app.stream_file.spec import build
 from models.adapter import external
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate

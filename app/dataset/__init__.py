@@ -1,0 +1,1 @@
+"""Files and generated streams as rows, instances and records."""

@@ -1,0 +1,76 @@
+"""Verification latency: labels that come later than their features, in a file where they stand in one row.
+
+The label of a row is due `delay` after the row's own moment: so many rows, or milliseconds where rows have a time. It
+comes after the features of that very moment and before those of any later one, which is how a worker merges two
+topics. What is left at the end of the file comes then.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from app.dataset.instances import Instances
+from app.partition.learner import Outcome, PartitionLearner
+from app.partition.merge import Ints, Piece, Release
+from topics.records import Features, Labels, RawBatch
+
+
+class Lateness:
+    """Steps of a learner from instances whose labels come late.
+
+    Parameters
+    ----------
+    learner : PartitionLearner
+    delay : int
+        Rows, or milliseconds.
+    timed : bool
+        Whether moments are times: then instances expire as the stream's horizon says. A number of rows is no time,
+        and nothing expires.
+    """
+
+    def __init__(self, learner: PartitionLearner, delay: int, timed: bool = False) -> None:
+        self.learner, self.delay, self.timed = learner, delay, timed
+        # What waits, in order: numbers of rows, their labels, and when these are due.
+        self.rows, self.y, self.due = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
+        self.next_label = 0  # offset in the labels topic that there would be
+
+    def step(self, instances: Instances) -> Outcome:
+        """Predict the instances, and learn the labels that come between them."""
+        first, n = instances.first, len(instances.times)
+        refused = set(instances.refused)
+        kept = [i for i in range(n) if i not in refused] if refused else None
+        positions = range(n) if kept is None else kept
+        x = instances.x if kept is None else instances.x[kept]
+        labelled = np.flatnonzero(~np.isnan(instances.y))
+        self.rows = np.concatenate((self.rows, first + labelled))
+        self.y = np.concatenate((self.y, instances.y[labelled]))
+        self.due = np.concatenate((self.due, instances.times[labelled] + self.delay))
+        before = np.searchsorted(self.due, instances.times, side="left")
+        features = Features(kept, [str(first + i) for i in positions], x, None, None, [], instances.sizes)
+        times = instances.times if self.timed else np.zeros(n, np.int64)
+        n_due = int(np.searchsorted(self.due, instances.until, side="left"))
+        return self._apply(features, _piece(range(first, first + n), times), n_due, before.astype(np.int64))
+
+    def finish(self, size: int) -> Iterator[Outcome]:
+        """Learn the labels that are left, in steps of at most `size`."""
+        features = Features(None, [], np.zeros((0, self.learner.schema.n_features)), None, None, [])
+        nothing = np.zeros(0, np.int64)
+        while len(self.rows):
+            yield self._apply(features, _piece([], nothing), min(size, len(self.rows)), nothing)
+
+    def _apply(self, features: Features, piece: Piece, n: int, before: Ints) -> Outcome:
+        """A step that ends with the first `n` of the waiting labels."""
+        ids, y, due = [str(row) for row in self.rows[:n].tolist()], self.y[:n].tolist(), self.due[:n]
+        self.rows, self.y, self.due = self.rows[n:], self.y[n:], self.due[n:]
+        offsets = range(self.next_label, self.next_label + n)
+        self.next_label += n
+        labels = Labels(None, ids, y, None, [])
+        times = due if self.timed else np.zeros(n, np.int64)
+        return self.learner.apply(features, labels, Release(piece, _piece(offsets, times), before))
+
+
+def _piece(offsets: Sequence[int], times: Ints) -> Piece:
+    n = len(offsets)
+    nothing: list[Any] = [None] * n
+    return Piece(RawBatch(list(offsets), [0] * n, nothing, nothing), np.array(offsets, dtype=np.int64), times)

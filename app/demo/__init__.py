@@ -1,0 +1,1 @@
+"""The demo: everything at once on one machine."""

@@ -1,0 +1,279 @@
+"""The demo: a broker, a worker, and the electricity data streamed through both, until it is told to end.
+
+Everything lives below one folder (`.riparian/demo`) and every run starts afresh: a local broker's topics are removed
+before the start, and on somebody's own broker the stream gets a name of its own. The worker is a process like any other
+worker; it and the broker end with the demo, even when that is killed with -9 (app/kafka/supervisor.py).
+
+With immediate labels each label is acknowledged before the features after it are sent, and the worker takes the two
+topics in that order, so the figures are those of `riparian evaluate` to the last digit, which the demo checks.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.demo import view as demo_view
+from app.errors import BrokerError, RiparianError
+from app.kafka import supervisor
+from app.stream_file.spec import Spec, load
+from topics.names import CHAMPION
+
+DATA = Path(__file__).with_name("data") / "elec.csv.gz"
+TEMPLATE = Path(__file__).with_name("data") / "elec.yaml"
+N_ROWS = 45_312
+DEFAULT_PORT = 6066
+WORKER_SECONDS = 120.0  # a first start compiles the kernels
+STALL_SECONDS = 60.0  # without any progress, something is wrong
+LOOK_SECONDS = 0.5  # between two looks at the worker
+
+
+class Plan(NamedTuple):
+    """What a run does. rate : instances/s. label_delay : seconds. port : of the worker's web server."""
+
+    folder: Path
+    broker: str
+    stream: Path
+    spec: Spec
+    rows: int
+    rate: float
+    label_delay: float
+    port: int
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/metrics"
+
+    @property
+    def health_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/health"
+
+
+Show = Callable[[int, demo_view.Figures], None]
+
+
+def write_stream(folder: Path, name: str) -> Path:
+    """The stream file of a run, from the template in the package."""
+    text = TEMPLATE.read_text(encoding="utf-8").replace("name: elec\n", f"name: {name}\n", 1)
+    path = folder / "elec.yaml"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@contextlib.contextmanager
+def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterator[str]:
+    """A broker below `folder`, without topics of an earlier run: its address. Its topics go at the end, unless kept."""
+    from app.kafka import broker
+
+    data_dir = folder / "broker"
+    running = broker.status(data_dir)
+    if running is not None:
+        raise BrokerError(
+            f"a demo runs in {folder} already (Kafka is process {running.pid}, on {running.bootstrap}): end that one "
+            "first, or start this one in another folder"
+        )
+    shutil.rmtree(data_dir / "kafka", ignore_errors=True)
+    local = broker.LocalBroker(data_dir, say=say)
+    local.start()
+    try:
+        yield local.bootstrap
+    finally:
+        local.stop()
+        if not keep:
+            shutil.rmtree(data_dir / "kafka", ignore_errors=True)
+
+
+@contextlib.contextmanager
+def foreign_broker(address: str, keep: bool) -> Iterator[str]:
+    """Somebody's own broker: a new name for the stream, whose topics go at the end, unless kept.
+
+    Its consumer group stays, empty, until the broker forgets it: the client cannot delete groups.
+    """
+    name = f"elec-demo-{secrets.token_hex(3)}"
+    try:
+        yield name
+    finally:
+        if not keep:
+            asyncio.run(_delete_topics(address, name))
+
+
+async def _delete_topics(address: str, stream: str) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    admin = AIOKafkaAdminClient(bootstrap_servers=address)
+    await admin.start()
+    try:
+        # The name is random: whatever carries it is of this run, the changelog too.
+        mine = [topic for topic in await admin.list_topics() if stream in topic]
+        await admin.delete_topics(mine)
+    finally:
+        await admin.close()
+
+
+class WorkerProcess:
+    """`riparian worker` as a process that ends when this one does.
+
+    Parameters
+    ----------
+    plan : Plan
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.log = plan.folder / "worker.log"
+        self._supervisor: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "WorkerProcess":
+        self.log.unlink(missing_ok=True)
+        worker = [
+            sys.executable, "-m", "app.cli", "worker", str(self.plan.stream), "--broker", self.plan.broker,
+            "--web-port", str(self.plan.port), "--data-dir", str(self.plan.folder / "worker"),
+        ]  # fmt: skip
+        watched = [sys.executable, "-I", "-S", supervisor.__file__]
+        self._supervisor = subprocess.Popen(
+            [*watched, str(os.getpid()), str(self.log), *worker],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """SIGTERM: the worker writes a last checkpoint; it is killed where that takes more than ten seconds."""
+        if self._supervisor is not None:
+            for pipe in (self._supervisor.stdin, self._supervisor.stdout):
+                assert pipe is not None
+                pipe.close()
+            self._supervisor.wait()
+
+    def check(self) -> None:
+        """RiparianError with the worker's own last words where it has ended."""
+        assert self._supervisor is not None
+        code = self._supervisor.poll()
+        if code is None:
+            return
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if self.log.exists() else []
+        said = lines[-1].removeprefix("riparian: ") if lines else "it said nothing"
+        raise RiparianError(f"the worker ended with exit code {code} ({said}): see {self.log}")
+
+
+async def until_ready(plan: Plan, worker: WorkerProcess) -> None:
+    """Wait until the worker has its partition."""
+    deadline = time.monotonic() + WORKER_SECONDS
+    while True:
+        worker.check()
+        with contextlib.suppress(OSError, ValueError):
+            if (await asyncio.to_thread(_json, plan.health_url))["partitions"]:
+                return
+        if time.monotonic() > deadline:
+            raise RiparianError(
+                f"the worker was not ready within {WORKER_SECONDS:.0f} s, although it runs: see {worker.log}"
+            )
+        await asyncio.sleep(0.1)
+
+
+def _json(url: str) -> dict[str, Any]:
+    with urllib.request.urlopen(url, timeout=5.0) as answer:
+        found: dict[str, Any] = json.loads(answer.read())
+    return found
+
+
+async def stream(plan: Plan, worker: WorkerProcess, show: Show) -> demo_view.Figures:
+    """Replay the data and show how the worker is doing, until the last label is learned; the last figures."""
+    from app.dataset.data import DataFile
+    from app.dataset.render import rows_of_file
+    from app.replay import publish
+
+    sent = 0
+
+    def progress(n: int) -> None:
+        nonlocal sent
+        sent = n
+
+    rows = rows_of_file(DataFile(DATA), plan.spec, limit=plan.rows)
+    replay = asyncio.create_task(
+        publish(
+            plan.spec,
+            rows,
+            plan.broker,
+            rate=plan.rate,
+            label_delay=plan.label_delay,
+            n=plan.rows,
+            on_progress=progress,
+        )
+    )
+    try:
+        moved, before = time.monotonic(), (-1, -1, -1)
+        while True:
+            worker.check()
+            figures = await asyncio.to_thread(_figures, plan)
+            show(sent, figures)
+            if replay.done():
+                replay.result()
+                if figures.learned == plan.rows and all(m.scored == plan.rows for m in figures.models):
+                    return figures
+            now = (sent, figures.instances, sum(model.scored for model in figures.models))
+            if now != before:
+                moved, before = time.monotonic(), now
+            elif time.monotonic() - moved > STALL_SECONDS + plan.label_delay:
+                raise RiparianError(
+                    f"nothing moved for {STALL_SECONDS:.0f} s, with {figures.instances:,} of {plan.rows:,} instances "
+                    f"predicted and {figures.learned:,} learned: see {worker.log}"
+                )
+            await asyncio.wait([replay], timeout=LOOK_SECONDS) if not replay.done() else await asyncio.sleep(0.1)
+    finally:
+        replay.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await replay
+
+
+def _figures(plan: Plan) -> demo_view.Figures:
+    try:
+        return demo_view.scrape(plan.metrics_url)
+    except (OSError, ValueError) as error:
+        raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
+
+
+def evaluated(plan: Plan) -> dict[str, Any]:
+    """What `riparian evaluate` says about the champion on the same rows, in memory."""
+    from app.dataset.data import DataFile
+    from app.evaluation.evaluate import evaluate, spec_for
+
+    file = DataFile(DATA)
+    name, parameters = plan.spec.models()[CHAMPION]
+    spec, goal, n = spec_for(file, name, parameters, stream=plan.spec, limit=plan.rows)
+    return evaluate(file, spec, goal, n, limit=plan.rows)
+
+
+def evaluate_command(plan: Plan) -> str:
+    """The same as a command, to try."""
+    limit = "" if plan.rows == N_ROWS else f" --limit {plan.rows}"
+    model = plan.spec.models()[CHAMPION][0]
+    return f"riparian evaluate {DATA} --model {model} --stream {plan.stream}{limit}"
+
+
+def choose_port(port: int | None) -> int:
+    """The port of the metrics page: as asked for, else 6066, else a free one."""
+    from app.kafka.ports import free_port, port_is_free
+
+    if port is None:
+        return DEFAULT_PORT if port_is_free(DEFAULT_PORT) else free_port()
+    if not port_is_free(port):
+        raise BrokerError(f"port {port} of 127.0.0.1 is in use: choose another with --port, or leave it out")
+    return port
+
+
+def make_plan(folder: Path, address: str, name: str, **settings: Any) -> Plan:
+    """Write the stream file of a run. settings : rows, rate, label_delay and port, as in Plan."""
+    path = write_stream(folder, name)
+    return Plan(folder, address, path, load(path), **settings)

@@ -1,0 +1,1 @@
+"""Evaluation in memory: prequential runs, sweeps, folds, summaries, curves."""

@@ -1,0 +1,335 @@
+"""Prequential evaluation of models over a file, in memory, by the code that the worker runs.
+
+Each row is an instance of a stream whose label comes later: `label_delay` rows, or a duration where a column holds the
+time (`app.dataset.lateness`). Prediction, join, learning and scoring are `PartitionLearner.apply`; only the records'
+way through JSON and Kafka is left out. A stream file's bounds on waiting instances hold.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from app.dataset.data import DataFile, Floats
+from app.dataset.instances import InstanceReader, Instances
+from app.dataset.lateness import Lateness
+from app.errors import DataError, SpecError
+from app.partition.learner import Outcome, PartitionLearner
+from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
+from app.stream_file.spec import Spec, build
+from models.contract import Bags, Learner, Program
+from models.registry import REGISTRY
+from topics.names import CHAMPION
+from topics.records import CLASSIFICATION, MULTI_INSTANCE, NOMINAL, REGRESSION
+
+if TYPE_CHECKING:
+    from app.dataset.table import Table
+
+LARGEST_BATCH = 4096
+CURVE_POINTS = 50
+MOST_CLASSES = 1000
+
+
+class Problem(NamedTuple):
+    """The stream that a file stands for, without a model.
+
+    fields : of a stream file. where : begins the sentence of a SpecError. goal : name of the target column. n : rows.
+    """
+
+    fields: Mapping[str, Any]
+    where: str
+    goal: str
+    n: int
+
+    def spec(self, model: str, parameters: Mapping[str, Any], seed: int | None = None) -> Spec:
+        """The stream with `model` as its only model. SpecError where that or a parameter is not valid."""
+        seeded = {} if seed is None else {"seed": seed}
+        allowed = {"as_champion": True} if model in REGISTRY and REGISTRY[model].slow else {}
+        return build({**self.fields, **seeded, "champion": {"model": model, **allowed, **parameters}}, self.where)
+
+
+def problem_for(
+    file: DataFile,
+    *,
+    stream: Spec | None = None,
+    target: str | None = None,
+    task: str | None = None,
+    nominal: Sequence[str] = (),
+    clock: str | None = None,
+    window: int | None = None,
+    fading: float | None = None,
+    label_delay: float = 0,
+    limit: int | None = None,
+) -> Problem:
+    """The stream that a file stands for.
+
+    Parameters
+    ----------
+    stream : Spec, optional
+        Features, task and settings; without it they are inferred from the file.
+    target, task, nominal, limit
+        As `DataFile.types` takes them (task and nominal only without a stream file).
+    clock : str, optional
+        The column with the time of each row, which is no feature (unless a stream file says so).
+    """
+    if stream is None:
+        types = file.types(target=target, task=task, nominal=nominal, limit=limit)
+        if types.n_classes > MOST_CLASSES:
+            raise DataError(
+                f"column {types.target!r} of {file.path} has {types.n_classes} classes, at most {MOST_CLASSES} can be "
+                "told apart: use --task regression, or another --target"
+            )
+        goal, n = types.target, types.n
+        fields: dict[str, Any] = {
+            "name": re.sub(r"[^A-Za-z0-9_-]+", "-", file.path.name.partition(".")[0]).strip("-_") or "data",
+            "task": types.task,
+            "features": {
+                name: {"type": NOMINAL, "max_values": max(1000, types.n_values[name])} if kind == NOMINAL else kind
+                for name, kind in types.features.items()
+                if name != clock
+            },
+            "join": {
+                "max_pending": max(1_000_000, n, int(label_delay) + 1),
+                "max_pending_bytes": 10**15,
+                "horizon": "36500d",
+            },
+        }
+        if types.task == CLASSIFICATION:
+            fields["max_classes"] = max(2, types.n_classes)
+    else:
+        if task is not None or nominal:
+            option = "--task" if task is not None else "--nominal"
+            raise SpecError(f"{option} and --stream exclude each other: the stream file says what the data are")
+        goal, _ = file.target(target, stream.features)
+        n = file.count(limit)
+        if n == 0:
+            raise DataError(f"{file.path} has a header and no rows: expected at least one")
+        fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)
+        fields = {key: getattr(stream, key) for key in fields}
+    if clock is not None:
+        file.position(clock, "the time of a row")
+        if clock == goal:
+            raise SpecError(f"column {clock!r} would be the target and the time: name the target by --target")
+    if window is not None or fading is not None:
+        metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
+        metrics |= {k: v for k, v in {"window": window, "fading": fading}.items() if v is not None}
+        fields["metrics"] = metrics
+    return Problem(fields, str(file.path), goal, n)
+
+
+def spec_for(
+    file: DataFile, model: str, parameters: Mapping[str, Any], *, seed: int | None = None, **options: Any
+) -> tuple[Spec, str, int]:
+    """The stream that a file stands for, with `model` as its only model; options as `problem_for` takes them.
+
+    Returns
+    -------
+    Spec, name of the target column, number of rows
+    """
+    problem = problem_for(file, **options)
+    return problem.spec(model, parameters, seed), problem.goal, problem.n
+
+
+def evaluate(
+    file: DataFile,
+    spec: Spec,
+    goal: str,
+    n: int,
+    *,
+    on_outcome: Callable[[Outcome], None] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Test, then train, over the rows of a file: `evaluate_all` of one model.
+
+    on_outcome : given the outcome of every step (the predictions made).
+    """
+    watched = None if on_outcome is None else lambda _, outcome: on_outcome(outcome)
+    (result,) = evaluate_all(file, [spec], goal, n, on_outcome=watched, **options)
+    return result
+
+
+def evaluate_all(
+    file: DataFile,
+    specs: Sequence[Spec],
+    goal: str,
+    n: int,
+    *,
+    label_delay: float = 0,
+    clock: str | None = None,
+    limit: int | None = None,
+    points: int | None = None,
+    detectors: Sequence[str] = (),
+    on_progress: Callable[[int], None] | None = None,
+    on_outcome: Callable[[int, Outcome], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Test, then train, over the rows of a file, which is read once for several models.
+
+    Parameters
+    ----------
+    file, specs, goal, n
+        The data, and what `Problem.spec` made of them; the specs differ in the model and the seed only. Each model
+        has a learner of its own, so it does the same whatever runs beside it.
+    label_delay : float
+        From an instance's features to its label: instances, or seconds where there is a clock.
+    clock : str, optional
+        The column with the time of each row.
+    limit : int, optional
+        Rows to read.
+    points : int, optional
+        Points of the curve, about.
+    detectors : sequence of str
+        Drift detectors over the errors of each model, at their defaults (`app.partition.watch`).
+    on_progress : callable, optional
+        Told the number of rows done.
+    on_outcome : callable, optional
+        Given the number of a model and the outcome of each of its steps.
+
+    Returns
+    -------
+    list of dict
+        JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored), the metrics
+        that the task has (undefined ones are absent), seconds (CPU time of the learner alone: predicting and learning)
+        and instances_per_second by it, state_bytes at the end and peak_state_bytes, curve ([labels scored, accuracy or
+        MAE over the sliding or fading window]), with detectors changes (detector, level, n errors seen, the mean error
+        before and after, None where there is none); where they are not 0, the rows rejected, and the instances expired
+        or evicted, which were never learned.
+    """
+    runs = [_Run(spec, label_delay, clock is not None, detectors) for spec in specs]
+    first = runs[0].learner
+    for run in runs:
+        run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes
+        run.learner.warm_up()
+    size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
+    rows = 0
+    for instances in InstanceReader(file, specs[0], goal, first, clock).read(limit, size):
+        rows += len(instances.x)
+        for k, run in enumerate(runs):
+            outcome = run.step(instances)
+            if on_outcome is not None:
+                on_outcome(k, outcome)
+        if on_progress is not None:
+            on_progress(rows)
+    for k, run in enumerate(runs):
+        for outcome in run.finish(size):
+            if on_outcome is not None:
+                on_outcome(k, outcome)
+    about: dict[str, Any] = {"data": file.path.name, "task": specs[0].task, "label_delay": label_delay}
+    if clock is not None:
+        about["clock"] = clock
+    return [run.result(about) for run in runs]
+
+
+def evaluate_bags(
+    table: "Table",
+    model: str,
+    parameters: Mapping[str, Any],
+    *,
+    data: str,
+    label_delay: int = 0,
+    seed: int = 0,
+    points: int | None = None,
+    window: int | None = None,
+    fading: float | None = None,
+) -> dict[str, Any]:
+    """Test, then train, over the bags of a file in its order. data : its name. The rest as in `evaluate_all`."""
+    kinds = {name: {"type": NOMINAL, "values": table.values[name]} for name in table.values}
+    fields: dict[str, Any] = {
+        "name": "bags",
+        "task": MULTI_INSTANCE,
+        "classes": table.classes,
+        "features": {name: kinds.get(name, kind) for name, kind in table.features.items()},
+        "join": {"max_pending": max(1_000_000, label_delay + 1), "max_pending_bytes": 10**15, "horizon": "36500d"},
+        "metrics": {key: value for key, value in {"window": window, "fading": fading}.items() if value is not None},
+        "seed": seed,
+        "champion": {"model": model, **parameters},
+    }
+    run, n = _Run(build(fields, data), label_delay, False, ()), len(table.y)
+    run.learner.warm_up()
+    size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
+    for first in range(0, n, size):
+        rows = np.arange(first, min(first + size, n))
+        bags = table.take(rows)
+        assert isinstance(bags, Bags)
+        run.step(Instances(first, bags.x, table.y[rows], rows, int(rows[-1]) + 1, [], 0, bags.size))
+    for _ in run.finish(size):
+        pass
+    return run.result({"data": data, "task": MULTI_INSTANCE, "label_delay": label_delay})
+
+
+class _Run:
+    """One model on its way over the rows."""
+
+    def __init__(self, spec: Spec, label_delay: float, timed: bool, detectors: Sequence[str]) -> None:
+        self.spec = spec
+        self.learner = PartitionLearner(spec)
+        self.detectors = detectors
+        self.observed = _Observed(self.learner.models[CHAMPION], spec, detectors)
+        self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
+        self.metrics = self.learner.metrics[CHAMPION]
+        self.measure = "mae" if spec.task == REGRESSION else "accuracy"
+        self.curve: list[list[float]] = []
+        self.rows = self.rejected = self.peak_bytes = 0
+
+    def step(self, instances: Instances) -> Outcome:
+        outcome = self.lateness.step(instances)
+        self.rows += len(instances.times)
+        self.rejected += len(instances.refused) + instances.labels_refused
+        self._note()
+        return outcome
+
+    def finish(self, size: int) -> Iterator[Outcome]:
+        for outcome in self.lateness.finish(size):
+            self._note()
+            yield outcome
+
+    def _note(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, self.learner.models[CHAMPION].n_bytes)
+        recent, n = self.metrics.windowed(), int(self.metrics.metrics()["n"])
+        if self.measure in recent and (not self.curve or n > self.curve[-1][0]):
+            self.curve.append([n, recent[self.measure]])
+
+    def result(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        name, parameters = self.spec.models()[CHAMPION]
+        seconds = self.observed.seconds
+        counts = {"rejected": self.rejected} | {k: self.learner.pending.counts[k] for k in ("expired", "evicted")}
+        return {
+            "model": name,
+            "parameters": parameters,
+            **about,
+            "seed": self.spec.seed,
+            **self.metrics.metrics(),
+            "instances_per_second": round(self.rows / seconds) if seconds > 0 else None,
+            "state_bytes": self.learner.models[CHAMPION].n_bytes,
+            "peak_state_bytes": self.peak_bytes,
+            "seconds": round(seconds, 6),
+            "curve": self.curve,
+            **({"changes": self.observed.changes} if self.detectors else {}),
+            **{key: count for key, count in counts.items() if count},
+        }
+
+
+class _Observed:
+    """A learner's CPU seconds to predict and learn, all its threads together, and changes of its errors.
+
+    CPU time hardly depends on what else the machine does, so models that run at the same time can be compared.
+    """
+
+    def __init__(self, learner: Learner, spec: Spec, detectors: Sequence[str]) -> None:
+        self.seconds, self._run = 0.0, learner.run
+        kind = ABSOLUTE if spec.task == REGRESSION else MISTAKES
+        self.signal = Signal({name: {} for name in detectors}, kind, seed=spec.seed)
+        self.changes: list[dict[str, Any]] = []
+        learner.run = self.run  # type: ignore[method-assign]
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        started = time.process_time()
+        self._run(program, slab, out)
+        self.seconds += time.process_time() - started
+        if not self.signal.detectors:
+            return
+        for found in self.signal.update(errors(self.signal.kind, program, out)[1]):
+            fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
+            self.changes.append({key: None if value != value else value for key, value in fields.items()})

@@ -1,0 +1,78 @@
+"""Results of several runs side by side: means with standard errors, in order, the best one marked."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from app.errors import SpecError
+from app.evaluation.sweep import Candidate
+from topics.records import REGRESSION
+
+# What can be compared -> whether more is better.
+MEASURES = {
+    "accuracy": True,
+    "kappa": True,
+    "kappa_temporal": True,
+    "log_loss": False,
+    "f1_macro": True,
+    "mae": False,
+    "rmse": False,
+    "r2": True,
+    "instances_per_second": True,
+    "seconds": False,
+    "state_bytes": False,
+    "peak_state_bytes": False,
+}
+AS_GIVEN = "given"
+
+
+def summarise(
+    chosen: Sequence[Candidate], results: Sequence[dict[str, Any]], sort: str | None = None
+) -> list[dict[str, Any]]:
+    """One entry a candidate, the best one first.
+
+    Parameters
+    ----------
+    results : of `app.evaluation.sweep.run`, the repeats of a candidate one after the other.
+    sort : str, optional
+        A measure, or "given": in the order of `chosen`. By default accuracy or MAE, which tells the best one, too,
+        where the order is as given.
+
+    Returns
+    -------
+    list of dict
+        model, parameters (as given), label, best, repeats, mean and standard_error by measure. A measure is there where
+        all repeats have it, its standard error where there are several.
+    """
+    by = default_sort(results) if sort in (None, AS_GIVEN) else sort
+    repeats = len(results) // len(chosen)
+    entries = [_entry(c, results[i * repeats : (i + 1) * repeats]) for i, c in enumerate(chosen)]
+    able = [entry for entry in entries if by in entry["mean"]]
+    if not able and sort in (None, AS_GIVEN):  # no label was scored
+        return entries
+    if not able:
+        raise SpecError(f"none of the runs has {by!r} to sort by: use {', '.join(entries[0]['mean'])}")
+    sign = -1.0 if MEASURES[by] else 1.0
+    ranked = sorted(able, key=lambda entry: sign * float(entry["mean"][by]))
+    ranked[0]["best"] = True
+    return entries if sort == AS_GIVEN else ranked + [entry for entry in entries if by not in entry["mean"]]
+
+
+def default_sort(results: Sequence[dict[str, Any]]) -> str:
+    return "mae" if results[0]["task"] == REGRESSION else "accuracy"
+
+
+def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    values = {key: [run[key] for run in runs] for key in MEASURES if all(run.get(key) is not None for run in runs)}
+    n = len(runs)
+    errors = {key: statistics.stdev(found) / math.sqrt(n) for key, found in values.items()} if n > 1 else {}
+    return {
+        "model": candidate.model,
+        "parameters": dict(candidate.parameters),
+        "label": candidate.label,
+        "best": False,
+        "repeats": n,
+        "mean": {key: statistics.fmean(found) for key, found in values.items()},
+        "standard_error": errors,
+    }

@@ -1,0 +1,179 @@
+"""Several models, parameters and repeats over one file: which runs there are, and how processes share them.
+
+A *candidate* is a model with parameters. Repeat r of every candidate has the seed + r: for the learner's random
+numbers, for the order of the rows where they are shuffled, and for the stream where it is generated. So the candidates
+of one repeat see the same rows in the same order, and a run does not depend on what else is run, or where.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from app.dataset.data import DataFile
+from app.errors import SpecError
+from app.evaluation.evaluate import Problem, evaluate_all
+from app.evaluation.pool import Pool, advance
+from app.partition.learner import PartitionLearner
+from app.stream_file.spec import Spec
+from models.entry import suggest
+from models.registry import REGISTRY, find
+
+TASKS_A_JOB = 4  # so that processes end at about the same time
+MOST_TOGETHER = 16  # models that share one reading of the file, in memory at once
+
+
+class Candidate(NamedTuple):
+    """A model with the parameters that it is given; the others are at their defaults."""
+
+    model: str
+    parameters: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.model, *(f"{key}={value}" for key, value in self.parameters.items())])
+
+
+class Task(NamedTuple):
+    """Runs over the same rows in the same order, that one process does together. places : of their results.
+    options : of `evaluate_all`."""
+
+    file: DataFile
+    goal: str
+    n: int
+    specs: list[Spec]
+    places: list[int]
+    options: Mapping[str, Any]
+
+
+def candidates(
+    models: Sequence[tuple[str, Mapping[str, Any]]],
+    settings: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+) -> list[Candidate]:
+    """Every model with every combination of the grid.
+
+    Parameters
+    ----------
+    models : (name, its own parameters), which come before all others.
+    settings, grid : parameter -> value, or values, for every model that has it; or "MODEL.PARAMETER" for one.
+
+    Raises
+    ------
+    SpecError
+        An unknown model, a parameter that none of the models has, or one candidate twice.
+    """
+    both = sorted(set(settings) & set(grid))
+    if both:
+        raise SpecError(f"{both[0]!r} is given by --set and by --grid: keep one")
+    names = list(dict.fromkeys(name for name, _ in models))
+    for name in names:
+        _find(name)
+    for key in (*settings, *grid):
+        if not any(_parameter(key, name) for name in names):
+            raise SpecError(_nobody(key, names))
+    found: list[Candidate] = []
+    for name, own in models:
+        fixed = {p: value for key, value in settings.items() if (p := _parameter(key, name)) and p not in own}
+        axes = {p: values for key, values in grid.items() if (p := _parameter(key, name)) and p not in own}
+        for values in product(*axes.values()):
+            found.append(Candidate(name, {**own, **fixed, **dict(zip(axes, values, strict=True))}))
+    for i, candidate in enumerate(found):
+        if candidate in found[:i]:
+            raise SpecError(f"{candidate.label} is given twice: keep one, or use --repeats")
+    return found
+
+
+def _find(name: str) -> None:
+    try:
+        find(name)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+
+
+def _parameter(key: str, model: str) -> str | None:
+    """The parameter of `model` that "PARAMETER" or "MODEL.PARAMETER" means, if any."""
+    owner, dot, name = key.rpartition(".")
+    known = {parameter.name for parameter in REGISTRY[model].parameters}
+    return name if name in known and (not dot or owner == model) else None
+
+
+def _nobody(key: str, names: Sequence[str]) -> str:
+    """A sentence about a parameter that none of the models has."""
+    owner, dot, name = key.rpartition(".")
+    if dot and owner not in names:
+        return f"{key!r} is for the model {owner!r}: {suggest(owner, dict.fromkeys(names))}"
+    names = [owner] if dot else names
+    known = {parameter.name: None for model in names for parameter in REGISTRY[model].parameters}
+    who = f"model {names[0]!r} has no" if len(names) == 1 else "none of the models has a"
+    return f"{who} parameter {name!r}: {suggest(name, known) if known else 'remove it'}"
+
+
+def tasks_of(
+    problems: Sequence[tuple[DataFile, Problem]],
+    chosen: Sequence[Candidate],
+    seeds: Sequence[int],
+    *,
+    jobs: int = 1,
+    **options: Any,
+) -> list[Task]:
+    """The runs of every candidate and repeat; the place of a result is candidate * repeats + repeat.
+
+    Parameters
+    ----------
+    problems : the file of each repeat, in its order, and the stream it stands for.
+    seeds : one a repeat.
+    """
+    repeats = len(seeds)
+    together = max(1, len(chosen) * repeats // (TASKS_A_JOB * jobs))
+    n_groups = -(-len(chosen) // min(MOST_TOGETHER, len(chosen) if jobs == 1 else together))
+    tasks = []
+    for repeat, ((file, problem), seed) in enumerate(zip(problems, seeds, strict=True)):
+        for group in range(n_groups):
+            picked = range(group, len(chosen), n_groups)  # neighbours in a grid cost alike: spread them
+            specs = [problem.spec(*chosen[i], seed) for i in picked]
+            places = [i * repeats + repeat for i in picked]
+            tasks.append(Task(file, problem.goal, problem.n, specs, places, options))
+    return tasks
+
+
+def run(tasks: Sequence[Task], jobs: int, on_progress: Callable[[int], None] | None = None) -> list[dict[str, Any]]:
+    """The results of all runs, in the order of their places. on_progress : told the rows done, of all runs together."""
+    results: dict[int, dict[str, Any]] = {}
+    if jobs == 1:
+        before = 0
+        for task in tasks:
+
+            def told(rows: int, before: int = before, n: int = len(task.specs)) -> None:
+                if on_progress is not None:
+                    on_progress(before + rows * n)
+
+            results |= zip(task.places, _evaluate(task, told), strict=True)
+            before += task.n * len(task.specs)
+    else:
+        first = {spec.models()["champion"][0]: spec for task in reversed(tasks) for spec in task.specs}
+        with Pool(jobs, on_progress) as pool:
+            pool.map(warm_up, list(first.values()))  # once, and not in every process
+            for task, found in zip(tasks, pool.map(_work, tasks), strict=True):
+                results |= zip(task.places, found, strict=True)
+    return [results[place] for place in sorted(results)]
+
+
+def _evaluate(task: Task, on_progress: Callable[[int], None]) -> list[dict[str, Any]]:
+    return evaluate_all(task.file, task.specs, task.goal, task.n, on_progress=on_progress, **task.options)
+
+
+def _work(task: Task) -> list[dict[str, Any]]:
+    """In a process of the pool."""
+    before = 0
+
+    def told(rows: int) -> None:
+        nonlocal before
+        advance((rows - before) * len(task.specs))
+        before = rows
+
+    return _evaluate(task, told)
+
+
+def warm_up(spec: Spec) -> None:
+    """Compile what the model of `spec` needs, for whoever comes later."""
+    PartitionLearner(spec).warm_up()

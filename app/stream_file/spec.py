@@ -1,0 +1,394 @@
+"""The stream file: what a stream is, declared and not programmed.
+
+`load` reads a YAML file and returns a `Spec`, or raises a SpecError with one sentence that names the field. All
+durations are float seconds in a Spec. docs/stream-file.md is generated from the descriptions (reference.py).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
+
+from app.errors import SpecError
+from app.stream_file.durations import duration
+from app.stream_file.spec_errors import sentence
+from app.stream_file.spec_parts import (
+    AUTO,
+    KEY,
+    NAME,
+    ROLE,
+    CheckpointSpec,
+    DriftSpec,
+    FeatureSpec,
+    JoinSpec,
+    LabelSpec,
+    MetricsSpec,
+    ModelSpec,
+    Part,
+    PredictionsSpec,
+    RecordSpec,
+    TopicsSpec,
+    Values,
+    check_name,
+    drift_form,
+    feature_form,
+    model_form,
+    name_keys,
+)
+from app.stream_file.strict_yaml import parse_yaml, read_yaml
+from topics import records
+from topics.layout import check_paths, first_conflict
+from topics.names import CHAMPION, INPUTS, OUTPUTS, topic_name
+from topics.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from models.auto import Resolved
+
+
+class Spec(Part):
+    """A stream."""
+
+    name: Annotated[str, AfterValidator(check_name)] = Field(
+        description="Name of the stream: of its topics, its consumer group and its metrics.",
+        json_schema_extra={"pattern": f"^{NAME.pattern}$"},
+    )
+    task: Literal["classification", "regression", "multi-instance"] = Field(
+        description="Task of the learners: `classification`, `regression`, or `multi-instance`, the classification of "
+        "bags of instances."
+    )
+    partitions: int = Field(
+        default=1,
+        ge=1,
+        le=100_000,
+        description="Partitions of every topic. Each has models of its own that see its records only.",
+    )
+    replication: int = Field(
+        default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
+    )
+    standbys: int = Field(
+        default=1, ge=0, le=10, description="Other workers that keep a copy of each partition's state in memory."
+    )
+    retention: duration("30d", 1.0) | None = Field(  # type: ignore[valid-type]
+        default=None, description="How long the topics that Riparian creates keep records; null for ever."
+    )
+    lost: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="What a worker does where Kafka has deleted records before they were learned: `stop`, or `skip` "
+        "them and count.",
+    )
+    topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
+    record: RecordSpec = Field(default_factory=RecordSpec, description="Where everything stands in a feature record.")
+    label: LabelSpec = Field(default_factory=LabelSpec, description="Where everything stands in a label record.")
+    features: Annotated[
+        dict[str, Annotated[FeatureSpec, BeforeValidator(feature_form)]], BeforeValidator(name_keys)
+    ] = Field(
+        min_length=1, description="Features by name, each with its type. Their order is the order of the columns."
+    )
+    classes: Values | None = Field(
+        default=None,
+        min_length=2,
+        description="Class labels. They are closed then: other labels are rejected. Left out, they are learned. Of "
+        "bags: the two classes, the negative one first.",
+    )
+    max_classes: int = Field(
+        default=100, ge=2, le=1000, description="Most classes learned; a label of one more is rejected."
+    )
+    champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
+        default=ModelSpec(model=AUTO),
+        description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
+        "`auto`, a forest that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (25), and if "
+        "challengers are left out, some to hold it against.",
+    )
+    challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
+        Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
+    )
+    join: JoinSpec = Field(default_factory=JoinSpec, description="How features wait for their labels.")
+    checkpoint: CheckpointSpec = Field(default_factory=CheckpointSpec, description="How often state is made safe.")
+    drift: Annotated[DriftSpec, BeforeValidator(drift_form)] = Field(
+        default_factory=DriftSpec, description="What watches for concept drift; `none` for nothing."
+    )
+    metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
+    predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
+    codec: Literal["json"] = Field(default="json", description="Format of the records.")
+    seed: int = Field(
+        default=0,
+        ge=0,
+        le=2**31 - 1,
+        description="Seed of the learners' random numbers; each partition adds its number.",
+    )
+
+    _models: dict[str, tuple[str, dict[str, Any]]] = PrivateAttr(default_factory=dict)
+    _mapping: records.Mapping = PrivateAttr()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_topics(cls, data: Any) -> Any:
+        """Call the topics that have no name after the stream."""
+        if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+            return data
+        given = data.get("topics", {})
+        if not isinstance(given, dict):
+            return data
+        defaults = {role: topic_name(data["name"], role) for role in (*INPUTS, *OUTPUTS)}
+        return {**data, "topics": {**defaults, **given}}
+
+    @model_validator(mode="after")
+    def _check(self) -> "Spec":
+        self._check_topics()
+        self._check_classes()
+        self._mapping = self._map()
+        self._models = self._check_models()
+        self._check_drift()
+        return self
+
+    def _check_topics(self) -> None:
+        roles: dict[str, str] = {}
+        for role in (*INPUTS, *OUTPUTS):
+            name = getattr(self.topics, role)
+            if name in roles:
+                raise ValueError(
+                    f'topics.{role}: expected a topic of its own, found "{name}", which is topics.{roles[name]} too; '
+                    "rename one of them"
+                )
+            if name is not None:
+                roles[name] = role
+        if self.topics.labels is None:
+            if self.record.y is None:
+                raise ValueError(
+                    "topics.labels: expected a topic, or labels inside the feature records, found neither; name the "
+                    "topic, or give record.y a path"
+                )
+            if "label" in self.model_fields_set:
+                raise ValueError(
+                    "label: expected only with a topic of labels, found topics.labels without one; remove it"
+                )
+
+    def _check_classes(self) -> None:
+        given = self.model_fields_set & {"classes", "max_classes"}
+        if self.task == records.MULTI_INSTANCE:
+            if self.classes is None or len(self.classes) != 2:
+                count = "none" if self.classes is None else f"{len(self.classes)}"
+                raise ValueError(
+                    f"classes: expected the two classes of the bags, the negative one first, found {count}; name two"
+                )
+            if "max_classes" in given:
+                raise ValueError("max_classes: expected only with task classification, found bags; remove it")
+            return
+        if "max_instances" in self.record.model_fields_set:
+            raise ValueError(
+                f'record.max_instances: expected only with task multi-instance, found task "{self.task}"; remove it'
+            )
+        if given and self.task != records.CLASSIFICATION:
+            raise ValueError(
+                f'{min(given)}: expected only with task classification, found task "{self.task}"; remove it'
+            )
+        if self.classes is not None and "max_classes" in given:
+            raise ValueError("max_classes: expected this or classes, found both; remove max_classes")
+
+    def _map(self) -> records.Mapping:
+        bags = self.task == records.MULTI_INSTANCE
+        inside = () if bags else self.record.x
+        features = tuple(
+            records.Feature(name, feature.type, feature.from_ or (*inside, name))
+            for name, feature in self.features.items()
+        )
+        owners = {f"record.{field}": getattr(self.record, field) for field in ("id", "time", "y")}
+        places = {f"features.{feature.name}": feature.path for feature in features}
+        if bags:
+            if not self.record.x:
+                raise ValueError('record.x: expected the path of the list of instances, found ""; name the field')
+            _check_owners({**owners, "record.x": self.record.x})
+            _check_owners(places)
+        else:
+            _check_owners({**owners, **places})
+        _check_owners({f"label.{field}": getattr(self.label, field) for field in ("id", "time", "y")})
+        return records.Mapping(
+            task=self.task,
+            features=features,
+            x=self.record.x,
+            id=None if self.record.id == KEY else self.record.id,
+            time=self.record.time,
+            y=self.record.y,
+            label_id=None if self.label.id == KEY else self.label.id,
+            label_y=self.label.y,
+            label_time=self.label.time,
+            max_bytes=self.record.max_bytes,
+            max_instances=self.record.max_instances,
+        )
+
+    def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        from models import auto
+        from models.registry import REGISTRY, validate
+
+        models = {CHAMPION: self.champion, **self.challengers}
+        if self.champion.model == AUTO:
+            try:
+                found = self._resolve()
+            except ValueError as error:
+                raise ValueError(f"{CHAMPION}: {error}") from None
+            models[CHAMPION] = ModelSpec(model=found.model, **found.parameters)
+            if "challengers" not in self.model_fields_set:
+                more = auto.challengers(self.task, found.model)
+                models |= {role: ModelSpec(model=name) for role, name in more.items()}
+        if CHAMPION in self.challengers:
+            raise ValueError(
+                f'challengers.{CHAMPION}: expected another name, found "{CHAMPION}", which is taken; rename it'
+            )
+        checked = {}
+        for role, model in models.items():
+            where = role if role == CHAMPION else f"challengers.{role}"
+            if ROLE.fullmatch(role) is None:
+                raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
+            if model.model == AUTO:
+                raise ValueError(f'{where}: expected a model, found "{AUTO}", which only a champion can be; name one')
+            try:
+                checked[role] = model.model, validate(model.model, self.task, model.parameters)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+            if role == CHAMPION and REGISTRY[model.model].slow and not checked[role][1]["as_champion"]:
+                raise ValueError(
+                    f'{where}: expected a model of Riparian\'s own, found "{model.model}", which is slow and keeps its '
+                    "state as a pickle; make it a challenger, or set as_champion: true beside it"
+                )
+        return checked
+
+    def _resolve(self) -> "Resolved":
+        from models import auto
+
+        n_classes = 1
+        if self.task != records.REGRESSION:
+            n_classes = min(self.max_classes, auto.UNNAMED) if self.classes is None else len(self.classes)
+        n_values = []
+        for feature in self.features.values():
+            learned = min(feature.max_values, auto.UNNAMED)
+            nominal = learned if feature.values is None else len(feature.values)
+            n_values.append({records.NUMERIC: 0, records.BOOLEAN: 2}.get(feature.type, nominal))
+        return auto.resolve(self.task, n_values, n_classes, self.champion.parameters)
+
+    def resolved(self) -> "Resolved | None":
+        """What `auto` stands for here; None where the champion is named."""
+        return self._resolve() if self.champion.model == AUTO else None
+
+    def adopting(self, meta: Mapping[str, Any]) -> "Spec":
+        """This stream with the champion that a state has, where `auto` chose it by the same budget: another version may
+        choose another one. meta : of the state."""
+        from models.registry import validate
+
+        if self.champion.model != AUTO or meta.get("auto") != self.champion.parameters:
+            return self
+        name, parameters = meta["models"][CHAMPION]
+        try:
+            chosen = name, validate(name, self.task, parameters)
+        except ValueError:  # this version does not know it
+            return self
+        adopted = self.model_copy()
+        adopted._models = {**self._models, CHAMPION: chosen}
+        return adopted
+
+    def _check_drift(self) -> None:
+        from models.drift import find
+
+        numeric = [name for name, feature in self.features.items() if feature.type == records.NUMERIC]
+        for name in self.drift.features if isinstance(self.drift.features, list) else ():
+            if name not in numeric:
+                raise ValueError(
+                    f'drift.features: expected numeric features, found "{name}"; use some of {", ".join(numeric)}'
+                    if numeric
+                    else f'drift.features: expected none, as no feature is numeric, found "{name}"; remove it'
+                )
+        if self.watched() and self.drift.detectors and all(find(name).errors_only for name in self.drift.detectors):
+            raise ValueError(
+                f"drift.features: expected a detector that can watch values, found {', '.join(self.drift.detectors)}, "
+                "which are about errors only; add another to drift.detectors, such as adwin"
+            )
+
+    def watched(self) -> dict[str, int]:
+        """Features that are watched for drift, and their columns."""
+        asked = self.drift.features
+        return {
+            name: j
+            for j, (name, feature) in enumerate(self.features.items())
+            if feature.type == records.NUMERIC and (asked == "all" or (asked != "none" and name in asked))
+        }
+
+    def on_drift(self) -> dict[str, str]:
+        """Role of a model -> what is done when its errors rise."""
+        named = {CHAMPION: self.champion, **self.challengers}
+        own = {role: named[role].on_drift for role in self._models if role in named}
+        return {role: own.get(role) or self.drift.on_drift for role in self._models}
+
+    def models(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Role -> (name of the learner, all its parameters), the champion first."""
+        return dict(self._models)
+
+    def mapping(self) -> records.Mapping:
+        """Where everything stands in the records, as a codec wants it."""
+        return self._mapping
+
+    def vocabularies(self) -> list[Vocabulary | None]:
+        """A new vocabulary for each feature that is not numeric; None for the others."""
+        new: list[Vocabulary | None] = []
+        for feature in self.features.values():
+            if feature.type == records.BOOLEAN:
+                new.append(Vocabulary(2, [False, True]))
+            elif feature.type == records.NOMINAL:
+                new.append(Vocabulary(feature.max_values, feature.values))
+            else:
+                new.append(None)
+        return new
+
+    def class_vocabulary(self) -> Vocabulary | None:
+        """A new vocabulary of the classes; None for regression."""
+        if self.task == records.REGRESSION:
+            return None
+        return Vocabulary(self.max_classes, self.classes)
+
+
+def _check_owners(owners: Mapping[str, records.Path | None]) -> None:
+    """ValueError where two fields of the stream file read places of a record that exclude each other."""
+    mapped = [(owner, path) for owner, path in owners.items() if path is not None and path != KEY]
+    for owner, path in mapped:
+        try:
+            check_paths([path])
+        except ValueError as error:
+            raise ValueError(f"{owner}: {error}") from None
+    pair = first_conflict([path for _, path in mapped])
+    if pair is None:
+        return
+    (one, path), (other, other_path) = mapped[pair[0]], mapped[pair[1]]
+    if path == other_path:
+        cure = "give one of them another path"
+        if one == "record.y":
+            cure += ", or set record.y to null"
+        raise ValueError(
+            f'{other}: expected a field of its own, found "{".".join(path)}", which {one} reads too; {cure}'
+        )
+    raise ValueError(
+        f'{other}: expected a path beside "{".".join(path)}", which {one} reads, found "{".".join(other_path)}"; '
+        "a field holds a value or other fields, so map one of them elsewhere"
+    )
+
+
+def build(data: dict[str, Any], where: str = "stream") -> Spec:
+    """A Spec from the fields of a stream file; `where` begins the sentence of a SpecError."""
+    try:
+        return Spec.model_validate(data)
+    except ValidationError as error:
+        raise SpecError(f"{where}: {sentence(error, Spec)}") from None
+
+
+def loads(text: str, where: str = "stream") -> Spec:
+    """A Spec from the text of a stream file. Raises SpecError as `load` does."""
+    return build(parse_yaml(text, where), where)
+
+
+def load(path: str | Path) -> Spec:
+    """Read a stream file.
+
+    Raises
+    ------
+    SpecError
+        One sentence: the file, the field (or the line), what was expected, what was found, what to change.
+    """
+    return build(read_yaml(Path(path)), str(path))

@@ -1,0 +1,145 @@
+"""The Faust application of a worker: its subscription, the state's table, the web server, the life cycle.
+
+Faust does membership, assignment (with standbys), the web server and the life cycle; the engine does the rest.
+"""
+
+import gc
+import logging
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from app.stream_file.spec import Spec
+from app.worker import recovery, transport
+from app.worker.engine import Engine
+from app.worker.runner import Observer
+from topics.names import group_id
+
+HEARTBEAT_SECONDS = 1.0
+COLLECT_SECONDS = 5.0
+REPEAT_SECONDS = 10.0
+
+
+class Repeated(logging.Filter):
+    """Lets each line of a logger through once in `REPEAT_SECONDS`: while the broker is away, the Kafka client would
+    write 40 lines a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._until: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, line = time.monotonic(), f"{record.name} {record.msg}"
+        if now < self._until.get(line, 0.0):
+            return False
+        self._until[line] = now + REPEAT_SECONDS
+        return True
+
+
+def create_app(
+    spec: Spec,
+    broker: str,
+    *,
+    web_port: int,
+    data_dir: Path,
+    observer: Observer,
+    session_timeout: float = 10.0,
+    web_host: str = "127.0.0.1",
+) -> tuple[Any, Engine]:
+    """The Faust app of one worker process and its engine. The stream's topics must exist.
+
+    Parameters
+    ----------
+    spec : Spec
+    broker : str
+        HOST:PORT, several separated by commas.
+    web_port : int
+        Port of the web server; 0 for none.
+    data_dir : Path
+        A directory of this worker's own.
+    observer : Observer
+        Told about steps, dead letters and checkpoints.
+    session_timeout : float
+        Seconds that a killed worker blocks its partitions.
+    web_host : str
+        Address that the web server listens on.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    app = faust.App(
+        group_id(spec.name),
+        broker=";".join(f"kafka://{host}" for host in broker.split(",")),
+        store="memory://",
+        datadir=str(data_dir),
+        topic_partitions=spec.partitions,
+        topic_replication_factor=spec.replication,
+        topic_disable_leader=True,
+        table_standby_replicas=spec.standbys,
+        stream_wait_empty=False,
+        stream_recovery_delay=0.0,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=2 * 1024 * 1024,
+        broker_max_poll_records=100_000,
+        broker_session_timeout=session_timeout,
+        broker_heartbeat_interval=HEARTBEAT_SECONDS,
+        broker_check_crcs=True,
+        web_enabled=web_port > 0,
+        web_port=web_port or 6066,
+        web_bind=web_host,
+        web_host="127.0.0.1",
+        autodiscover=False,
+        TableManager=recovery.Tables,
+    )
+    # Faust names the changelog, and assigns it and its standbys with the partitions; the engine reads and writes it.
+    app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions)
+    recovery.install(app)
+    engine = Engine(spec, broker, observer)
+    engine.attach(app)
+    source_topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
+    transport.install(app, source_topics, engine.assign, engine.add)
+
+    for name in source_topics:
+        app.topics.add(app.topic(name, partitions=spec.partitions))  # subscribe
+
+    @app.on_partitions_revoked.connect  # type: ignore[untyped-decorator]
+    async def revoked(_app: Any, _tps: Any, **_: Any) -> None:
+        await engine.revoke()
+
+    @app.on_before_shutdown.connect  # type: ignore[untyped-decorator]
+    async def stopping(_app: Any, **_: Any) -> None:
+        await engine.stop()
+
+    @app.timer(COLLECT_SECONDS)  # type: ignore[untyped-decorator]
+    async def collect() -> None:
+        # The Kafka client leaves cycles behind that hold on to fetched batches, megabytes each.
+        gc.collect()
+
+    return app, engine
+
+
+def run(app: Any, engine: Engine, *, loglevel: str) -> None:
+    """Run the worker until a signal; raises what made it crash. Kernels must be warm by now."""
+    # Batches are lists of short-lived objects: collecting at Python's default threshold costs more than it frees. What
+    # is in cycles goes with the timer.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+    # Faust sets the root logger to DEBUG whatever is asked for; its client would build a record for every debug line,
+    # a quarter of the fetching thread's time.
+    for library in ("aiokafka", "asyncio", "faust", "mode"):
+        logging.getLogger(library).setLevel(loglevel.upper())
+    if loglevel != "debug":
+        for name in logging.root.manager.loggerDict:
+            if name.partition(".")[0] == "aiokafka":
+                logging.getLogger(name).addFilter(Repeated())
+    worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None)
+    worker.spinner = None  # it writes escape codes, into log files too
+    engine.give_up = lambda: signal.raise_signal(signal.SIGTERM)
+    try:
+        worker.execute_from_commandline()
+    except SystemExit:
+        if engine.failure is not None:
+            raise engine.failure from None
+        raise
+    logging.shutdown()

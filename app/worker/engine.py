@@ -1,0 +1,366 @@
+"""The engine of a worker: the runners of its assigned partitions, loaded on assignment and dropped on revocation.
+
+On assignment a partition is fenced first: from then on no earlier owner can write anything for it. Then its state and
+the ends of its outputs are read, so nothing can come between: the learner is restored from the last manifest, and both
+topics are sought to the manifest's offsets.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.structs import TopicPartition
+from faust.types import TP
+
+from app.errors import RiparianError, StateError, TopicError
+from app.partition.inputs import Lost
+from app.partition.learner import PartitionLearner
+from app.partition.merge import Ends
+from app.state import checkpoint
+from app.state.changelog import changelog_topic
+from app.state.follower import Follower
+from app.state.log import StateLog
+from app.stream_file.spec import Spec
+from app.worker.outputs import Outputs, close, fenced_producer
+from app.worker.retained import check_inputs
+from app.worker.runner import Observer, Runner
+from app.worker.sent import Sent, read_sent
+from app.worker.transport import ConsumerThread, Fetched
+from topics.names import OUTPUTS
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.2  # between attempts at an assignment while the broker is away
+LONGEST_PAUSE_SECONDS = 3.0
+RELOAD_SECONDS = 1.0  # after a partition was fenced: either a rebalance is on its way, or it is ours still
+MISSING_SECONDS = 5.0  # a topic that is missing for longer was deleted; a broker that starts may not know all at once
+
+
+class SupersededError(Exception):
+    """Another rebalance has begun; what was asked for is not wanted any more."""
+
+
+class Loaded(NamedTuple):
+    """A partition as its changelog has it. notes : sentences on what the stream file changed."""
+
+    learner: PartitionLearner
+    encoder: checkpoint.Encoder
+    manifest: checkpoint.Manifest | None
+    notes: list[str]
+
+
+class Engine:
+    """All runners of a worker.
+
+    Parameters
+    ----------
+    spec : Spec
+    broker : str
+    observer : Observer
+    """
+
+    def __init__(self, spec: Spec, broker: str, observer: Observer) -> None:
+        self.spec = spec
+        self.broker = broker
+        self.observer = observer
+        self.features: list[tuple[str, str]] = [(name, feature.type) for name, feature in spec.features.items()]
+        self.features_topic: str = spec.topics.features
+        self.labels_topic: str | None = spec.topics.labels
+        self.changelog: str = changelog_topic(spec.name)
+        self.runners: dict[int, Runner] = {}
+        self.failure: BaseException | None = None
+        self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
+        self.follower = Follower(broker, self.changelog)
+        self._app: Any = None
+        self._asker: AIOKafkaConsumer | None = None
+        self._admin: AIOKafkaAdminClient | None = None
+        self.n_fenced = 0
+        self._generation = 0  # of the assignment: what was begun under an older one is dropped
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dropping = asyncio.Lock()
+        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
+
+    def attach(self, app: Any) -> None:
+        """Give the engine the app whose consumer feeds it."""
+        self._app = app
+
+    @property
+    def consumer(self) -> Any:
+        return self._app.consumer
+
+    @property
+    def thread(self) -> ConsumerThread:
+        thread: ConsumerThread = self._app.consumer.thread
+        return thread
+
+    def tp_features(self, partition: int) -> TP:
+        return TP(self.features_topic, partition)
+
+    def tp_labels(self, partition: int) -> TP:
+        return TP(self.labels_topic or "", partition)
+
+    async def crash(self, error: BaseException) -> None:
+        """Stop the worker because of `error`. What a person can mend leaves no traceback in the log."""
+        self.failure = self.failure or error
+        if isinstance(error, RiparianError) and self.give_up is not None:
+            log.error("%s", error)
+            self.give_up()
+        else:
+            await self._app.crash(error)
+
+    def commit(self, offsets: Mapping[TP, int]) -> None:
+        """Tell lag monitors what is durable; nothing depends on it."""
+        self.thread.commit_sources(offsets)
+
+    async def ends(self, partition: int) -> Ends | None:
+        """Where both topics of a partition end now; None where the broker does not say.
+
+        By a connection of its own: on the fetching one, the answer would come after the pending fetch's.
+        """
+        topics = (self.features_topic, self.labels_topic)
+        tps = [TopicPartition(topic, partition) for topic in topics]
+        try:
+            found = await self._asker.end_offsets(tps)  # type: ignore[union-attr]
+        except KafkaError as error:
+            log.debug("no end offsets: %r", error)
+            await asyncio.sleep(0.1)
+            return None
+        return Ends(*(found[tp] for tp in tps))
+
+    async def delete_before(self, partition: int, offset: int) -> bool:
+        """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""
+        try:
+            if self._admin is None:
+                admin = AIOKafkaAdminClient(bootstrap_servers=self.broker)
+                await admin.start()
+                self._admin = admin
+            await self._admin.delete_records({TopicPartition(self.changelog, partition): RecordsToDelete(offset)})
+        except KafkaError as error:
+            log.warning("partition %d: the changelog was not cut off at %d (%r)", partition, offset, error)
+            return False
+        return True
+
+    async def in_thread(self, function: Any, *args: Any) -> Any:
+        """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
+        future = asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            await asyncio.wait([future])
+            raise
+
+    def add(self, tp: TP, fetched: Fetched) -> None:
+        """Hand a fetched batch to its partition's runner."""
+        runner = self.runners.get(tp.partition)
+        if runner is not None:
+            runner.add(tp, fetched)
+
+    # -- assignment --------------------------------------------------------------------------------------------
+
+    def _standbys(self) -> set[int]:
+        """Partitions whose changelog Faust wants us to keep warm."""
+        return {tp.partition for tp in self._app.assignor.assigned_standbys() if tp.topic == self.changelog}
+
+    async def assign(self, tps: set[TP]) -> dict[TP, int]:
+        """Load the learners of the assigned partitions and seek their topics; the offsets sought to.
+
+        Waits for an absent broker. Empty where another rebalance began meanwhile.
+        """
+        await self.revoke()  # a runner lives for one assignment
+        generation = self._generation
+        partitions = sorted({tp.partition for tp in tps})
+        self.follower.stand_by(self._standbys() - set(partitions), partitions)
+        try:
+            return await self._insist(partitions, generation)
+        except SupersededError:
+            return {}
+        except RiparianError as error:
+            await self.crash(error)
+            return {}
+        except Exception as error:
+            await self.crash(error)
+            raise
+
+    async def _insist(self, partitions: list[int], generation: int) -> dict[TP, int]:
+        """`_load` until it is done, however long the broker is away, unless another assignment comes."""
+        pause = FIRST_PAUSE_SECONDS
+        missing = 0.0  # since when a topic is
+        while True:
+            try:
+                return await self._load(partitions, generation)
+            except (KafkaError, OSError, TopicError) as error:
+                # A fenced one too: whoever fenced us is an owner of before, or a rebalance is on its way.
+                log.warning("partitions %s are not loaded yet (%r): trying again", partitions, error)
+                missing = (missing or time.monotonic()) if isinstance(error, TopicError) else 0.0
+                if missing and time.monotonic() - missing > MISSING_SECONDS:
+                    raise
+            except asyncio.CancelledError:
+                if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                    raise
+                log.warning("partitions %s are not loaded yet (a request was cancelled): trying again", partitions)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            self._check(generation)
+
+    def _check(self, generation: int) -> None:
+        if generation != self._generation:
+            raise SupersededError
+
+    async def _load(self, partitions: list[int], generation: int) -> dict[TP, int]:
+        if self._asker is None:
+            asker = AIOKafkaConsumer(bootstrap_servers=self.broker, enable_auto_commit=False)
+            await asker.start()
+            self._asker = asker
+        await self._check_topics(partitions)
+        if not partitions:
+            return {}
+        producers: list[AIOKafkaProducer] = []
+        try:
+            for made in await asyncio.gather(*map(self._fence, partitions), return_exceptions=True):
+                if isinstance(made, BaseException):
+                    raise made
+                producers.append(made)
+            self._check(generation)
+            await self.follower.catch_up(partitions)
+            loaded = [await self.in_thread(self._restore, self.follower.logs[p]) for p in partitions]
+            sent = await read_sent(self.spec, self.broker, loaded)
+            lost = await check_inputs(self.spec, self.broker, loaded, sent)
+            self._check(generation)
+            runners = [self._runner(*each) for each in zip(loaded, sent, lost, producers, strict=True)]
+        except BaseException:
+            await asyncio.gather(*map(close, producers))
+            raise
+        # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
+        self.runners.update((runner.partition, runner) for runner in runners)
+        offsets = {}
+        for runner in runners:
+            offsets[self.tp_features(runner.partition)] = runner.features.next_offset
+            if self.labels_topic is not None:
+                offsets[self.tp_labels(runner.partition)] = runner.labels.next_offset
+        try:
+            epochs = await self.thread.seek_sources(offsets)
+        except (AssertionError, IllegalStateError) as error:  # not assigned any more, and nobody told us yet
+            await self._drop(partitions)
+            self._check(generation)
+            raise KafkaError(f"no seek: {error!r}") from error
+        if generation != self._generation:
+            raise SupersededError  # `revoke` has dropped the runners
+        for runner in runners:
+            runner.start(epochs)
+        return offsets
+
+    async def _check_topics(self, partitions: list[int]) -> None:
+        """TopicError where a topic of the stream was deleted while this worker ran."""
+        outputs, there = self.spec.topics, await self._asker.topics()  # type: ignore[union-attr]
+        inputs = [topic for topic in (self.features_topic, self.labels_topic) if topic is not None]
+        cures = {
+            "bring its records back, or give the stream a new name": inputs,
+            "start the worker again to make the state anew from the records that the topics still hold": [
+                self.changelog
+            ],
+            "start the worker again, which creates it": [getattr(outputs, role) for role in OUTPUTS],
+        }
+        for cure, topics in cures.items():
+            for topic in topics:
+                if topic not in there:
+                    raise TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
+        assigned = self.consumer.assignment()
+        for topic in inputs:
+            if not all(TP(topic, partition) in assigned for partition in partitions):
+                raise TopicError(
+                    f"the consumer group does not give out all partitions of {topic}: it was deleted and created again "
+                    "while the worker ran; start the worker again"
+                )
+
+    async def _fence(self, partition: int) -> AIOKafkaProducer:
+        outputs = self.spec.topics
+        topics = (self.changelog, *(getattr(outputs, role) for role in OUTPUTS))
+        tps = [TopicPartition(topic, partition) for topic in topics]
+        return await fenced_producer(self.broker, self.spec.name, tps)
+
+    def _restore(self, state: StateLog) -> Loaded:
+        """Off the event loop: a learner and what writes its checkpoints, as the last manifest has them."""
+        partition, manifest = state.partition, state.manifest
+        learner = PartitionLearner(self.spec, partition)
+        topics = [self.features_topic, self.labels_topic or ""]
+        if manifest is None:
+            encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics)
+            return Loaded(learner, encoder, None, [])
+        if manifest.stream != self.spec.name or manifest.partition != partition:
+            raise StateError(
+                f"the changelog holds the state of partition {manifest.partition} of stream "
+                f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
+            )
+        cut = checkpoint.decode(manifest, state.chunks)
+        notes = learner.restore(cut, topics)
+        encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics, manifest, cut.arrays)
+        return Loaded(learner, encoder, manifest, notes)
+
+    def _runner(self, loaded: Loaded, sent: Sent, lost: dict[str, Lost], producer: AIOKafkaProducer) -> Runner:
+        learner, encoder, manifest, notes = loaded
+        partition = learner.partition
+        for note in notes:
+            log.warning("partition %d: %s", partition, note)
+        log.info(
+            "partition %d: checkpoint %d at offsets %d and %d, %d predictions sent since",
+            partition,
+            0 if manifest is None else manifest.sequence,
+            learner.feature_offset,
+            learner.label_offset,
+            len(sent.script.offsets),
+        )
+        outputs = Outputs(producer, partition, {**sent.ends, self.changelog: 0})
+        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, sent, lost)
+
+    def fenced(self, runner: Runner) -> None:
+        """A runner was told that another owner has begun. If the partition is ours nevertheless, begin again."""
+        self.n_fenced += 1
+        self.again(runner, "another worker has taken it over")
+
+    def again(self, runner: Runner, why: str) -> None:
+        """A runner could not go on: begin again where its state stands, if the partition is ours still."""
+        log.warning("partition %d: %s", runner.partition, why)
+        if self.runners.get(runner.partition) is runner:
+            task = asyncio.create_task(self._reload(runner, self._generation), name=f"reload-{runner.partition}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _reload(self, runner: Runner, generation: int) -> None:
+        try:
+            await self._drop([runner.partition])
+            await asyncio.sleep(RELOAD_SECONDS)
+            self._check(generation)
+            if self.tp_features(runner.partition) in self.consumer.assignment():
+                await self._insist([runner.partition], generation)
+        except SupersededError:
+            return
+        except Exception as error:
+            await self.crash(error)
+
+    async def _drop(self, partitions: Collection[int]) -> None:
+        """Stop runners: each writes its last checkpoint, if it may. Waits for those that another task is stopping."""
+        async with self._dropping:
+            runners = [self.runners.pop(partition) for partition in partitions if partition in self.runners]
+            await asyncio.gather(*(runner.stop() for runner in runners))
+            for runner in runners:
+                self.observer.dropped(runner.partition)
+
+    async def revoke(self) -> None:
+        """Stop all runners; what an assignment has begun is superseded."""
+        self._generation += 1
+        await self._drop(list(self.runners))
+
+    async def stop(self) -> None:
+        await self.revoke()
+        await self.follower.stop()
+        if self._asker is not None:
+            await self._asker.stop()
+        if self._admin is not None:
+            await self._admin.close()
+        self._pool.shutdown(wait=True)

@@ -1,0 +1,404 @@
+"""What a worker tells Prometheus: the metrics of its partitions at `/metrics`, and whether they are alive at `/health`.
+
+All names are in METRICS, once; docs/metrics.md explains them. Labels are the stream, the partition, and what has few
+values by design (model, scope, reason, topic, part, `le`): never an id or a key. A partition's series are there while
+the partition is assigned to this worker.
+
+Counts of the stream (instances, labels, joined, …) are part of the state: they go on where they were after a restart.
+Counts of the work (steps, seconds, latencies, rejected records) begin at zero with each assignment.
+
+A step costs 11 µs here, and 0.02 µs a record: arrays go into histograms whole, and everything else is read from the
+runners when somebody scrapes.
+"""
+
+import contextlib
+import importlib.metadata
+import platform
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from app import __version__
+from app.partition.drift import ALARM, REACTIONS
+from app.partition.learner import Outcome
+from app.stream_file.spec import Spec
+from app.worker.histogram import Histogram
+from topics import names
+
+if TYPE_CHECKING:
+    from app.worker.engine import Engine
+    from app.worker.runner import Runner
+
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+LATENCY_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, MINUTE, HOUR)
+STEP_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+WAIT_SECONDS = (  # the first: labels inside the features, or before them
+    0.0, 0.01, 0.1, 1.0, 10.0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY
+)  # fmt: skip
+CHECKPOINT_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+BATCH_RECORDS = tuple(float(2**k) for k in range(15))
+
+
+class Measure(NamedTuple):
+    """One metric. labels : besides stream and partition. text : what it is, with its unit."""
+
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+
+# metric of models.prequential -> name
+PREQUENTIAL = {
+    "accuracy": "riparian_accuracy_ratio",
+    "kappa": "riparian_kappa_ratio",
+    "kappa_temporal": "riparian_kappa_temporal_ratio",
+    "log_loss": "riparian_log_loss_nats",
+    "f1_macro": "riparian_f1_macro_ratio",
+    "mae": "riparian_mean_absolute_error",
+    "rmse": "riparian_root_mean_squared_error",
+    "r2": "riparian_r2_ratio",
+}
+
+# counter of the pending store -> name
+PENDING = {
+    "joined": "riparian_joined_instances_total",
+    "expired": "riparian_expired_instances_total",
+    "evicted": "riparian_evicted_instances_total",
+    "unmatched": "riparian_unmatched_labels_total",
+    "repeated_ids": "riparian_repeated_instances_total",
+    "repeated_labels": "riparian_repeated_labels_total",
+}
+
+INSTANCES = "riparian_instances_total"
+LABELS = "riparian_labels_total"
+WAITING = "riparian_waiting_instances"
+LABELS_WAITING = "riparian_waiting_labels"
+REJECTED = "riparian_rejected_records_total"
+WAITED = "riparian_verification_latency_seconds"
+LATENCY = "riparian_prediction_latency_seconds"
+LAG = "riparian_consumer_lag_records"
+BUFFERED = "riparian_buffered_records"
+FORCED = "riparian_forced_merges_total"
+SKIPPED = "riparian_skipped_records_total"
+LOST = "riparian_lost_records_total"
+BATCH = "riparian_batch_records"
+STEP = "riparian_step_seconds"
+DECODE = "riparian_decode_seconds_total"
+KERNEL = "riparian_kernel_seconds_total"
+SCORED = "riparian_scored_labels_total"
+NODES = "riparian_model_nodes"
+LEAVES = "riparian_model_leaves"
+DEPTH = "riparian_model_depth"
+STATE = "riparian_state_bytes"
+CHECKPOINT = "riparian_checkpoint_seconds"
+CHECKPOINT_BYTES = "riparian_checkpoint_bytes_total"
+CHECKPOINT_AGE = "riparian_checkpoint_age_seconds"
+CHANGELOG = "riparian_changelog_bytes"
+LIVE = "riparian_changelog_live_bytes"
+FENCED = "riparian_fenced_partitions_total"
+STANDBYS = "riparian_standby_partitions"
+ASSIGNED = "riparian_assigned_timestamp_seconds"
+DRIFTS = "riparian_drift_events_total"
+DRIFT_TIME = "riparian_drift_last_event_timestamp_seconds"
+ALERTING = "riparian_drift_alerting"
+REPLACEMENTS = "riparian_model_replacements_total"
+MODEL = "riparian_model_info"
+BUILD = "riparian_build_info"
+
+QUALITY = "over the whole stream (scope overall), the last labels (window) or with the past fading (fading)"
+
+METRICS: dict[str, Measure] = {
+    INSTANCES: Measure(COUNTER, "Instances predicted, since the stream began."),
+    LABELS: Measure(COUNTER, "Records of the labels topic taken, since the stream began."),
+    PENDING["joined"]: Measure(COUNTER, "Instances that met their label and were learned, since the stream began."),
+    WAITING: Measure(GAUGE, "Instances that wait for their label."),
+    LABELS_WAITING: Measure(GAUGE, "Labels that wait for their instance."),
+    PENDING["expired"]: Measure(COUNTER, "Instances whose label did not come within the horizon."),
+    PENDING["evicted"]: Measure(
+        COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
+    ),
+    PENDING["unmatched"]: Measure(COUNTER, "Labels that never met an instance, or pushed out by join.max_labels."),
+    PENDING["repeated_ids"]: Measure(COUNTER, "Instances whose id was waiting already: predicted, not learned."),
+    PENDING["repeated_labels"]: Measure(COUNTER, "Labels of an id whose label was waiting already: dropped."),
+    REJECTED: Measure(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
+    WAITED: Measure(HISTOGRAM, "From features to label, by their Kafka timestamps.", (), WAIT_SECONDS),
+    LATENCY: Measure(
+        HISTOGRAM, "From the features' Kafka timestamp to the prediction with the producer.", (), LATENCY_SECONDS
+    ),
+    LAG: Measure(GAUGE, "Records of an input topic that were not applied yet.", ("topic",)),
+    BUFFERED: Measure(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
+    FORCED: Measure(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
+    SKIPPED: Measure(COUNTER, "Records fetched again that the state knew already."),
+    LOST: Measure(COUNTER, "Records that Kafka deleted before they were taken, since the stream began.", ("topic",)),
+    BATCH: Measure(HISTOGRAM, "Instances and labels in a step.", (), BATCH_RECORDS),
+    STEP: Measure(HISTOGRAM, "A step: decode, join, predict, learn, encode, hand to the producer.", (), STEP_SECONDS),
+    DECODE: Measure(COUNTER, "Seconds spent decoding records."),
+    KERNEL: Measure(COUNTER, "Seconds spent in the models and their evaluation."),
+    SCORED: Measure(COUNTER, "Predictions of a model that met their label, since the stream began.", ("model",)),
+    PREQUENTIAL["accuracy"]: Measure(GAUGE, f"Prequential accuracy, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["kappa"]: Measure(GAUGE, f"Cohen's kappa, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["kappa_temporal"]: Measure(
+        GAUGE, f"Kappa against repeating the label before, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["log_loss"]: Measure(GAUGE, f"Log loss in nats, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["f1_macro"]: Measure(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
+    DRIFTS: Measure(
+        COUNTER,
+        "Changes that drift detectors saw in a model's errors or (model empty) in a feature, since the stream began.",
+        ("model", "detector", "signal", "level"),
+    ),
+    DRIFT_TIME: Measure(
+        GAUGE, "Kafka timestamp at the last of these (Unix time).", ("model", "detector", "signal", "level")
+    ),
+    ALERTING: Measure(
+        GAUGE, f"1 for {ALARM:,} labels (values) after a drift; none where on_drift is nothing.", ("model",)
+    ),
+    REPLACEMENTS: Measure(
+        COUNTER, "Models that were reset or replaced after a drift, and fresh ones dropped.", ("model", "action")
+    ),
+    NODES: Measure(GAUGE, "Nodes of a model.", ("model",)),
+    LEAVES: Measure(GAUGE, "Leaves of a model.", ("model",)),
+    DEPTH: Measure(GAUGE, "Depth of a model.", ("model",)),
+    STATE: Measure(GAUGE, "Bytes of state by part: each model, and the pending store.", ("part",)),
+    CHECKPOINT: Measure(HISTOGRAM, "From a checkpoint's cut to its offsets committed.", (), CHECKPOINT_SECONDS),
+    CHECKPOINT_BYTES: Measure(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
+    CHECKPOINT_AGE: Measure(GAUGE, "Age of the last checkpoint, or 0 when nothing happened since."),
+    CHANGELOG: Measure(GAUGE, "Bytes that the partition's changelog keeps, at the last checkpoint."),
+    LIVE: Measure(GAUGE, "Bytes of it that are live: the last checkpoint, and older ones kept to roll back to."),
+    ASSIGNED: Measure(GAUGE, "When the partition was assigned to this worker (Unix time)."),
+    MODEL: Measure(GAUGE, "1, with the learner behind each model.", ("model", "learner")),
+}
+
+
+class Series:
+    """What is counted of one partition in this assignment."""
+
+    def __init__(self, runner: "Runner") -> None:
+        self.runner = runner
+        self.histograms = {name: Histogram(m.bounds) for name, m in METRICS.items() if m.kind == HISTOGRAM}
+        self.rejected: Counter[str] = Counter()
+        self.decode_seconds = 0.0
+        self.kernel_seconds = 0.0
+        self.checkpoint_bytes = 0
+        self.last_step = 0.0  # monotonic
+        self.last_cut = time.monotonic()
+
+
+class Metrics(Collector):
+    """The observer of a worker's runners, and the collector that Prometheus scrapes.
+
+    Parameters
+    ----------
+    spec : Spec
+        The stream whose partitions are reported.
+
+    Attributes
+    ----------
+    registry : CollectorRegistry
+        This worker's own; the library's global one is left alone.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.registry = CollectorRegistry()
+        self._series: dict[int, Series] = {}
+        self._engine: Engine | None = None
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    # -- what the runners report -------------------------------------------------------------------------------
+
+    def stepped(self, runner: "Runner", outcome: Outcome, seconds: float) -> None:
+        """A batch was applied and its predictions were handed to the producer."""
+        series = self._of(runner)
+        histograms = series.histograms
+        # A restarted worker goes through instances again whose predictions were sent before: they have no latency.
+        fresh = outcome.feature_times[outcome.offsets.searchsorted(runner.sent_offset) :]
+        latency = (time.time() * 1000.0 - fresh) / 1000.0
+        histograms[LATENCY].observe_many(latency.clip(min=0.0))  # negative: the sender's clock is ahead of ours
+        histograms[WAITED].observe_many(outcome.waited.clip(min=0.0))
+        histograms[BATCH].observe(len(outcome.ids) + outcome.n_labels)
+        histograms[STEP].observe(seconds)
+        series.decode_seconds += outcome.decode_seconds
+        series.kernel_seconds += outcome.kernel_seconds
+        series.last_step = time.monotonic()
+
+    def refused(self, runner: "Runner", reason: str) -> None:
+        """A record went to the dead letters."""
+        self._of(runner).rejected[reason] += 1
+
+    def checkpointed(self, runner: "Runner", seconds: float, n_bytes: int) -> None:
+        """A manifest is durable; `seconds` ago its state was cut."""
+        series = self._of(runner)
+        series.histograms[CHECKPOINT].observe(seconds)
+        series.checkpoint_bytes += n_bytes
+        series.last_cut = time.monotonic() - seconds
+
+    def dropped(self, partition: int) -> None:
+        """The partition is no longer ours: its series end."""
+        self._series.pop(partition, None)
+
+    def _of(self, runner: "Runner") -> Series:
+        series = self._series.get(runner.partition)
+        if series is None or series.runner is not runner:  # assigned anew
+            series = self._series[runner.partition] = Series(runner)
+        return series
+
+    # -- what is scraped ---------------------------------------------------------------------------------------
+
+    def collect(self) -> Iterator[Any]:
+        """All families, by the library's protocol; called at each scrape."""
+        kinds = {COUNTER: CounterMetricFamily, GAUGE: GaugeMetricFamily, HISTOGRAM: HistogramMetricFamily}
+        families: dict[str, Any] = {
+            name: kinds[measure.kind](name, measure.text, labels=("stream", "partition", *measure.labels))
+            for name, measure in METRICS.items()
+        }
+        runners = {partition: series.runner for partition, series in self._series.items()}
+        if self._engine is not None:
+            runners |= self._engine.runners
+        for partition, runner in sorted(runners.items()):
+            series = self._of(runner)
+            first = (self.spec.name, str(partition))
+            for name, labels, value in self._values(series):
+                families[name].add_metric((*first, *labels), value)
+            for name, histogram in series.histograms.items():
+                families[name].add_metric(first, histogram.buckets(), histogram.sum)
+        yield from families.values()
+        build = GaugeMetricFamily(BUILD, "1, with the versions of this worker.", labels=tuple(_versions()))
+        build.add_metric(tuple(_versions().values()), 1)
+        yield build
+        engine = self._engine
+        fenced = CounterMetricFamily(FENCED, "Partitions lost to another worker while writing.", labels=("stream",))
+        fenced.add_metric((self.spec.name,), 0 if engine is None else engine.n_fenced)
+        yield fenced
+        standbys = GaugeMetricFamily(STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",))
+        standbys.add_metric((self.spec.name,), 0 if engine is None else len(engine.follower.standbys))
+        yield standbys
+
+    def _values(self, series: Series) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        """Name, labels and value of all that is not a histogram."""
+        runner, learner, figures = series.runner, series.runner.learner, series.runner.figures
+        # Plain numbers that a step in another thread may be changing: each is whole, and the next scrape is near.
+        yield INSTANCES, (), learner.n_instances
+        yield LABELS, (), learner.n_labels
+        yield WAITING, (), learner.pending.n_waiting
+        yield LABELS_WAITING, (), learner.pending.n_labels_waiting
+        for counter, name in PENDING.items():
+            yield name, (), learner.pending.counts[counter]
+        yield FORCED, (), runner.n_forced
+        yield SKIPPED, (), runner.n_skipped
+        yield DECODE, (), series.decode_seconds
+        yield KERNEL, (), series.kernel_seconds
+        yield CHECKPOINT_BYTES, (), series.checkpoint_bytes
+        yield CHECKPOINT_AGE, (), self._age(series)
+        yield CHANGELOG, (), runner.changelog_bytes
+        yield LIVE, (), runner.live_bytes
+        yield ASSIGNED, (), runner.started
+        for reason, n in series.rejected.items():
+            yield REJECTED, (reason,), n
+        yield from self._inputs(runner)
+        scope = "fading" if self.spec.metrics.fading else "window"
+        for role, learner_name in learner.model_names.items():
+            yield MODEL, (role, learner_name), 1
+            yield SCORED, (role,), figures.overall[role].get("n", 0)
+            for field, name in PREQUENTIAL.items():
+                for span, found in (("overall", figures.overall[role]), (scope, figures.recent[role])):
+                    if field in found:
+                        yield name, (role, span), found[field]
+            size = figures.sizes[role]
+            for field, name in (("n_nodes", NODES), ("n_leaves", LEAVES), ("depth", DEPTH)):
+                yield name, (role,), size.get(field, 0)
+        for role, signal, detector, level, n, last in learner.drift.events():
+            yield DRIFTS, (role, detector, signal, level), n
+            if n:
+                yield DRIFT_TIME, (role, detector, signal, level), last / 1000.0
+        for role, alerting in learner.drift.alarms().items():
+            yield ALERTING, (role,), alerting
+        for role, counts in learner.drift.reactions.items():
+            for action, n in zip(REACTIONS, counts.tolist(), strict=True):
+                yield REPLACEMENTS, (role, action), n
+        for part, n_bytes in figures.n_bytes.items():
+            yield STATE, (part,), n_bytes
+
+    def _inputs(self, runner: "Runner") -> Iterator[tuple[str, tuple[str, ...], float]]:
+        """Lag and buffer of each input topic."""
+        engine, learner = runner.engine, runner.learner
+        inputs: list[tuple[str, Any, Any, int]] = [
+            (names.FEATURES, engine.tp_features(runner.partition), runner.features, learner.feature_offset)
+        ]
+        if engine.labels_topic is not None:
+            inputs.append((names.LABELS, engine.tp_labels(runner.partition), runner.labels, learner.label_offset))
+        for role, tp, buffer, offset in inputs:
+            yield BUFFERED, (tp.topic,), len(buffer)
+            yield LOST, (tp.topic,), runner.gaps.n(role)
+            end = None
+            # Asks for the assignment and then for the offset: a rebalance may come between the two.
+            with contextlib.suppress(AssertionError):
+                end = engine.thread.end_offset(tp)
+            if end is not None:
+                yield LAG, (tp.topic,), max(0, end - offset)
+
+    @staticmethod
+    def _age(series: Series) -> float:
+        """Seconds of work that only memory holds."""
+        return time.monotonic() - series.last_cut if series.last_step > series.last_cut else 0.0
+
+    # -- the pages ---------------------------------------------------------------------------------------------
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """HTTP status and body of `/health`: 200 while no partition has failed, 503 after."""
+        failure = None if self._engine is None else self._engine.failure
+        runners: Iterable[tuple[int, Runner]] = () if self._engine is None else sorted(self._engine.runners.items())
+        body: dict[str, Any] = {
+            "status": "ok" if failure is None else "failed",
+            "stream": self.spec.name,
+            "version": __version__,
+            "partitions": {
+                str(partition): {
+                    "offset": runner.learner.feature_offset,
+                    "label_offset": runner.learner.label_offset,
+                    "instances": runner.learner.n_instances,
+                    "labels": runner.learner.n_labels,
+                    "waiting": runner.learner.pending.n_waiting,
+                }
+                for partition, runner in runners
+            },
+        }
+        if failure is not None:
+            body["failure"] = str(failure) or type(failure).__name__
+        return (200 if failure is None else 503), body
+
+    def expose(self, app: Any, engine: "Engine") -> None:
+        """Serve `/metrics` (Faust's own metrics with them, as `faust_*`) and `/health` on the app's web server."""
+        self._engine = engine
+        if not app.conf.web_enabled:
+            return
+        from faust.sensors.prometheus import setup_prometheus_sensors
+
+        # Its sensors cost 16 µs an event (3.5 µs without Prometheus), and an event here is a batch.
+        setup_prometheus_sensors(app, pattern="/metrics", registry=self.registry, name_prefix="faust")
+
+        @app.page("/health")  # type: ignore[untyped-decorator]
+        async def health(view: Any, request: Any) -> Any:
+            status, body = self.health()
+            return view.json(body, status=status)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("numba", "numpy", "aiokafka")},
+        "faust": importlib.metadata.version("faust-streaming"),
+    }

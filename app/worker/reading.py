@@ -1,0 +1,179 @@
+"""Partitions read from an offset to where they end now, by a consumer of their own: all at once, or in pieces."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import OffsetOutOfRangeError
+from aiokafka.structs import ConsumerRecord, TopicPartition
+
+from app.errors import TopicError
+
+log = logging.getLogger(__name__)
+
+FETCH_BYTES = 8 * 1024 * 1024
+POLL_MS = 10  # the end may be control records: they come, but as nothing, and the client waits for more
+PIECE = 20_000  # records
+PIECE_BYTES = 4 * 1024 * 1024
+
+
+class Bounds(NamedTuple):
+    """The first offset that a partition keeps, and the next one."""
+
+    first: int
+    end: int
+
+
+def _as_it_is(value: bytes) -> bytes:
+    return value
+
+
+async def close(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer, and raise CancelledError only where it was our task that was cancelled.
+
+    While the broker is away, the client cancels a fetch that waits for its next attempt, and lets that error out of
+    `stop` before its connections are closed (aiokafka 0.14.0, `Fetcher.close`). Whoever awaits it would end silently.
+    """
+    try:
+        await consumer.stop()
+    except asyncio.CancelledError:
+        await consumer._client.close()
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+
+
+async def read_to_end(
+    broker: str,
+    starts: Mapping[TopicPartition, int],
+    take: Callable[[TopicPartition, list[Any]], None],
+    stops: Mapping[TopicPartition, int] | None = None,
+) -> dict[TopicPartition, Bounds]:
+    """Read partitions to where they end at the call, all at once; where each begins and ends.
+
+    Parameters
+    ----------
+    starts : mapping of TopicPartition to int
+        Where to begin; at the first offset kept where that is later.
+    take : callable
+        Given consecutive records (ConsumerRecord) of a partition, below its end.
+    stops : mapping of TopicPartition to int, optional
+        Where to stop reading, of partitions that shall not be read to their end.
+
+    Raises
+    ------
+    KafkaError
+        The broker does not answer.
+    """
+    if not starts:
+        return {}
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=100,
+        max_partition_fetch_bytes=FETCH_BYTES,
+        value_deserializer=_as_it_is,  # records, and not batches, of source topics too (app.worker.transport)
+    )
+    await consumer.start()
+    try:
+        tps = list(starts)
+        consumer.assign(tps)
+        ends = await consumer.end_offsets(tps)
+        firsts = await consumer.beginning_offsets(tps)
+        until = {tp: min(end, (stops or {}).get(tp, end)) for tp, end in ends.items()}
+        left = set()
+        for tp, start in starts.items():
+            if max(start, firsts[tp]) < until[tp]:
+                consumer.seek(tp, max(start, firsts[tp]))
+                left.add(tp)
+            else:
+                consumer.pause(tp)
+        while left:
+            found = await consumer.getmany(*left, timeout_ms=POLL_MS)
+            for tp, records in found.items():
+                if records[-1].offset >= until[tp]:
+                    records = [record for record in records if record.offset < until[tp]]
+                if records:
+                    take(tp, records)
+            for tp in [tp for tp in left if await consumer.position(tp) >= until[tp]]:
+                left.discard(tp)
+                consumer.pause(tp)
+        return {tp: Bounds(firsts[tp], ends[tp]) for tp in tps}
+    finally:
+        await close(consumer)
+
+
+class Reader:
+    """A partition from an offset on, as far as its records are wanted.
+
+    Attributes
+    ----------
+    first, end : int
+        What the topic keeps, at the start.
+    position : int
+        Next offset.
+    """
+
+    def __init__(self, consumer: AIOKafkaConsumer, tp: TopicPartition, first: int, end: int) -> None:
+        self._consumer, self._tp = consumer, tp
+        self.first, self.end = first, end
+        self.position = first
+        self._held: list[ConsumerRecord] = []  # fetched, and not wanted yet
+
+    def seek(self, offset: int) -> None:
+        self.position = offset
+        self._consumer.seek(self._tp, offset)
+
+    async def read(self, stop: int, n: int = PIECE) -> list[ConsumerRecord]:
+        """The next records below offset `stop`, at most n; none where there are no more."""
+        stop = min(stop, self.end)
+        while not self._held and self.position < stop:
+            try:
+                found = await self._consumer.getmany(self._tp, timeout_ms=POLL_MS, max_records=n)
+            except OffsetOutOfRangeError as error:
+                raise TopicError(
+                    f"records of {self._tp.topic}[{self._tp.partition}] from offset {self.position:,} on were deleted "
+                    "while they were being read: begin later"
+                ) from error
+            self._held = found.get(self._tp, [])
+            if not self._held:
+                self.position = await self._consumer.position(self._tp)  # behind control records, which nobody sees
+        n_below = len(self._held)
+        if self._held and self._held[-1].offset >= stop:
+            n_below = next(i for i, record in enumerate(self._held) if record.offset >= stop)
+        records, self._held = self._held[:n_below], self._held[n_below:]
+        if self._held:
+            self.position = max(self.position, stop)
+        elif records:
+            self.position = records[-1].offset + 1
+        return records
+
+
+@asynccontextmanager
+async def reading(broker: str, topic: str | None, partition: int) -> AsyncIterator[Reader | None]:
+    """A reader of a topic's partition; None for no topic."""
+    if topic is None:
+        yield None
+        return
+    tp = TopicPartition(topic, partition)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=broker,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        fetch_max_wait_ms=100,
+        max_partition_fetch_bytes=PIECE_BYTES,
+    )
+    await consumer.start()
+    try:
+        end = (await consumer.end_offsets([tp]))[tp]
+        first = (await consumer.beginning_offsets([tp]))[tp]
+        consumer.assign([tp])
+        reader = Reader(consumer, tp, first, end)
+        reader.seek(first)
+        yield reader
+    finally:
+        await close(consumer)
