@@ -11,6 +11,7 @@ from app.cli import broker_option
 
 if TYPE_CHECKING:
     from app.state.audit import Report
+    from app.stream_file.spec_parts import TopicsSpec
 
 SHOWN = 5  # differences of a kind
 
@@ -62,7 +63,7 @@ def command(
     async def run() -> list[Report]:
         await admin.wait_for_broker(broker, 3.0)
         missing = (await admin.check_topics(spec, broker)).missing
-        needed = {spec.topics.features, spec.topics.labels, spec.topics.predictions}
+        needed = {spec.topics.features, spec.topics.labels, spec.topics.predictions, spec.topics.drift}
         if needed & set(missing):
             raise TopicError(
                 f"expected the topics of stream {spec.name}, found no {min(needed & set(missing), key=str)}: start a "
@@ -98,19 +99,21 @@ def command(
         click.echo(json.dumps(found, ensure_ascii=False))
     else:
         for report in reports:
-            _show(spec.name, spec.topics.predictions, report)
+            _show(spec.name, spec.topics, report)
     if not holds:
         raise SystemExit(1)
 
 
-def _show(stream: str, topic: str, report: "Report") -> None:
+def _show(stream: str, topics: "TopicsSpec", report: "Report") -> None:
+    topic = topics.predictions
     sequence, offset, _ = report.begin
     begin = f"checkpoint {sequence:,} (offset {offset:,})" if sequence else "the beginning"
-    n = len(report.checkpoints)
+    n, drift = len(report.checkpoints), report.drift
     click.echo(
         f"{stream}, partition {report.partition}: from {begin} to offset {report.end[1]:,} and label offset "
-        f"{report.end[2]:,}, {report.n_predictions:,} prediction{'' if report.n_predictions == 1 else 's'} and {n:,} "
-        f"checkpoint{'' if n == 1 else 's'} compared: {'all equal' if report.holds else 'not as recorded'}"
+        f"{report.end[2]:,}, {report.n_predictions:,} prediction{'' if report.n_predictions == 1 else 's'}, {n:,} "
+        f"checkpoint{'' if n == 1 else 's'} and {drift.n_compared:,} drift event{'' if drift.n_compared == 1 else 's'} "
+        f"compared: {'all equal' if report.holds else 'not as recorded'}"
     )
     first = report.first
     if first is not None:
@@ -122,6 +125,8 @@ def _show(stream: str, topic: str, report: "Report") -> None:
         click.echo(f"  {kind}: {report.counts[kind]:,}")
         for one in found[: 0 if kind == "different" else SHOWN]:
             click.echo(f"    {_place(topic, report.partition, one.plain())}")
+    for one in drift.listed[:SHOWN]:
+        click.echo(f"  drift event: {_place(topics.drift, report.partition, one.plain())}")
     equal = sequence
     for compared in report.checkpoints:
         if compared.equal:

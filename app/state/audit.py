@@ -19,9 +19,10 @@ from app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
 from app.state.changes import Changes, next_origin
 from app.state.moving import Version, versions
 from app.state.proof import Difference, Proof, Sent, differing_parts
+from app.state.proof_of_drift import DriftProof
 from app.stream_file.spec import Spec
 from app.worker.reading import Reader, reading
-from topics.names import PREDICTIONS
+from topics.names import DRIFT, PREDICTIONS
 from topics.records import RawBatch
 
 
@@ -46,6 +47,7 @@ class Report(NamedTuple):
     begin : sequence, offset and label offset where it began (sequence 0: the beginning of the topics). end : the same
     where it ended (sequence 0: at the last prediction). n_predictions : compared. counts : kind of difference -> how
     many. first : the difference with the lowest source offset. listed : kind -> differences, the first 1,000.
+    drift : the events of drift, compared.
     """
 
     partition: int
@@ -56,10 +58,11 @@ class Report(NamedTuple):
     counts: dict[str, int]
     first: Difference | None
     listed: dict[str, list[Difference]]
+    drift: DriftProof
 
     @property
     def holds(self) -> bool:
-        return not any(self.counts.values()) and all(one.equal for one in self.checkpoints)
+        return not any(self.counts.values()) and all(one.equal for one in self.checkpoints) and self.drift.holds
 
     def plain(self) -> dict[str, Any]:
         """JSON-serialisable."""
@@ -74,6 +77,11 @@ class Report(NamedTuple):
             "counts": self.counts,
             "first": None if self.first is None else self.first.plain(),
             "differences": {kind: [one.plain() for one in found] for kind, found in self.listed.items()},
+            "drift": {
+                "events": self.drift.n_compared,
+                "counts": dict(self.drift.counts),
+                "differences": [one.plain() for one in self.drift.listed],
+            },
         }
 
 
@@ -221,14 +229,16 @@ async def audit(
         It cannot be done: the state is damaged, the topics do not reach back so far, there is no such checkpoint.
     """
     check_partition(spec, partition)
-    # In this order: predictions reach beyond every checkpoint, and inputs beyond every prediction.
+    # In this order: predictions reach beyond every checkpoint and drift event, and inputs beyond every prediction.
     kept = await checkpoints(spec, broker, partition)
     topics = spec.topics
     async with (
+        reading(broker, topics.drift, partition) as told,
         reading(broker, topics.predictions, partition) as sent,
         reading(broker, topics.features, partition) as features,
         reading(broker, topics.labels, partition) as labels,
     ):
+        assert told is not None
         assert sent is not None
         assert features is not None
         if not kept and sent.first == sent.end:
@@ -246,15 +256,20 @@ async def audit(
         else:
             learner = await asyncio.to_thread(_restored, spec, begin)
             sent.seek(begin.manifest.outputs.get(PREDICTIONS, 0))
+            told.seek(max(told.first, begin.manifest.outputs.get(DRIFT, 0)))
         # A rollback can have left others behind.
         left = [one for one in left if one.manifest.meta.get("origin") == learner.origin]
         features.seek(learner.feature_offset)
         if labels is not None:
             labels.seek(learner.label_offset)
         began = (0 if begin is None else begin.manifest.sequence, learner.feature_offset, learner.label_offset)
-        proof = Proof(learner, features.end)
+        events = await _all(told)
+        whole = told.first == 0 or begin is not None
+        drift = DriftProof(events, learner.drift.n_events, whole=whole)
+        proof = Proof(learner, features.end, drift.step)
         stop = None if until is None else int(left[-1].manifest.meta["feature_offset"])
         compared = await _Audit(proof, sent, features, labels).run(left, stop, on_progress)
+    drift.settle()
     return Report(
         partition,
         began,
@@ -264,7 +279,18 @@ async def audit(
         dict(proof.counts),
         proof.first,
         {kind: found for kind, found in proof.listed.items() if found},
+        drift,
     )
+
+
+async def _all(reader: Reader) -> Sent:
+    """Every record of a topic that has few."""
+    found = Sent([], [], [])
+    while records := await reader.read(reader.end):
+        found.positions.extend(r.offset for r in records)
+        found.keys.extend(r.key for r in records)
+        found.values.extend(r.value for r in records)
+    return found
 
 
 def _begin(

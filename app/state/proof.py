@@ -10,7 +10,7 @@ classes which were known at the end of the batch that it was encoded with.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -76,10 +76,18 @@ class Proof:
         Of the stream file, where the proof begins: fresh, or restored from a checkpoint.
     features_end : int
         End of the features topic: no prediction can be of a record behind it.
+    on_step : callable, optional
+        Given the outcome of each step.
     """
 
-    def __init__(self, learner: PartitionLearner, features_end: int) -> None:
+    def __init__(
+        self,
+        learner: PartitionLearner,
+        features_end: int,
+        on_step: Callable[[Outcome], None] | None = None,
+    ) -> None:
         self.learner = learner
+        self._on_step = on_step
         self.features = Buffer(learner.feature_offset, learner.feature_time)
         self.labels = Buffer(learner.label_offset, learner.label_time)
         self.counts: Counter[str] = Counter()
@@ -177,6 +185,8 @@ class Proof:
     def step(self, release: Release) -> None:
         """Fold a release, and compare what it predicts with what was sent for its records."""
         outcome = self.learner.step(release)
+        if self._on_step is not None:
+            self._on_step(outcome)
         if not len(release.features.offsets):
             return
         n = int(np.searchsorted(self._script.offsets, release.features.offsets[-1], side="right"))

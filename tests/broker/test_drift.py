@@ -1,5 +1,6 @@
 """A concept that changes while a worker runs, and a worker that is killed while it does."""
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from collections import Counter
 import pytest
 
 from app.kafka.ports import free_port
+from app.state.audit import audit
 from app.worker import metrics as names
 from tests.broker.harness import (
     PATIENCE,
@@ -59,6 +61,9 @@ def test_a_change_of_concept_is_told_once_and_answered_though_the_worker_is_kill
     check_against_oracle(broker, spec, learner)
     events = drifts(broker, spec)
     assert events[: len(before)] == before
+    audited = asyncio.run(audit(spec, broker, 0))
+    assert audited.holds
+    assert audited.drift.n_compared == len(events)
     of_detectors = Counter(event.model for event in events if event.level is not None)
     assert counted == of_detectors
     alert = next(event for event in events if event.model == "champion" and event.level == "drift")

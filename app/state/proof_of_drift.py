@@ -1,0 +1,102 @@
+"""The drift events of a fold, held against those that were sent. Pure."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from app.partition.learner import Outcome
+from app.state.proof import DIFFERENT, LISTED, MISSING, OUT_OF_ORDER, REPEATED, UNFOUNDED, UNREADABLE, Difference, Sent
+from topics.records import DriftRecord
+
+
+class DriftProof:
+    """Events are numbered without a hole, so each has its twin by its number.
+
+    The last ones of a fold need not have been sent: a worker waits for a prediction behind them. An event that is
+    missing shows therefore when a later one is there.
+
+    Parameters
+    ----------
+    sent : Sent
+        All records of the drift topic from where the proof begins, in its order. Read before the predictions end, so
+        that whatever they tell of has been folded at the end.
+    first : int
+        Number of the first event of the fold. Earlier ones may stand in the topic.
+    whole : bool
+        Whether the topic still holds all of them: retention may have taken the oldest ones.
+    """
+
+    def __init__(self, sent: Sent, first: int, *, whole: bool = True) -> None:
+        self.counts: Counter[str] = Counter()
+        self.listed: list[Difference] = []
+        self.n_compared = 0
+        self._first = first
+        self._last = -1  # offset of the last prediction
+        self._made: dict[int, DriftRecord] = {}
+        self._sent: dict[int, tuple[int, DriftRecord]] = {}
+        decode = msgspec.json.Decoder(DriftRecord).decode
+        last = first - 1
+        for position, value in zip(sent.positions, sent.values, strict=True):
+            try:
+                record = decode(value or b"")
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                self._note(Difference(UNREADABLE, position=position))
+                continue
+            if record.number < first:
+                continue
+            if record.number in self._sent:
+                self._note(_difference(REPEATED, record, position))
+                continue
+            if record.number < last:
+                self._note(_difference(OUT_OF_ORDER, record, position))
+            last = max(last, record.number)
+            self._sent[record.number] = position, record
+        if not whole and self._sent:
+            self._first = min(self._sent)
+
+    @property
+    def holds(self) -> bool:
+        return not self.counts.total()
+
+    def step(self, outcome: Outcome) -> None:
+        """Take the next events of the fold."""
+        self._made |= {record.number: record for record in outcome.drifts if record.number >= self._first}
+        if len(outcome.offsets):
+            self._last = int(outcome.offsets[-1])
+
+    def settle(self) -> None:
+        """The fold has ended: compare."""
+        last = max(self._sent, default=-1)
+        for number, made in self._made.items():
+            position, sent = self._sent.get(number, (None, None))
+            if sent is None:
+                if number < last:
+                    self._note(_difference(MISSING, made, None, made=made))
+                continue
+            self.n_compared += 1
+            if sent != made:
+                self._note(_difference(DIFFERENT, made, position, sent, made))
+        for number, (position, sent) in self._sent.items():
+            # Behind the fold, which may have been told to end early, there are more.
+            if number not in self._made and sent.offset < self._last:
+                self._note(_difference(UNFOUNDED, sent, position, sent))
+
+    def _note(self, found: Difference) -> None:
+        self.counts[found.kind] += 1
+        if len(self.listed) < LISTED:
+            self.listed.append(found)
+
+
+def _difference(
+    kind: str,
+    at: DriftRecord,
+    position: int | None,
+    sent: DriftRecord | None = None,
+    made: DriftRecord | None = None,
+) -> Difference:
+    return Difference(kind, at.offset, at.label_offset, position, _plain(sent), _plain(made))
+
+
+def _plain(record: DriftRecord | None) -> Any:
+    return None if record is None else msgspec.to_builtins(record)
