@@ -99,6 +99,9 @@ class Learner(ABC):
 
     name: ClassVar[str]  # the stream file's name, e.g. "hoeffding-tree"
     incomparable: ClassVar[tuple[str, ...]] = ()  # fields of the state whose bytes equal folds may differ in
+    # Times that `run` waited for another process, and how long; None where it never does. For metrics, no state.
+    n_waits: int | None = None
+    wait_seconds: float = 0.0
 
     def __init__(self, schema: Schema, *, seed: int = 0) -> None:
         self.schema = schema

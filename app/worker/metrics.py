@@ -110,6 +110,8 @@ DRIFTS = "riparian_drift_events_total"
 DRIFT_TIME = "riparian_drift_last_event_timestamp_seconds"
 ALERTING = "riparian_drift_alerting"
 REPLACEMENTS = "riparian_model_replacements_total"
+WAITS = "riparian_model_waits_total"
+WAIT_TIME = "riparian_model_wait_seconds_total"
 MODEL = "riparian_model_info"
 BUILD = "riparian_build_info"
 
@@ -142,6 +144,8 @@ METRICS: dict[str, Measure] = {
     STEP: Measure(HISTOGRAM, "A step: decode, join, predict, learn, encode, hand to the producer.", (), STEP_SECONDS),
     DECODE: Measure(COUNTER, "Seconds spent decoding records."),
     KERNEL: Measure(COUNTER, "Seconds spent in the models and their evaluation."),
+    WAITS: Measure(COUNTER, "Times that the stream waited for a batch learner's fit.", ("model",)),
+    WAIT_TIME: Measure(COUNTER, "Seconds that it waited.", ("model",)),
     SCORED: Measure(COUNTER, "Predictions of a model that met their label, since the stream began.", ("model",)),
     PREQUENTIAL["accuracy"]: Measure(GAUGE, f"Prequential accuracy, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["kappa"]: Measure(GAUGE, f"Cohen's kappa, {QUALITY}.", ("model", "scope")),
@@ -319,6 +323,10 @@ class Metrics(Collector):
             size = figures.sizes[role]
             for field, name in (("n_nodes", NODES), ("n_leaves", LEAVES), ("depth", DEPTH)):
                 yield name, (role,), size.get(field, 0)
+            model = learner.models[role]
+            if model.n_waits is not None:
+                yield WAITS, (role,), model.n_waits
+                yield WAIT_TIME, (role,), model.wait_seconds
         for role, signal, detector, level, n, last in learner.drift.events():
             yield DRIFTS, (role, detector, signal, level), n
             if n:

@@ -11,8 +11,9 @@ that a stream does not wait for `refit_every` of them; and so again after a drif
 """
 
 import logging
+import time
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -120,6 +121,7 @@ class WindowLearner(Learner):
     """
 
     name: ClassVar[str]
+    n_waits: int = 0
 
     def __init__(
         self,
@@ -135,7 +137,6 @@ class WindowLearner(Learner):
         super().__init__(schema, seed=seed)
         self.window, self.refit_every, self.lag, self.drift_delta = window, refit_every, lag, drift_delta
         self.method = dict(parameters)
-        self.n_waits = 0  # labels at which the stream waited for a fit
         self._classes = schema.task == CLASSIFICATION
         self._lag = refit_every if lag is None else lag
         self._nominal = np.array(schema.n_values) > 0
@@ -205,13 +206,16 @@ class WindowLearner(Learner):
         """The fit in hand becomes the model."""
         assert self._fit is not None
         at = self._labels.at
-        if not self._fit.done() and self._lag:
+        if not self._fit.done():
             self.n_waits += 1
-            if self.n_waits.bit_count() == 1:  # the first, second, fourth, …
+            if self._lag and self.n_waits.bit_count() == 1:  # the first, second, fourth, …
                 log.info(  # in a backlog it is as it should be
                     "%s waits at label %d for the fit begun at label %d (%d waits so far): raise refit_every or lag, "
                     "or make it cheaper", self.name, at[LEARNED], at[END], self.n_waits,
                 )  # fmt: skip
+            begun = time.monotonic()
+            wait([self._fit])
+            self.wait_seconds += time.monotonic() - begun
         at[READY] = 0
         try:
             self._take(self._fit.result())

@@ -1,13 +1,14 @@
 """Processes that fit models, so that the stream does not wait.
 
 The first job starts one; another is started when all are busy, up to half of the cores. They outlive a job and end with
-the process that started them, however that ends: they read jobs from a pipe, and its end is theirs. One that is killed
-is replaced, and its job done again.
+the process that started them, however that ends: they read jobs from a pipe, and its end is theirs. One that is killed,
+or ends for want of memory, is replaced and its job done again: what a fit comes to never depends on the machine's luck.
 
 A process is `python -m models.batch.process`: nothing of the parent is copied, neither threads nor the pages of a
 stream's state.
 """
 
+import logging
 import os
 import pickle
 import queue
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from models.batch.fit import Forest, Job, fit
+
+log = logging.getLogger(__name__)
 
 TRIES = 3  # of one job, where its process is killed
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,11 +66,11 @@ class Processes:
         while True:
             job, future = self._jobs.get()
             error: Exception = RuntimeError(
-                f"the process that fits {job.method} was ended {TRIES} times, perhaps for want of memory: "
-                "use a smaller window, or fewer trees"
+                f"the process that fits {job.method} ended {TRIES} times before it was done, perhaps for want of "
+                "memory: use a smaller window, or fewer trees"
             )
             if future.set_running_or_notify_cancel():
-                for _ in range(TRIES):
+                for attempt in range(1, TRIES + 1):
                     if child is None or child.poll() is not None:
                         child = _start()
                         with self._lock:
@@ -76,7 +79,10 @@ class Processes:
                         found = _ask(child, job)
                     except (OSError, EOFError, pickle.UnpicklingError):
                         child.kill()
-                        child.wait()
+                        log.warning(
+                            "the process that fits %s ended (%s) before it was done, attempt %d of %d: perhaps for "
+                            "want of memory", job.method, _end(child.wait()), attempt, TRIES,
+                        )  # fmt: skip
                         continue
                     if isinstance(found, Forest):
                         future.set_result(found)
@@ -99,6 +105,11 @@ def _start() -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         env={**os.environ, **threads, "PYTHONPATH": path},
     )
+
+
+def _end(code: int) -> str:
+    """How a process ended, in words."""
+    return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
 
 
 def _ask(child: "subprocess.Popen[bytes]", job: Job) -> Any:
@@ -129,11 +140,19 @@ def serve(jobs: IO[bytes], answers: IO[bytes]) -> None:
             found: Forest | str = fit(waiting.get())
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
+            if not _of_the_job(error):
+                print(f"{__name__}: {found}", file=sys.stderr)
+                os._exit(1)
         try:
             pickle.dump(found, answers, protocol=5)
             answers.flush()
         except OSError:  # the parent has just ended
             os._exit(0)
+
+
+def _of_the_job(error: Exception) -> bool:
+    """Whether the same job would fail again anywhere, as far as one can see."""
+    return not (isinstance(error, MemoryError | OSError | ImportError) or "bad_alloc" in str(error))
 
 
 if __name__ == "__main__":

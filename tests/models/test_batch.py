@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 from concurrent.futures import Future
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +15,16 @@ from sklearn import ensemble, tree
 
 from models.batch import fit as fitting
 from models.batch import learner as window
+from models.batch import process
 from models.batch.fit import Data, Forest, Job, columns_of, fit, seed_of
 from models.batch.predict import predict, room_for
 from models.batch.process import PROCESSES, FitError, Processes
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
 from tests.models.test_contract import bits, rows
+from tests.processes import fitters, gone, until
+
+ROOT = Path(__file__).resolve().parents[2]
 
 METHODS = {
     "cart": {"ccp_alpha": 0.002},
@@ -268,12 +273,6 @@ def test_a_fit_that_the_library_refuses_leaves_the_model(monkeypatch, caplog):
     assert "cart keeps the model that it has, the fit at label 128 failed: ValueError: no" in caplog.text
 
 
-def children():
-    """Processes that fit for us."""
-    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True)
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "models.batch.process" in line]
-
-
 def long_job(seed=1):
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(6000, 10)), rng.normal(size=6000)
@@ -281,26 +280,37 @@ def long_job(seed=1):
     return Job("random-forest", "regression", parameters, seed, x, y, np.ones(6000), np.zeros(10, bool))
 
 
-def until(condition):
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen in 30 s")
-
-
-def test_a_process_that_is_killed_is_replaced_and_its_fit_made_again():
-    before = set(children())
+def test_a_process_that_is_killed_is_replaced_and_its_fit_made_again(caplog):
+    here = os.getpid()
+    before = set(fitters(here))
     processes = Processes(1)
     future = processes.submit(long_job())
-    until(lambda: set(children()) - before)
-    (first,) = set(children()) - before
+    until(lambda: set(fitters(here)) - before)
+    (first,) = set(fitters(here)) - before
     os.kill(first, signal.SIGKILL)
     found = future.result(60)
-    (second,) = set(children()) - before
+    (second,) = set(fitters(here)) - before
     assert second != first
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, fit(long_job()), strict=True))
-    os.kill(second, signal.SIGKILL)
+    (message,) = caplog.messages
+    assert message == (
+        "the process that fits random-forest ended (killed by signal 9) before it was done, attempt 1 of 3: perhaps "
+        "for want of memory"
+    )
+    processes.close()
+
+
+def test_what_only_this_machine_could_not_do_is_tried_again_and_is_no_answer(caplog, monkeypatch):
+    """A library that says it has no memory: another machine would have had the model, so none may go without."""
+    whole = os.environ.get("PYTHONPATH", "")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "sklearn.py").write_text("raise MemoryError('no room')\n")
+        monkeypatch.setattr(process, "ROOT", Path(folder))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), whole))))
+        with pytest.raises(RuntimeError, match="the process that fits random-forest ended 3 times before it was done"):
+            Processes(1).submit(long_job()).result(60)
+    assert [m.partition("it was done, ")[2][:14] for m in caplog.messages] == [f"attempt {i} of 3" for i in (1, 2, 3)]
+    assert "(exit code 1)" in caplog.messages[0]
 
 
 def test_what_the_library_says_comes_back():
@@ -315,11 +325,12 @@ def test_what_the_library_says_comes_back():
 DYING = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from tests.models.test_batch import children, long_job, until
+from tests.models.test_batch import long_job
+from tests.processes import fitters, until
 from models.batch.process import Processes
 Processes(1).submit(long_job())
-until(children)
-print(*children(), flush=True)
+until(lambda: fitters(os.getpid()))
+print(*fitters(os.getpid()), flush=True)
 time.sleep(60)
 """
 
@@ -331,12 +342,7 @@ def test_processes_end_with_the_one_that_started_them():
     parent.kill()
     parent.wait()
     parent.stdout.close()
-
-    def gone():
-        stat = f"/proc/{child}/stat"
-        return not os.path.exists(stat) or open(stat).read().rpartition(")")[2].split()[0] == "Z"
-
-    until(gone)
+    until(lambda: gone(child))
 
 
 @pytest.mark.parametrize("method", METHODS)

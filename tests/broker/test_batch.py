@@ -1,0 +1,149 @@
+"""A batch learner as champion of real workers: fits that are cut short by kill -9, of the worker and of the fit."""
+
+import csv
+import json
+import os
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from app import metrics as names
+from app.data import DataFile
+from app.evaluate import evaluate, spec_for
+from app.learner import PartitionLearner
+from app.ports import free_port
+from tests.broker.harness import (
+    PATIENCE,
+    Sent,
+    Worker,
+    check_against_oracle,
+    create_topics,
+    instances,
+    predictions,
+    send,
+    stream_file,
+    wait_for_state,
+)
+from tests.broker.test_metrics_page import Page
+from tests.processes import fitters, gone, until
+
+pytestmark = pytest.mark.broker
+
+N, LAG = 3000, 400
+# Models are begun at 32, 64, 128, 256, 512, 1012, 1512, … labels, and take their places LAG later, or where the next is
+# begun.
+FIELDS = {
+    "topics": {"labels": None},
+    "champion": {"model": "random-forest", "n_trees": 5, "window": 300, "refit_every": 500, "lag": LAG},
+    "challengers": {},
+    "metrics": {"every": "200ms"},
+}
+
+
+def labelled(n: int) -> list[Sent]:
+    """Records with the label inside: no second topic whose records could come in another order."""
+    features, labels = instances(n)
+    found = []
+    for record, label in zip(features, labels, strict=True):
+        content = {**json.loads(record.value or b""), "y": json.loads(label.value or b"")["y"]}
+        found.append(record._replace(value=json.dumps(content).encode()))
+    return found
+
+
+def as_file(records: list[Sent], path: Path) -> DataFile:
+    with path.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["a", "b", "c", "y"])
+        for record in records:
+            content = json.loads(record.value or b"")
+            rows.writerow([*content["x"].values(), content["y"]])
+    return DataFile(path)
+
+
+def holder(pages: list[Page]) -> int:
+    """Which of the workers has the partition, once all of them answer."""
+
+    def having() -> list[int]:
+        try:
+            return [i for i, health in enumerate([page.health() for page in pages]) if health["partitions"]]
+        except OSError:  # it does not listen yet
+            return []
+
+    until(lambda: len(having()) == 1, PATIENCE)
+    return having()[0]
+
+
+def stopped(worker: Worker, page: Page) -> tuple[int, float]:
+    """Stop the process that fits for a worker, so that no fit ends; and how often the stream has waited."""
+    until(lambda: fitters(worker.process.pid), PATIENCE)
+    (child,) = fitters(worker.process.pid)
+    os.kill(child, signal.SIGSTOP)
+    return child, page.values(names.WAITS, model="champion")[0]
+
+
+def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name, **FIELDS)
+    create_topics(spec, broker)
+    PartitionLearner(spec).warm_up()  # compiled here, and not while somebody waits for a worker
+    records = labelled(N)
+    send(broker, spec.topics.features, records[:1200])
+    pages = [Page(free_port()) for _ in "ab"]
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Worker(path, broker, tmp_path, web_port=page.port)) for page in pages]
+        first = holder(pages)
+        wait_for_state(broker, spec, 1200, 0, worker=workers[first])
+        child, n_waits = stopped(workers[first], pages[first])
+        send(broker, spec.topics.features, records[1200:2400], pause=0.2, chunk=300)
+        pages[first].wait_for(names.WAITS, [n_waits + 1], model="champion")
+        assert len(predictions(broker, spec)) < 2400
+        workers[first].kill()
+        os.kill(child, signal.SIGCONT)
+        until(lambda: gone(child))
+
+        # The other one takes over; its process is what is killed now.
+        worker, page = workers[1 - first], pages[1 - first]
+        wait_for_state(broker, spec, 2400, 0, worker=worker)
+        child, n_waits = stopped(worker, page)
+        send(broker, spec.topics.features, records[2400:])
+        page.wait_for(names.WAITS, [n_waits + 1], model="champion")
+        os.kill(child, signal.SIGKILL)
+        learner = wait_for_state(broker, spec, N, 0, worker=worker)
+        assert "the process that fits random-forest ended (killed by signal 9)" in worker.output
+        assert page.values(names.WAIT_TIME, model="champion")[0] > 0.0
+        assert worker.stop() == 0
+    check_against_oracle(broker, spec, learner)
+
+    file = as_file(records, tmp_path / "records.csv")
+    name, parameters = spec.models()["champion"]
+    offline, goal, n = spec_for(file, name, parameters, stream=spec, target="y")
+    made: list[list[float]] = []
+    result = evaluate(file, offline, goal, n, on_outcome=lambda o: made.extend(o.p["champion"].tolist()))
+    classes = [str(value) for value in learner.classes.values]
+    assert [[(p["p"] or {}).get(c, 0.0) for c in classes] for p in predictions(broker, spec)] == made
+    found = learner.metrics["champion"].metrics()
+    assert {k: result[k] for k in found} == found
+    assert found["accuracy"] > 0.85
+    assert learner.models["champion"].n_rows == 300
+
+
+def test_a_fit_that_is_killed_each_time_ends_the_worker_with_a_sentence(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name, **FIELDS)
+    create_topics(spec, broker)
+    records = labelled(100)
+    send(broker, spec.topics.features, records)
+    with Worker(path, broker, tmp_path) as worker:
+
+        def ended() -> bool:
+            for child in fitters(worker.process.pid):
+                os.kill(child, signal.SIGKILL)
+            return worker.process.poll() is not None
+
+        until(ended, PATIENCE)
+        assert worker.process.returncode == 1
+        assert "the process that fits random-forest ended 3 times before it was done" in worker.output
+    with Worker(path, broker, tmp_path) as worker:
+        learner = wait_for_state(broker, spec, 100, 0, worker=worker)
+        assert worker.stop() == 0
+    check_against_oracle(broker, spec, learner)

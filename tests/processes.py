@@ -1,0 +1,27 @@
+"""Processes that others start, as tests look at them: which there are, and whether one is gone."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def fitters(parent: int) -> list[int]:
+    """Processes that fit batch learners for `parent`."""
+    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
+    return [int(line.split()[0]) for line in found.stdout.splitlines() if "models.batch.process" in line]
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, though nobody may have asked for its exit code yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen in {seconds:.0f} s"
+        time.sleep(0.05)
