@@ -8,6 +8,8 @@ import importlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from inspect import Parameter as Argument
+from inspect import Signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -103,6 +105,16 @@ def checked(owner: str, parameters: Sequence[Parameter], given: Mapping[str, Any
             raise ValueError(f"{owner} has no parameter {key!r}: {suggest(str(key), known)}")
         result[key] = _convert(owner, known[key], value)
     return result
+
+
+def signature(parameters: Sequence[Parameter]) -> Signature:
+    """Of a learner's class that takes its parameters as one mapping: (schema, *, seed=0, and each by its name)."""
+    schema = Argument("schema", Argument.POSITIONAL_OR_KEYWORD, annotation="Schema")
+    keywords = []
+    for name, kind, default, *_ in (Parameter("seed", int, 0), *parameters):
+        annotation = kind if default is not None else kind | None
+        keywords.append(Argument(name, Argument.KEYWORD_ONLY, default=default, annotation=annotation))
+    return Signature([schema, *keywords])
 
 
 def suggest(wrong: str, known: Mapping[str, Any]) -> str:

@@ -27,8 +27,9 @@ from models.drift.adwin import ROWS as RANKS
 from models.drift.adwin import TOTAL, WIDTH, AdwinState, _adwin
 from models.drift.contract import DRIFT
 from models.drift.scaling import standardise
-from models.entry import CLASSIFICATION
+from models.entry import CLASSIFICATION, signature
 from models.kernel import kernel
+from models.registry import find, validate
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ FIRST, END = 3, 4  # labels that the fit in hand is made of
 READY = 5  # labels learned when it takes the model's place; 0 where none is in hand
 FITS, FAILED, DRIFTS = 6, 7, 8  # since the stream began: fits, those that the library refused, drifts
 N_AT = 9
+
+STREAM = ("window", "refit_every", "lag", "drift_delta")  # parameters that every batch learner has
 
 LEAST = 32  # labels that a model is made of
 ADWIN_CLOCK, ADWIN_SIDE, ADWIN_BUCKETS = 32, 5, 5  # as models.drift.entries has them by default
@@ -104,6 +107,7 @@ class BatchState(NamedTuple):
 class WindowLearner(Learner):
     """Base of the batch learners. Memory: window + lag labels, and the model; a tree has less than two nodes a label.
 
+    Subclasses name an entry of models.batch.entries, which holds their parameters: those below and the method's own.
     A fit that the library refuses (XGBoost does not take all that a window can hold) is counted, and the model stays.
 
     Parameters
@@ -123,26 +127,21 @@ class WindowLearner(Learner):
     name: ClassVar[str]
     n_waits: int = 0
 
-    def __init__(
-        self,
-        schema: Schema,
-        parameters: Mapping[str, Any],
-        *,
-        seed: int,
-        window: int,
-        refit_every: int,
-        lag: int | None,
-        drift_delta: float,
-    ) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__signature__ = signature(find(cls.name).parameters)  # type: ignore[attr-defined]
+
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed)
-        self.window, self.refit_every, self.lag, self.drift_delta = window, refit_every, lag, drift_delta
-        self.method = dict(parameters)
+        self._parameters = validate(self.name, schema.task, parameters)
+        self.method = dict(self._parameters)  # the method's own
+        self.window, self.refit_every, self.lag, self.drift_delta = (self.method.pop(name) for name in STREAM)
         self._classes = schema.task == CLASSIFICATION
-        self._lag = refit_every if lag is None else lag
+        self._lag = self.refit_every if self.lag is None else self.lag
         self._nominal = np.array(schema.n_values) > 0
         d, totals = schema.n_features, schema.n_outputs if self._classes else 2
         self._labels = Labels(np.zeros((0, d)), np.zeros(0), np.zeros(0), np.zeros(N_AT, np.int64), np.zeros(totals))
-        self._labels.at[NEXT] = min(LEAST, refit_every)
+        self._labels.at[NEXT] = min(LEAST, self.refit_every)
         shape = (RANKS, ADWIN_BUCKETS + 1)
         adwin = AdwinState(np.zeros(3, np.int64), np.zeros(2), np.zeros(RANKS, np.int64), *np.zeros((2, *shape)))
         self._watch = Watch(adwin, np.zeros(3), np.zeros(1), np.zeros(1), np.zeros(1, np.int8))
@@ -284,13 +283,7 @@ class WindowLearner(Learner):
         return sum(array.nbytes for array in self.state())
 
     def parameters(self) -> dict[str, Any]:
-        return {
-            **self.method,
-            "window": self.window,
-            "refit_every": self.refit_every,
-            "lag": self.lag,
-            "drift_delta": self.drift_delta,
-        }
+        return dict(self._parameters)
 
 
 @kernel

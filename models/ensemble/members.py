@@ -14,8 +14,6 @@ from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from inspect import Parameter as Argument
-from inspect import Signature
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -40,7 +38,7 @@ from models.ensemble.chunks import (
 )
 from models.ensemble.entries import TREE, find
 from models.ensemble.stacking import stack, stacked_bytes, unstack
-from models.entry import checked
+from models.entry import checked, signature
 from models.observers import check_growth
 from models.threads import pool
 
@@ -81,12 +79,7 @@ class Ensemble(Learner):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" in vars(cls):
-            parameters: list[tuple[str, Any, Any]] = [("seed", 0, int)]
-            for p in find(cls.name).parameters:
-                parameters.append((p.name, p.default, p.type if p.default is not None else p.type | None))
-            schema = Argument("schema", Argument.POSITIONAL_OR_KEYWORD, annotation=Schema)
-            keywords = [Argument(n, Argument.KEYWORD_ONLY, default=d, annotation=t) for n, d, t in parameters]
-            cls.__signature__ = Signature([schema, *keywords])  # type: ignore[attr-defined]
+            cls.__signature__ = signature(find(cls.name).parameters)  # type: ignore[attr-defined]
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed)
