@@ -17,6 +17,7 @@ help:
 	@echo "make bench   throughput and latency on a real Kafka: MODEL=name"
 	@echo "             (bench-peers, bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
+	@echo "               (BATCH=1: those that are refitted on a window, as docs/accuracy-batch.md)"
 	@echo "make figure-forests  accuracy of streaming forests against labels learned, as docs/forests.md: DATA=folder"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
@@ -75,7 +76,7 @@ bench-fencing: setup
 	$(BIN)/python -m benchmarks.fencing
 
 accuracy: setup
-	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA)) $(if $(JOBS),--jobs $(JOBS))
+	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA)) $(if $(JOBS),--jobs $(JOBS)) $(if $(BATCH),--batch)
 
 figure-forests: setup
 	$(BIN)/python -c 'import sklearn' 2>/dev/null || $(BIN)/python -m pip install --quiet scikit-learn

@@ -1,10 +1,12 @@
 """Every learner of the registry on every data set: accuracy or MAE, speed and memory, as docs/accuracy.md.
 
     python -m benchmarks.accuracy [--data ../shared/data] [--models hoeffding-tree,naive-bayes] [--out docs/accuracy.md]
+    python -m benchmarks.accuracy --batch   # those that are refitted on a window, as docs/accuracy-batch.md
 
 Test-then-train in file order, immediate labels, seed 0, by the code that `riparian evaluate` and the
 worker run. Learners run at their defaults; ROWS adds others. A learner that is new in the registry is in the table by
-itself. Data sets and learners are spread over all cores. Speeds are CPU time, so that what runs beside a learner
+itself; `auto` is beside them. Batch learners have a table of their own, since their fits take longer than all others
+together. Data sets and learners are spread over all cores. Speeds are CPU time, so that what runs beside a learner
 matters little; beside each stands its ratio to a reference of the same run.
 """
 
@@ -30,12 +32,16 @@ from app.evaluation.pool import Pool, advance, n_cores
 from app.evaluation.sweep import Candidate, warm_up
 from app.stream_file.spec import Spec
 from benchmarks.shrubs import GOALS
+from models.auto import AUTO
+from models.batch import entries as batch
+from models.entry import TASKS
 from models.registry import REGISTRY, find
 from models.streams.registry import Drift
 from topics.records import CLASSIFICATION
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "accuracy.md"
+OUT_BATCH = ROOT / "docs" / "accuracy-batch.md"
 
 # File -> features that are categories though they look like numbers.
 FILES: dict[str, tuple[str, ...]] = {
@@ -51,7 +57,10 @@ GENERATED = {
     "agrawal": Recipe("agrawal", 50_000, 1),
     "agrawal, drifts": Recipe("agrawal", 50_000, 1, {}, (Drift(20_000, 0, {"function": 3}), Drift(35_000, 0, {}))),
 }
-OURS = [name for name, entry in REGISTRY.items() if not entry.slow]
+BATCH = [entry.name for entry in batch.ENTRIES]
+OURS = [*(name for name, entry in REGISTRY.items() if not entry.slow and name not in BATCH), AUTO]
+SELDOM = {"refit_every": 2000, "lag": 500}  # of batch learners: a quarter of the fits that they make at their defaults
+BESIDE = ("hoeffding-tree", "adaptive-random-forest", "fimt-dd")  # what batch learners are held against
 # Besides a row of every learner at its defaults.
 ROWS = (
     Candidate("hoeffding-tree", {"leaf_prediction": "nb"}),
@@ -59,6 +68,15 @@ ROWS = (
     Candidate("hoeffding-tree", {"observer": "histogram"}),
     Candidate("hoeffding-adaptive-tree", {"bootstrap": True}),
     Candidate("extremely-fast-decision-tree", {"observer": "histogram"}),
+    Candidate("streaming-decision-tree", {"window": 0}),
+    Candidate("streaming-decision-tree", {"window": 0, "leaf_values": "overwrite"}),
+    Candidate("streaming-decision-forest", {"n_trees": 100, "batch_size": 100, "window": 0, "replaced": "never"}),
+    Candidate("shrub-ensemble", {"n_windows": 1}),
+    Candidate("shrub-ensemble", {"splits": "best"}),
+    Candidate("shrub-ensemble", {"max_features": "subspace"}),
+    Candidate("shrub-ensemble", {"train_share": 0.5}),
+    Candidate("shrub-ensemble", {"loss": "cross-entropy"}),
+    Candidate("shrub-ensemble", {"weighting": "equal"}),
     Candidate("mondrian-forest", {"aggregation": False}),
     Candidate("stochastic-gradient-tree", {"preset": "paper"}),
     Candidate("stochastic-gradient-tree", {"preset": "boosted"}),
@@ -224,14 +242,31 @@ def data_sets(folder: Path, wanted: Sequence[str], limit: int | None) -> dict[st
     return found
 
 
+def rows_of(models: Sequence[str], apart: bool = False) -> list[Candidate]:
+    """The rows of a table: every model at its defaults, and what ROWS adds. apart : that of the batch learners."""
+    for name in models:
+        if name != AUTO:
+            find(name)
+    if apart:
+        return [Candidate(name, SELDOM if name in BATCH else {}) for name in models]
+    rows = [Candidate(name, {}) for name in models] + [row for row in ROWS if row.model in models]
+    return sorted(rows, key=lambda row: [*REGISTRY, AUTO].index(row.model))
+
+
+def tasks_of(model: str) -> Sequence[str]:
+    return TASKS if model == AUTO else find(model).tasks
+
+
 def cases(
-    data: Mapping[str, tuple[DataFile, Problem]], models: Sequence[str], limit: int | None, seconds: float
+    data: Mapping[str, tuple[DataFile, Problem]],
+    rows: Sequence[Candidate],
+    best: Sequence[tuple[Candidate, str, float]],
+    limit: int | None,
+    seconds: float,
 ) -> list[Case]:
-    """Every row on every data set of a task that it does."""
-    rows = [Candidate(find(name).name, {}) for name in models] + [row for row in ROWS if row.model in models]
-    rows.sort(key=lambda row: list(REGISTRY).index(row.model))
-    pairs = [(row, name) for row in rows for name in data if data[name][1].fields["task"] in find(row.model).tasks]
-    pairs += [(row, name) for row, name, _ in BEST if row.model in models and name in data]
+    """Every row on every data set of a task that it does, and those of `best` on theirs."""
+    pairs = [(row, name) for row in rows for name in data if data[name][1].fields["task"] in tasks_of(row.model)]
+    pairs += [(row, name) for row, name, _ in best if name in data]
     return [
         Case(row.label, name, file, problem.spec(row.model, row.parameters), problem.goal, problem.n, limit, seconds)
         for row, name in pairs
@@ -337,11 +372,35 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-PREFACE = """# Accuracy
+def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
+    """Markdown of what `auto` is: what is reckoned of each model, and what the run found."""
+    lines = [
+        "## What `auto` is",
+        "",
+        "Reckoned from the stream file alone (models/auto.py), and what the run found. Here the file leaves nominal",
+        "values to be learned, which are reckoned as ten. Bytes are reckoned for trees that have all their nodes.",
+        "",
+        _row("", ["model", "µs an instance, reckoned", "found", "KB of state at most, reckoned", "found"]),
+        "|---" * 6 + "|",
+    ]
+    for case in todo:
+        resolved, found = case.spec.resolved(), results[case.row][case.data]
+        if resolved is not None and "instances_per_second" in found:
+            cells = [
+                Candidate(resolved.model, resolved.parameters).label,
+                short(resolved.microseconds),
+                short(1e6 / found["instances_per_second"]),
+                short(resolved.n_bytes / 1000),
+                short(found["peak_state_bytes"] / 1000),
+            ]
+            lines.append(_row(case.data, cells))
+    return [*lines, ""]
 
-Every learner on every data set, test-then-train in file order, immediate labels, seed 0, at its defaults unless the row
-says otherwise. Generated by `make accuracy`. One cell again:
-`riparian evaluate elec.csv.gz --nominal day --model hoeffding-tree:leaf_prediction=mc`.
+
+PREFACE = """# {title}
+
+{what}
+One cell again: `riparian evaluate elec.csv.gz --nominal day --model hoeffding-tree:leaf_prediction=mc`.
 
 `day` of elec and `children` of nursery are nominal. agrawal is `riparian generate agrawal -n 50000 --seed 1`; "drifts"
 has function 3 from instance 20,000 to 35,000. Bold is the best of a column. MOA (confidence 1e-3) had splice in another
@@ -350,11 +409,21 @@ order.
 Speed is CPU time of the learner alone, predicting and learning, on {cores} cores that others used as well. A run is
 given up after {seconds:,.0f} s. Python {python}, numba {numba}, numpy {numpy}; {date}, at {commit}.
 """
+EVERY = f"""Every learner on every data set, test-then-train in file order, immediate labels, seed 0, at its defaults
+unless the row says otherwise. Generated by `make accuracy`. Batch learners are in
+[{OUT_BATCH.name}]({OUT_BATCH.name}), other libraries' models (`external`) in no table."""
+APART = f"""Learners that are refitted on a window ([batch.md](batch.md)), a quarter as often as at their
+defaults, beside some of [{OUT.name}]({OUT.name}): test-then-train in file order, immediate labels, seed 0. Generated by
+`make accuracy BATCH=1`. Speed is without the fits, which other processes make, and without waiting for them."""
 
 
-def document(results: Results, data: Mapping[str, Problem], anchors: Mapping[str, Any], seconds: float) -> str:
-    """docs/accuracy.md."""
+def document(
+    results: Results, data: Mapping[str, Problem], anchors: Mapping[str, Any], seconds: float, apart: bool = False
+) -> str:
+    """docs/accuracy.md, or the table of the batch learners."""
     preface = PREFACE.format(
+        title="Accuracy of batch learners" if apart else "Accuracy",
+        what=APART if apart else EVERY,
         cores=n_cores(),
         seconds=seconds,
         python=platform.python_version(),
@@ -388,14 +457,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     every = [*FILES, *GENERATED]
     parser.add_argument("--data", type=Path, default=default, help="folder of elec.csv.gz, …; or RIPARIAN_DATA")
     parser.add_argument("--sets", default=";".join(every), help="data sets, separated by ;")
-    parser.add_argument("--models", default=",".join(OURS), help="learners, separated by commas")
+    parser.add_argument("--models", help="learners, separated by commas [all, and auto]")
+    parser.add_argument("--batch", action="store_true", help="the table of those that are refitted on a window")
     parser.add_argument("--limit", type=int, help="rows of each data set")
     parser.add_argument("--seconds", type=float, default=600.0, help="CPU time after which a run is given up")
     parser.add_argument("--jobs", type=int, default=n_cores())
     parser.add_argument("--out", type=Path, help="file for the tables [docs/accuracy.md where nothing is left out]")
     parser.add_argument("--json", type=Path, help="write every figure there as well")
     options = parser.parse_args(arguments)
-    wanted, models = options.sets.split(";"), options.models.split(",")
+    wanted, all_models = options.sets.split(";"), [*BESIDE, *BATCH] if options.batch else OURS
+    models = options.models.split(",") if options.models else all_models
+    best = [] if options.batch else [one for one in BEST if one[0].model in models]
     try:
         unknown = [name for name in wanted if name not in every]
         if unknown:
@@ -406,18 +478,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"use --sets '{';'.join(GENERATED)}'"
             )
         data = data_sets(options.data, wanted, options.limit)
-        results = run(cases(data, models, options.limit, options.seconds), max(1, options.jobs))
+        todo = cases(data, rows_of(models, options.batch), best, options.limit, options.seconds)
+        results = run(todo, max(1, options.jobs))
     except (RiparianError, ValueError) as error:
         sys.exit(f"accuracy: {error}")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     problems = {name: problem for name, (_, problem) in data.items()}
-    text = document(results, problems, MOA if options.limit is None else {}, options.seconds)
-    whole = set(wanted) == set(every) and set(models) == set(OURS) and options.limit is None
-    out = options.out or (OUT if whole else None)
+    anchors = MOA if options.limit is None else {}
+    text = document(results, problems, anchors, options.seconds, options.batch)
+    if AUTO in models:
+        text = "\n".join([text, *chosen(results, todo)])
+    whole = set(wanted) == set(every) and set(models) == set(all_models) and options.limit is None
+    out = options.out or ((OUT_BATCH if options.batch else OUT) if whole else None)
     if out is not None:
         out.write_text(text, encoding="utf-8")
     print(text)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ class Problem(NamedTuple):
         """The stream with `model` as its only model. SpecError where that or a parameter is not valid."""
         seeded = {} if seed is None else {"seed": seed}
         allowed = {"as_champion": True} if model in REGISTRY and REGISTRY[model].slow else {}
-        return build({**self.fields, **seeded, "champion": {"model": model, **allowed, **parameters}}, self.where)
+        champion = {"model": model, **allowed, **parameters}
+        return build({**self.fields, **seeded, "champion": champion, "challengers": {}}, self.where)
 
 
 def problem_for(

@@ -21,12 +21,12 @@ def problem(task, n):
 
 def test_every_learner_is_in_it_at_its_defaults():
     data = {"a": problem("classification", 20), "b": problem("regression", 10)}
-    found = accuracy.cases(data, accuracy.OURS, None, 1.0)
+    found = accuracy.cases(data, accuracy.rows_of(accuracy.OURS), accuracy.BEST, None, 1.0)
     rows = {(case.row, case.data): case for case in found}
     assert len(rows) == len(found)
     for entry in REGISTRY.values():
         for name, task in (("a", "classification"), ("b", "regression")):
-            listed = task in entry.tasks and not entry.slow
+            listed = task in entry.tasks and not entry.slow and entry.name not in accuracy.BATCH
             assert ((entry.name, name) in rows) == listed
             if listed:
                 assert rows[entry.name, name].spec.models()["champion"] == (entry.name, entry.defaults())
@@ -36,6 +36,24 @@ def test_every_learner_is_in_it_at_its_defaults():
         "hoeffding-tree", "hoeffding-tree leaf_prediction=nb", "hoeffding-tree leaf_prediction=mc",
     ]  # fmt: skip
     assert set(accuracy.MOA) <= {case.row for case in found}
+    auto = rows["auto", "a"].spec
+    assert list(auto.models()) == ["champion"]
+    assert auto.models()["champion"][0] == "adaptive-random-forest"
+
+
+def test_batch_learners_have_a_table_of_their_own():
+    data = {"a": problem("classification", 20), "b": problem("regression", 10)}
+    rows = accuracy.rows_of([*accuracy.BESIDE, *accuracy.BATCH], apart=True)
+    found = {(case.spec.models()["champion"][0], case.data): case for case in accuracy.cases(data, rows, [], None, 1.0)}
+    assert set(found) == {(name, kind) for name in accuracy.BATCH for kind in "ab"} | {
+        ("hoeffding-tree", "a"), ("fimt-dd", "b"), ("adaptive-random-forest", "a"), ("adaptive-random-forest", "b"),
+    }  # fmt: skip
+    assert all(
+        case.spec.models()["champion"][1]["refit_every"] == 2000
+        for (name, _), case in found.items()
+        if name in accuracy.BATCH
+    )
+    assert set(accuracy.BATCH) | set(accuracy.OURS) | {"external"} == {*REGISTRY, "auto"}
 
 
 def figures(accuracy, speed, size):
@@ -82,6 +100,7 @@ def test_the_command_writes_the_table(tmp_path, capsys, monkeypatch):
     names = ["--models", "naive-bayes,last-label", "--sets", "agrawal", "--limit", "300", "--jobs", "1"]
     accuracy.main([*names, "--out", str(tmp_path / "a.md"), "--json", str(tmp_path / "a.json")])
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert "What `auto` is" not in text
     assert capsys.readouterr().out == text + "\n"
     assert not (tmp_path / "docs.md").exists()  # that is for the whole table
     results = json.loads((tmp_path / "a.json").read_text())
@@ -115,3 +134,12 @@ def test_the_data_sets_are_there(data_dir):
         **dict.fromkeys(("fried", "abalone"), "regression"),
     }
     assert all(isinstance(file, DataFile) for file, _ in found.values())
+
+
+def test_what_auto_is_stands_below(tmp_path):
+    out = tmp_path / "a.md"
+    accuracy.main(["--models", "auto", "--sets", "agrawal", "--limit", "300", "--jobs", "1", "--out", str(out)])
+    last = out.read_text(encoding="utf-8").strip().splitlines()[-1]
+    resolved = accuracy.problem_for(accuracy.SyntheticFile(accuracy.GENERATED["agrawal"])).spec("auto", {}).resolved()
+    assert last.startswith(f"| agrawal | adaptive-random-forest n_models={resolved.parameters['n_models']} max_nodes=")
+    assert f"| {resolved.n_bytes / 1000:,.0f} |" in last
