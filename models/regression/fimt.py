@@ -11,6 +11,7 @@ is found above, the alternate trees below are dropped, and nodes below one that 
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
 from models.kernel import kernel
@@ -18,9 +19,12 @@ from models.regression.base import RANGES, RegressionTree
 from models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
+    ORIGIN,
     PER_WIDTH,
     SEEN,
+    N,
     learn_leaf,
+    learn_target,
     learnable,
     predict_leaf,
     standardise,
@@ -44,6 +48,7 @@ from models.regression.nodes import (
     route,
     split,
 )
+from models.regression.observers import observe
 
 # Columns of Nodes.monitor. Of the Page-Hinkley test: weight and mean of the errors, their cumulated deviation and its
 # least. Of a node with an alternate tree: the weight that this learned, and faded squared errors of both.
@@ -64,6 +69,24 @@ class Drift(NamedTuple):
     period: float
     patience: float
     room: int
+
+
+class Subset(NamedTuple):
+    """Scratch: the features that a leaf observes of one row, as `observe` takes features. n_values, offset : of
+    models.regression.observers.Layout, (m,). x : (1, m). places : (2, m)."""
+
+    n_values: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    x: Floats
+    places: NDArray[np.int64]
+
+
+def room_for(m: int) -> Subset:
+    return Subset(np.zeros(m, np.int32), np.zeros(m, np.int64), np.zeros((1, m)), np.zeros((2, m), np.int64))
+
+
+# What `run` takes where a leaf observes all features and nobody asks for errors.
+UNTOLD, ALL, EMPTY = np.zeros(0), np.zeros((1, 0), np.int32), room_for(0)
 
 
 class FimtDD(RegressionTree):
@@ -184,9 +207,9 @@ class FimtDD(RegressionTree):
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         progress = np.zeros(1, np.int64)
         while (
-            _run(
-                program.op, program.row, program.y, program.w, slab, out, progress,
-                self._nodes, self._layout, self._growth, self._drift, self._scratch,
+            run_program(
+                program.op, program.row, program.y, program.w, slab, out, UNTOLD, 0.0, progress,
+                self._nodes, ALL, self._layout, self._growth, self._drift, EMPTY, self._scratch,
             ) == GROW
         ):  # fmt: skip
             self._make_room(MORE_NODES, MORE_BLOCKS)
@@ -383,12 +406,20 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
 
 
 @kernel
-def _run(op, row, y, w, slab, out, progress, nodes, layout, growth, drift, scratch):
-    """Execute a program from progress[0] on. Mutates out, progress, nodes and scratch.
+def run_program(
+    op, row, y, w, slab, out, errors, nothing, progress, nodes, chosen, layout, growth, drift, subset, scratch
+):
+    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, subset and scratch.
+
+    errors : (n,) float64, of each LEARN of a target that could teach, of whatever weight, how far the tree was off
+    before it; 0 where it knew nothing. Or (0,): nobody asks. nothing : what is predicted before the first label.
+    chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened.
     O(depth + d log n_bins) an operation, a split attempt once in a grace period.
     """
+    told = len(errors) > 0
+    m = chosen.shape[1]
     links, test, blocks = nodes.links, nodes.test, nodes.blocks
     n_values, weight, offset, bins = layout
     z = scratch.z
@@ -403,11 +434,15 @@ def _run(op, row, y, w, slab, out, progress, nodes, layout, growth, drift, scrat
                 standardise(nodes.scales, n_values, slab, r, z)
             last_row = r
             last_leaf = leaf
-            out[r, 0] = predict_leaf(blocks[links[leaf, BLOCK]], n_values, weight, growth.leaf_prediction, z, slab, r)
+            block = blocks[links[leaf, BLOCK]]
+            out[r, 0] = nothing
+            if block[N] > 0.0:
+                out[r, 0] = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
             continue
-        if not learnable(y[i], w[i]):
+        learns = learnable(y[i], w[i])
+        if not learns and not (told and learnable(y[i], 1.0)):
             continue
-        if not has_room(nodes, MORE_NODES, MORE_BLOCKS):
+        if learns and not has_room(nodes, MORE_NODES, MORE_BLOCKS):
             progress[0] = i
             return GROW
         leaf = last_leaf
@@ -415,11 +450,25 @@ def _run(op, row, y, w, slab, out, progress, nodes, layout, growth, drift, scrat
             leaf = route(links, test, n_values, slab, r, 0)
             if growth.leaf_prediction != MEAN_LEAF:
                 standardise(nodes.scales, n_values, slab, r, z)
-        last_row = -1
         block = blocks[links[leaf, BLOCK]]
-        error = y[i] - learn_leaf(
-            block, n_values, weight, offset, bins[0], growth, z, scratch.places, slab, r, y[i], w[i]
-        )
+        if not learns:
+            known = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
+            errors[i] = abs(y[i] - known) if block[N] > 0.0 else 0.0
+            continue
+        last_row = -1
+        error = y[i] - learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i])
+        above = y[i] - block[ORIGIN]
+        if m == 0:
+            observe(block, n_values, offset, bins[0], scratch.places, slab, r, above, w[i])
+        else:
+            for j in range(m):
+                f = chosen[leaf, j]
+                subset.n_values[j] = n_values[f]
+                subset.offset[j] = offset[f]
+                subset.x[0, j] = slab[r, f]
+            observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, above, w[i])
+        if told:
+            errors[i] = abs(error)
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, drift.room, scratch)
         if drift.detect:

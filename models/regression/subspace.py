@@ -9,44 +9,16 @@ A subset follows from the tree's seed and the node's id (nodes are never given b
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program, Schema
+from models.contract import Floats, Program, Schema
 from models.ensemble.draws import key
 from models.hoeffding.subspaces import draw_features
-from models.kernel import kernel
 from models.regression.base import RegressionTree
-from models.regression.fimt import DONE, GROW, try_split
-from models.regression.leaf import (
-    EVALUATED,
-    MEAN_LEAF,
-    ORIGIN,
-    SEEN,
-    N,
-    learn_target,
-    learnable,
-    predict_leaf,
-    standardise,
-    widen_all,
-)
-from models.regression.nodes import BLOCK, PARENT, has_room, route
-from models.regression.observers import observe
-
-# What one instance may need: a split.
-MORE_NODES, MORE_BLOCKS = 2, 1
-
-
-class Subset(NamedTuple):
-    """Scratch: the features that a leaf observes of one row, as `observe` takes features. n_values, offset : of
-    models.regression.observers.Layout, (m,). x : (1, m). places : (2, m)."""
-
-    n_values: NDArray[np.int32]
-    offset: NDArray[np.int64]
-    x: Floats
-    places: NDArray[np.int64]
+from models.regression.fimt import GROW, MORE_BLOCKS, MORE_NODES, UNTOLD, Drift, room_for, run_program
 
 
 class SubspaceRegressionTree(RegressionTree):
@@ -122,14 +94,12 @@ min_branch_fraction, max_nodes, max_depth
                 "max_depth": None if max_depth is None else int(max_depth),
             },
         )
+        self._drift = Drift(False, 0.0, 0.0, 1.0, 1.0, int(max_nodes))
         self._choose(np.zeros((0, self._n_chosen), np.int32))
 
     def _prepare(self) -> None:
         super()._prepare()
-        m = self._n_chosen
-        self._subset = Subset(
-            np.zeros(m, np.int32), np.zeros(m, np.int64), np.zeros((1, m)), np.zeros((2, m), np.int64)
-        )
+        self._subset = room_for(self._n_chosen)
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         super()._make_room(more_nodes, more_blocks)
@@ -147,11 +117,11 @@ min_branch_fraction, max_nodes, max_depth
         NaN while the tree knows nothing, not 0."""
         progress = np.zeros(1, np.int64)
         nothing = 0.0 if errors is None else np.nan
-        errors = np.empty(len(program.op)) if errors is None else errors
+        errors = UNTOLD if errors is None else errors
         while (
-            _run(
+            run_program(
                 program.op, program.row, program.y, program.w, slab, out, errors, nothing, progress,
-                self._nodes, self._chosen, self._layout, self._growth, self._subset, self._scratch,
+                self._nodes, self._chosen, self._layout, self._growth, self._drift, self._subset, self._scratch,
             ) == GROW
         ):  # fmt: skip
             self._make_room(MORE_NODES, MORE_BLOCKS)
@@ -159,60 +129,3 @@ min_branch_fraction, max_nodes, max_depth
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         super().restore(state)
         self._choose(self._chosen[:1])
-
-
-@kernel
-def _run(op, row, y, w, slab, out, errors, nothing, progress, nodes, chosen, layout, growth, subset, scratch):
-    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes and scratch.
-
-    GROW: the next operation may need more capacity than there is; nothing of it has happened.
-    O(depth + d + m log n_bins) an operation that observes m features, a split attempt once in a grace period.
-    """
-    links, test, blocks = nodes.links, nodes.test, nodes.blocks
-    n_values, weight, offset, bins = layout
-    z = scratch.z
-    # The leaf of the row predicted last, and its inputs in z, while nothing was learned since.
-    last_row = -1
-    last_leaf = links[0, PARENT]
-    for i in range(progress[0], len(op)):
-        r = row[i]
-        if op[i] == PREDICT:
-            leaf = route(links, test, n_values, slab, r, 0)
-            if growth.leaf_prediction != MEAN_LEAF:
-                standardise(nodes.scales, n_values, slab, r, z)
-            last_row = r
-            last_leaf = leaf
-            block = blocks[links[leaf, BLOCK]]
-            out[r, 0] = nothing
-            if block[N] > 0.0:
-                out[r, 0] = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
-            continue
-        if not learnable(y[i], 1.0):
-            continue
-        learns = learnable(y[i], w[i])
-        if learns and not has_room(nodes, MORE_NODES, MORE_BLOCKS):
-            progress[0] = i
-            return GROW
-        leaf = last_leaf
-        if last_row != r:
-            leaf = route(links, test, n_values, slab, r, 0)
-            if growth.leaf_prediction != MEAN_LEAF:
-                standardise(nodes.scales, n_values, slab, r, z)
-        block = blocks[links[leaf, BLOCK]]
-        if not learns:
-            known = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
-            errors[i] = abs(y[i] - known) if block[N] > 0.0 else 0.0
-            continue
-        last_row = -1
-        own = chosen[leaf]
-        errors[i] = abs(y[i] - learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i]))
-        for j in range(len(own)):
-            f = own[j]
-            subset.n_values[j] = n_values[f]
-            subset.offset[j] = offset[f]
-            subset.x[0, j] = slab[r, f]
-        observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, y[i] - block[ORIGIN], w[i])
-        if block[SEEN] - block[EVALUATED] >= growth.grace_period:
-            try_split(leaf, nodes, layout, growth, growth.max_nodes, scratch)
-        widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
-    return DONE
