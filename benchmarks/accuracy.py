@@ -34,8 +34,7 @@ from app.stream_file.spec import Spec
 from benchmarks.shrubs import GOALS
 from models.auto import AUTO
 from models.batch import entries as batch
-from models.entry import TASKS
-from models.registry import REGISTRY, find
+from models.registry import REGISTRY, find, validate
 from models.streams.registry import Drift
 from topics.records import CLASSIFICATION
 
@@ -253,8 +252,14 @@ def rows_of(models: Sequence[str], apart: bool = False) -> list[Candidate]:
     return sorted(rows, key=lambda row: [*REGISTRY, AUTO].index(row.model))
 
 
-def tasks_of(model: str) -> Sequence[str]:
-    return TASKS if model == AUTO else find(model).tasks
+def does(row: Candidate, task: str) -> bool:
+    """Whether a model does the task, with these parameters."""
+    if row.model != AUTO:
+        try:
+            validate(row.model, task, row.parameters)
+        except ValueError:
+            return False
+    return True
 
 
 def cases(
@@ -265,7 +270,7 @@ def cases(
     seconds: float,
 ) -> list[Case]:
     """Every row on every data set of a task that it does, and those of `best` on theirs."""
-    pairs = [(row, name) for row in rows for name in data if data[name][1].fields["task"] in tasks_of(row.model)]
+    pairs = [(row, name) for row in rows for name in data if does(row, data[name][1].fields["task"])]
     pairs += [(row, name) for row, name, _ in best if name in data]
     return [
         Case(row.label, name, file, problem.spec(row.model, row.parameters), problem.goal, problem.n, limit, seconds)

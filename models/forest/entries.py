@@ -106,6 +106,7 @@ ENTRIES = (
         ),
         paper="S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.",
         text="Small trees grown on a sliding window, kept by weights that are learned. Follows drift at once.",
+        check="models.forest.check:shrub_ensemble",
     ),
     Entry(
         name="mondrian-forest",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
 from models.forest.blend import Blend, blend_votes, even
+from models.forest.check import shrub_ensemble
 from models.forest.description import describe
 from models.forest.members import CROSS_ENTROPY, MSE
 from models.forest.shrubs import PackedShrubs, Settings, Shrubs
@@ -155,8 +156,7 @@ class ShrubEnsemble(Learner):
         super().__init__(schema, seed=seed)
         if loss not in LOSSES:
             raise ValueError(f"loss is {loss!r}: use one of {', '.join(LOSSES)}")
-        if loss == "cross-entropy" and schema.task == "regression":
-            raise ValueError("loss is 'cross-entropy' and the task regression: use 'mse'")
+        shrub_ensemble(schema.task, {"loss": loss})
         self._parameters: dict[str, Any] = {
             "n_trees": int(n_trees),
             "window": int(window),

@@ -36,6 +36,8 @@ def test_every_learner_is_in_it_at_its_defaults():
         "hoeffding-tree", "hoeffding-tree leaf_prediction=nb", "hoeffding-tree leaf_prediction=mc",
     ]  # fmt: skip
     assert set(accuracy.MOA) <= {case.row for case in found}
+    assert {row.label for row in accuracy.ROWS} <= {case.row for case in found}
+    assert ("shrub-ensemble loss=cross-entropy", "b") not in rows  # of classes only
     auto = rows["auto", "a"].spec
     assert list(auto.models()) == ["champion"]
     assert auto.models()["champion"][0] == "adaptive-random-forest"

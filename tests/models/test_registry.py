@@ -115,6 +115,12 @@ def test_create_passes_parameters_and_seed():
         create("majority-class", SCHEMA._replace(task="regression", n_outputs=1))
 
 
+def test_parameters_that_do_not_do_together_are_refused_before_anything_is_made():
+    assert validate("shrub-ensemble", "classification", {"loss": "cross-entropy"})
+    with pytest.raises(ValueError, match="loss is 'cross-entropy' and the task regression: use 'mse'"):
+        validate("shrub-ensemble", "regression", {"loss": "cross-entropy"})
+
+
 def test_find():
     assert isinstance(find("last-label"), Entry)
     with pytest.raises(ValueError, match="unknown model"):
