@@ -405,7 +405,7 @@ def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
 PREFACE = """# {title}
 
 {what}
-One cell again: `riparian evaluate elec.csv.gz --nominal day --model hoeffding-tree:leaf_prediction=mc`.
+One cell again: `riparian evaluate elec.csv.gz --nominal day --model {cell}`.
 
 `day` of elec and `children` of nursery are nominal. agrawal is `riparian generate agrawal -n 50000 --seed 1`; "drifts"
 has function 3 from instance 20,000 to 35,000. Bold is the best of a column. MOA (confidence 1e-3) had splice in another
@@ -429,6 +429,7 @@ def document(
     preface = PREFACE.format(
         title="Accuracy of batch learners" if apart else "Accuracy",
         what=APART if apart else EVERY,
+        cell="cart:refit_every=2000,lag=500" if apart else "hoeffding-tree:leaf_prediction=mc",
         cores=n_cores(),
         seconds=seconds,
         python=platform.python_version(),
