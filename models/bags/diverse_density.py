@@ -178,7 +178,7 @@ def _predict(point, n_values, x, start, stop):
         for f in range(x.shape[1]):
             row[0, f] = _standardised(x[i, f], n_values[f], point.mean[f], point.deviation[f])
         distances[i - start] = distance(row, 0, point.target, point.scale, n_values)
-    return np.exp(-bag_loss(distances, True, np.inf))
+    return np.exp(-bag_loss(distances, np.uint8(1), np.inf))
 
 
 @kernel
