@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.data import DataFile
+from app.dataset.data import DataFile
+from app.dataset.synthetic import Recipe, SyntheticFile
+from app.dataset.table import Table, read_table
 from app.errors import RiparianError
-from app.synthetic import Recipe, SyntheticFile
-from app.table import Table, read_table
 from benchmarks.tables import NOMINAL, test_then_train
 from models import auto
 from models.contract import Learner

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app import metrics as names
-from app.data import DataFile
-from app.evaluate import evaluate, spec_for
-from app.learner import PartitionLearner
-from app.ports import free_port
+from app.dataset.data import DataFile
+from app.evaluation.evaluate import evaluate, spec_for
+from app.kafka.ports import free_port
+from app.partition.learner import PartitionLearner
+from app.worker import metrics as names
 from tests.broker.harness import (
     PATIENCE,
     Sent,
