@@ -23,6 +23,7 @@ from models.soft.forest import (
     S_GROWS,
     S_LOG_DELTA,
     S_MIN_REACH,
+    S_PER_GAMMA,
     S_RATE,
     S_REGRESSION,
     S_TIE,
@@ -56,11 +57,11 @@ RANGES: dict[str, tuple[float, float]] = {
 
 def settings_of(task: str, p: Mapping[str, Any]) -> list[float]:
     """The parameters of a soft Hoeffding tree or a soft tree, as kernels take them."""
-    settings = np.zeros(12)
+    settings = np.zeros(13)
     grows = "max_depth" in p
     settings[[S_DEPTH, S_ALPHA, S_GAMMA]] = p["max_depth" if grows else "depth"], p.get("alpha", 1.0), p["gamma"]
     settings[[S_RATE, S_BETA1, S_BETA2]] = p["learning_rate"], p["beta1"], p["beta2"]
-    settings[[S_GROWS, S_REGRESSION]] = grows, task == "regression"
+    settings[[S_GROWS, S_REGRESSION, S_PER_GAMMA]] = grows, task == "regression", 1.0 / p["gamma"]
     if grows:
         settings[[S_MIN_REACH, S_GRACE, S_TIE]] = p["min_reach"], p["grace_period"], p["tie_threshold"]
         settings[S_LOG_DELTA] = math.log(1.0 / p["delta"])

@@ -52,7 +52,8 @@ N_NODES, N_GATES, N_BLOCKS = range(3)
     S_TIE,
     S_GROWS,
     S_REGRESSION,
-) = range(12)
+    S_PER_GAMMA,
+) = range(13)
 
 INITIAL = 0.01
 
@@ -104,46 +105,58 @@ class Encoding(NamedTuple):
     """Where the features are in the vector that gates weigh.
 
     n_values : (d,) int32, 0 for numeric. place : (d,) int32, of a numeric feature in the dense part, of a nominal
-    feature's value 0 in the whole vector. dense : (1,) int32, length of the dense part. bias : (1,) int32, its place.
+    feature's value 0 in the whole vector. numeric : int32, the numeric features in the order of their places, the last
+    one again up to a multiple of four. dense : (1,) int32, length of the dense part. bias : (1,) int32, its place.
     """
 
     n_values: Ints
     place: Ints
+    numeric: Ints
     dense: Ints
     bias: Ints
 
 
 def encode(schema: Schema) -> tuple[Encoding, int]:
     """The encoding of a schema, and p, the length of the vector."""
-    n_numeric = sum(n == 0 for n in schema.n_values)
+    numeric = [f for f, n in enumerate(schema.n_values) if n == 0]
+    n_numeric = len(numeric)
+    numeric += numeric[-1:] * (-n_numeric % 4)
     dense = 4 * math.ceil((n_numeric + 1) / 4)
-    place, numeric, nominal = [], 0, dense
+    place, at, nominal = [], 0, dense
     for n in schema.n_values:
-        place.append(numeric if n == 0 else nominal)
-        numeric += n == 0
+        place.append(at if n == 0 else nominal)
+        at += n == 0
         nominal += n
-    as_ints = (np.array(column, np.int32) for column in (schema.n_values, place, [dense], [n_numeric]))
+    as_ints = (np.array(column, np.int32) for column in (schema.n_values, place, numeric, [dense], [n_numeric]))
     return Encoding(*as_ints), nominal
 
 
 class Scratch(NamedTuple):
     """What a kernel writes and nothing remembers.
 
-    z : (M, dense) float64, active : (M, nominal features) int32: the encoded row of each model. logits : (M, k).
-    visits : (M * span, 3) int32 and figures : (M * span, 4) float64: the nodes reached (models.soft.gates), inner ones
-    from the beginning of a model's part, leaves from its end. reached : (M, 2) int64, how many of both. gradient,
-    probabilities : (k,). post, found : of models.hoeffding.split.
-    cached : what models.observers.observe writes of a cache that is out of date: nothing.
+    row : (d,) float64, the current row, NaN where a nominal value is none; numbers : float64, its numeric features as
+    in Encoding.numeric; active : (nominal features,) int32, places of its indicators. z : (M, dense) float64, the dense
+    part as each model normalises it.
+    logits, probabilities, gradient : (M, k).
+    visits : (V, 4) int32 and figures : (V, 4) float64: the nodes reached (models.soft.gates), of all models together:
+    place 0 is of none and stays 0, inner nodes follow from 1 on, leaves come from the end. reached : (2,) int64, how
+    many of both. learned, stepped : (V,) int32, of those the leaves and the inner nodes that learn.
+    post, found : of models.hoeffding.split. cached : what models.observers.observe writes of a cache that is out of
+    date: nothing.
     """
 
-    z: Floats
+    row: Floats
+    numbers: Floats
     active: Ints
+    z: Floats
     logits: Floats
+    probabilities: Floats
+    gradient: Floats
     visits: Ints
     figures: Floats
     reached: NDArray[np.int64]
-    gradient: Floats
-    probabilities: Floats
+    learned: Ints
+    stepped: Ints
     post: Floats
     found: Floats
     cached: Floats
@@ -153,16 +166,20 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
     """depth : of the deepest tree."""
     encoding, _ = encode(schema)
     k = schema.n_outputs
-    span = n_trees * (2 ** (depth + 1) - 1) + 1  # one that is not reached is written, too
+    n_visits = n_models * n_trees * (2 ** (depth + 1) - 1) + 2  # that of none; one that is not reached is written, too
     return Scratch(
+        np.zeros(schema.n_features),
+        np.zeros(len(encoding.numeric)),
+        np.zeros(sum(n > 0 for n in schema.n_values), np.int32),
         np.zeros((n_models, int(encoding.dense[0]))),
-        np.zeros((n_models, sum(n > 0 for n in schema.n_values)), np.int32),
         np.zeros((n_models, k)),
-        np.zeros((n_models * span, 3), np.int32),
-        np.zeros((n_models * span, 4)),
-        np.zeros((n_models, 2), np.int64),
-        np.zeros(k),
-        np.zeros(k),
+        np.zeros((n_models, k)),
+        np.zeros((n_models, k)),
+        np.zeros((n_visits, 4), np.int32),
+        np.zeros((n_visits, 4)),
+        np.zeros(2, np.int64),
+        np.zeros(n_visits, np.int32),
+        np.zeros(n_visits, np.int32),
         np.zeros((max(2, *schema.n_values, 2) + 1, k)),
         np.zeros(4),
         np.zeros(1),

@@ -8,6 +8,9 @@ of an instance to its first child. S is the smooth-step function of Hazimeh et a
 gamma / 2, so nodes that are not reached cost nothing (conditional computation): neither here nor in the gradient, whose
 factor S' is 0 there as well. The output is the sum of the leaves' vectors, each times the probability to reach it.
 
+All models of a pool go down together, level by level: the gates of one level, a dozen a model, do not wait for each
+other, where those of one tree wait for their parents.
+
 Deviations: the running normalisation (z = (x - mean) / 3 deviations, as in the paper's code, where the paper has batch
 normalisation) is clipped; a bias; a missing value is 0, the mean, for the linear form, and passes a split test by the
 share of the weight that passed when the leaf was split.
@@ -18,12 +21,13 @@ import math
 import numpy as np
 
 from models.kernel import kernel
+from models.lanes import each, load, magnitude, of_four, spread, square_root, store, where_less
 from models.soft.forest import (
     FEATURE,
     FIRST,
     GATE,
     S_ALPHA,
-    S_GAMMA,
+    S_PER_GAMMA,
     SCALE_INVERSE,
     SCALE_MEAN,
     SCALE_N,
@@ -34,8 +38,9 @@ from models.soft.forest import (
     WEIGHT,
 )
 
-# Columns of Scratch.visits: the node, and where its children are among the visits, -1 for one that is not reached.
-NODE, LEFT, RIGHT = range(3)
+# Columns of Scratch.visits: the node, its model, and where its children are among the visits, 0 for one that is not
+# reached.
+NODE, MODEL, LEFT, RIGHT = range(4)
 # Columns of Scratch.figures: probability to reach the node, share that goes to the first child, its derivative by the
 # linear form, and the node's output in the direction of the loss's gradient.
 PROBABILITY, PASSES, SLOPE, ALONG = range(4)
@@ -53,41 +58,94 @@ def normalised(value, scales, f):
 
 
 @kernel(inline=True)
-def encode_row(n_values, place, bias, scales, x, r, z, active):
-    """Row r of x as the vector that gates weigh. Mutates z (dense part) and active (places of indicators, -1: none)."""
-    n_nominal = 0
-    for f in range(len(n_values)):
-        value = x[r, f]
-        n = n_values[f]
-        if n > 0:
-            active[n_nominal] = place[f] + int(value) if value >= 0.0 and value < n else -1
-            n_nominal += 1
-        else:
-            z[place[f]] = normalised(value, scales, f)
-    z[bias] = 1.0
-
-
-@kernel(inline=True)
-def rescale(n_values, place, scales, values, dense, x, r, z, w):
-    """Learn row r, encoded as z, into the normalisation, with weight w. Mutates scales and values. O(d)."""
+def read_row(n_values, place, numeric, x, r, row, numbers, active):
+    """What of row r of x all models share. Returns how many indicators are 1. Mutates row, numbers and active."""
+    n_active = 0
     for f in range(len(n_values)):
         value = x[r, f]
         n = n_values[f]
         if n > 0:
             if value >= 0.0 and value < n:
-                values[place[f] - dense + int(value)] += w
-            continue
-        if not abs(value) < HUGE:
-            continue
-        total = scales[f, SCALE_N] + w
+                active[n_active] = place[f] + int(value)
+                n_active += 1
+            else:
+                value = math.nan
+        row[f] = value
+    for j in range(np.uint64(len(numeric))):
+        numbers[j] = row[np.uint64(numeric[j])]
+    return n_active
+
+
+@kernel(inline=True)
+def four_features(numeric, j):
+    """Four places of `numeric` from j on."""
+    return (
+        np.uint64(numeric[j]),
+        np.uint64(numeric[j + np.uint64(1)]),
+        np.uint64(numeric[j + np.uint64(2)]),
+        np.uint64(numeric[j + np.uint64(3)]),
+    )
+
+
+@kernel(inline=True)
+def column(scales, features, what):
+    """Of four features, as lanes."""
+    a, b, c, d = features
+    return of_four(scales[a, what], scales[b, what], scales[c, what], scales[d, what])
+
+
+@kernel(inline=True)
+def set_column(scales, features, what, values):
+    """Mutates scales. A feature that comes twice gets the same number twice."""
+    a, b, c, d = features
+    scales[a, what], scales[b, what], scales[c, what], scales[d, what] = each(values)
+
+
+@kernel(inline=True)
+def normalise(numeric, bias, scales, numbers, z):
+    """The dense part of the vector that gates weigh, of one model. Mutates z."""
+    low = spread(-CLIP)
+    high = spread(CLIP)
+    for four in range(np.uint64(len(numeric) // 4)):
+        j = four * np.uint64(4)
+        features = four_features(numeric, j)
+        value = load(numbers, j)
+        scaled = (value - column(scales, features, SCALE_MEAN)) * column(scales, features, SCALE_INVERSE)
+        scaled = where_less(scaled, low, low, scaled)
+        scaled = where_less(high, scaled, high, scaled)
+        store(z, j, where_less(magnitude(value), spread(HUGE), scaled, spread(0.0)))
+    z[bias] = 1.0
+    for j in range(bias + 1, len(z)):
+        z[j] = 0.0
+
+
+@kernel(inline=True)
+def rescale(numeric, dense, scales, values, numbers, active, n_active, z, w):
+    """Learn the current row into a model's normalisation, with weight w. Mutates scales and values. O(d)."""
+    for a in range(n_active):
+        values[np.uint64(active[a] - dense)] += w
+    for four in range(np.uint64(len(numeric) // 4)):
+        j = four * np.uint64(4)
+        features = four_features(numeric, j)
+        value = load(numbers, j)
+        size = magnitude(value)
+        known = spread(HUGE)
+        n = column(scales, features, SCALE_N)
+        mean = column(scales, features, SCALE_MEAN)
+        before = column(scales, features, SCALE_VARIANCE)
+        mean_size = column(scales, features, SCALE_SIZE)
+        total = n + w
         step = w / total
-        delta = value - scales[f, SCALE_MEAN]
-        variance = (1.0 - step) * (scales[f, SCALE_VARIANCE] + step * delta * delta)
-        scales[f, SCALE_N] = total
-        scales[f, SCALE_MEAN] += step * delta
-        scales[f, SCALE_VARIANCE] = variance
-        scales[f, SCALE_INVERSE] = 1.0 / (3.0 * math.sqrt(variance)) if variance > 0.0 else 0.0
-        scales[f, SCALE_SIZE] += step * (abs(z[place[f]]) - scales[f, SCALE_SIZE])
+        delta = value - mean
+        variance = (1.0 - step) * (before + step * delta * delta)
+        inverse = where_less(spread(0.0), variance, 1.0 / (3.0 * square_root(variance)), spread(0.0))
+        moved_size = mean_size + step * (magnitude(load(z, j)) - mean_size)
+        set_column(scales, features, SCALE_N, where_less(size, known, total, n))
+        set_column(scales, features, SCALE_MEAN, where_less(size, known, mean + step * delta, mean))
+        set_column(scales, features, SCALE_VARIANCE, where_less(size, known, variance, before))
+        inverse = where_less(size, known, inverse, column(scales, features, SCALE_INVERSE))
+        set_column(scales, features, SCALE_INVERSE, inverse)
+        set_column(scales, features, SCALE_SIZE, where_less(size, known, moved_size, mean_size))
 
 
 @kernel(inline=True)
@@ -105,73 +163,44 @@ def smooth_step_slope(u):
 
 
 @kernel(inline=True)
-def dense_form(gates, g, z):
-    """<w, z> of the dense part of gate g, in the order of four sums that advance together: as one it takes twice the
-    time."""
-    a = 0.0
-    b = 0.0
-    c = 0.0
-    d = 0.0
+def linear_form(weights, z, active, n_active):
+    """<w, z> of one gate, as four sums of every fourth term, first of the dense part and then of the indicators:
+    (1st + 3rd) + (2nd + 4th)."""
+    dense = spread(0.0)
     for four in range(np.uint64(len(z) // 4)):
         j = four * np.uint64(4)
-        a += gates[g, WEIGHT, j] * z[j]
-        b += gates[g, WEIGHT, j + np.uint64(1)] * z[j + np.uint64(1)]
-        c += gates[g, WEIGHT, j + np.uint64(2)] * z[j + np.uint64(2)]
-        d += gates[g, WEIGHT, j + np.uint64(3)] * z[j + np.uint64(3)]
+        dense = dense + load(weights, j) * load(z, j)
+    a, b, c, d = each(dense)
+    for four in range(np.uint64(n_active // 4)):
+        j = four * np.uint64(4)
+        a += weights[np.uint64(active[j])]
+        b += weights[np.uint64(active[j + np.uint64(1)])]
+        c += weights[np.uint64(active[j + np.uint64(2)])]
+        d += weights[np.uint64(active[j + np.uint64(3)])]
+    rest = np.uint64(n_active - n_active % 4)
+    if n_active % 4 > 0:
+        a += weights[np.uint64(active[rest])]
+    if n_active % 4 > 1:
+        b += weights[np.uint64(active[rest + np.uint64(1)])]
+    if n_active % 4 > 2:
+        c += weights[np.uint64(active[rest + np.uint64(2)])]
     return (a + c) + (b + d)
 
 
 @kernel(inline=True)
-def linear_forms(links, visits, figures, gates, i, end, z, active):
-    """<w, z> of the gates of up to four visits from i on, into column SLOPE; where they end.
-
-    Indicators are added one after the other: four sums that do not wait for each other take a third of the time.
-    """
-    if end - i < np.uint64(4):
-        g = np.uint64(links[np.uint64(visits[i, NODE]), GATE])
-        total = dense_form(gates, g, z)
-        for j in range(len(active)):
-            if active[j] >= 0:
-                total += gates[g, WEIGHT, np.uint64(active[j])]
-        figures[i, SLOPE] = total
-        return i + np.uint64(1)
-    ga = np.uint64(links[np.uint64(visits[i, NODE]), GATE])
-    gb = np.uint64(links[np.uint64(visits[i + np.uint64(1), NODE]), GATE])
-    gc = np.uint64(links[np.uint64(visits[i + np.uint64(2), NODE]), GATE])
-    gd = np.uint64(links[np.uint64(visits[i + np.uint64(3), NODE]), GATE])
-    a = dense_form(gates, ga, z)
-    b = dense_form(gates, gb, z)
-    c = dense_form(gates, gc, z)
-    d = dense_form(gates, gd, z)
-    for j in range(len(active)):
-        if active[j] >= 0:
-            place = np.uint64(active[j])
-            a += gates[ga, WEIGHT, place]
-            b += gates[gb, WEIGHT, place]
-            c += gates[gc, WEIGHT, place]
-            d += gates[gd, WEIGHT, place]
-    figures[i, SLOPE] = a
-    figures[i + np.uint64(1), SLOPE] = b
-    figures[i + np.uint64(2), SLOPE] = c
-    figures[i + np.uint64(3), SLOPE] = d
-    return i + np.uint64(4)
-
-
-@kernel(inline=True)
-def split_test(links, tests, n_values, node, x, r):
-    """Whether row r passes the test of a node, as 1 or 0; a share in between where the value is missing."""
+def split_test(links, tests, n_values, node, row):
+    """Whether the current row passes the test of a node, as 1 or 0; a share in between where the value is missing."""
     f = np.uint64(links[node, FEATURE])
-    value = x[np.uint64(r), f]
-    n = n_values[f]
-    if value != value or (n > 0 and not (value >= 0.0 and value < n)):
-        return tests[node, SHARE]
-    if n > 0:
-        return 1.0 if value == tests[node, VALUE] else 0.0
-    return 1.0 if value <= tests[node, VALUE] else 0.0
+    value = row[f]
+    tested = tests[node, VALUE]
+    below = 1.0 if value <= tested else 0.0
+    equal = 1.0 if value == tested else 0.0
+    passed = equal if n_values[f] > 0 else below
+    return passed if value == value else tests[node, SHARE]
 
 
 @kernel(inline=True)
-def visit(links, visits, figures, child, probability, reached, inner, leaves):
+def visit(links, visits, figures, child, model, probability, reached, inner, leaves):
     """Note a child at the end of its list, and make that longer if it is reached. Where it is, and the lists' new ends.
 
     Without branches: which children are reached, and which are leaves, is hard to predict. Mutates visits and figures.
@@ -179,56 +208,69 @@ def visit(links, visits, figures, child, probability, reached, inner, leaves):
     is_leaf = links[child, FIRST] < 0
     at = leaves if is_leaf else inner
     visits[at, NODE] = child
+    visits[at, MODEL] = model
     figures[at, PROBABILITY] = probability
     more = np.uint64(reached)
     more_leaves = more * np.uint64(is_leaf)
-    return np.int32(at) if reached else np.int32(-1), inner + (more - more_leaves), leaves - more_leaves
+    return np.int32(at) if reached else np.int32(0), inner + (more - more_leaves), leaves - more_leaves
 
 
 @kernel(inline=True)
 def forward(
-    links, tests, leaves, gates, roots, settings, n_values, x, r, z, active, visits, figures, start, span, logits
-):
-    """All nodes that row r reaches: inner ones from `start` on, parents first, leaves from `start + span - 1` down.
+    links, tests, leaves, gates, roots, settings, n_values, row, active, n_active, z, visits, figures, reached, logits,
+    first_model, end_model,
+):  # fmt: skip
+    """All nodes that the current row reaches in some models: inner ones from 1 on, parents first, leaves from the end.
 
-    Returns how many of both. Mutates visits, figures (not ALONG) and logits. O(nodes reached x p).
+    Mutates visits, figures (not ALONG), reached and logits. O(nodes reached x p).
     """
     # Unsigned: a signed index costs a test for "from the end".
-    k = np.uint64(len(logits))
-    for c in range(k):
-        logits[c] = 0.0
-    i = np.uint64(start)
-    end = i
-    top = np.uint64(start + span - 1)
+    one = np.uint64(1)
+    k = np.uint64(logits.shape[1])
+    begin = one
+    end = one
+    top = np.uint64(len(visits)) - one
     low = top
-    for tree in range(len(roots)):
-        _, end, low = visit(links, visits, figures, np.uint64(roots[tree]), 1.0, True, end, low)
-    alpha = settings[S_ALPHA]
-    per_gamma = 1.0 / settings[S_GAMMA]
-    ready = i
-    while i < end:
-        if i == ready:
-            ready = linear_forms(links, visits, figures, gates, i, end, z, active)
-        node = np.uint64(visits[i, NODE])
-        reach = figures[i, PROBABILITY]
-        first = np.uint64(links[node, FIRST])
-        u = per_gamma * figures[i, SLOPE]
-        passes = alpha * smooth_step(u)
-        if alpha < 1.0:
-            passes += (1.0 - alpha) * split_test(links, tests, n_values, node, x, r)
-        figures[i, PASSES] = passes
-        figures[i, SLOPE] = alpha * per_gamma * smooth_step_slope(u)
-        visits[i, LEFT], end, low = visit(links, visits, figures, first, reach * passes, passes > 0.0, end, low)
-        visits[i, RIGHT], end, low = visit(
-            links, visits, figures, first + np.uint64(1), reach * (1.0 - passes), passes < 1.0, end, low
-        )
-        i += np.uint64(1)
+    for model in range(np.uint64(first_model), np.uint64(end_model)):
+        for tree in range(np.uint64(roots.shape[1])):
+            _, end, low = visit(links, visits, figures, np.uint64(roots[model, tree]), model, 1.0, True, end, low)
+        for c in range(k):
+            logits[model, c] = 0.0
+    while begin < end:
+        for i in range(begin, end):
+            node = np.uint64(visits[i, NODE])
+            model = np.uint64(visits[i, MODEL])
+            alpha = settings[model, S_ALPHA]
+            per_gamma = settings[model, S_PER_GAMMA]
+            form = linear_form(gates[np.uint64(links[node, GATE]), WEIGHT], z[model], active, n_active)
+            u = per_gamma * form
+            passes = alpha * smooth_step(u)
+            if alpha < 1.0:
+                passes += (1.0 - alpha) * split_test(links, tests, n_values, node, row)
+            figures[i, PASSES] = passes
+            figures[i, SLOPE] = alpha * per_gamma * smooth_step_slope(u)
+        level = end
+        for i in range(begin, level):
+            model = np.uint64(visits[i, MODEL])
+            child = np.uint64(links[np.uint64(visits[i, NODE]), FIRST])
+            reach = figures[i, PROBABILITY]
+            passes = figures[i, PASSES]
+            visits[i, LEFT], end, low = visit(
+                links, visits, figures, child, model, reach * passes, passes > 0.0, end, low
+            )
+            visits[i, RIGHT], end, low = visit(
+                links, visits, figures, child + one, model, reach * (1.0 - passes), passes < 1.0, end, low
+            )
+        begin = level
     for back in range(top - low):
         at = top - back
         node = np.uint64(visits[at, NODE])
+        model = np.uint64(visits[at, MODEL])
+        probability = figures[at, PROBABILITY]
         for c in range(k):
-            logits[c] += figures[at, PROBABILITY] * leaves[node, WEIGHT, c]
-    return np.int64(end) - start, np.int64(top - low)
+            logits[model, c] += probability * leaves[node, WEIGHT, c]
+    reached[0] = end - one
+    reached[1] = top - low
 
 
 @kernel(inline=True)

@@ -18,6 +18,7 @@ import math
 import numpy as np
 
 from models.kernel import kernel
+from models.lanes import each, load, of_four, square_root, store
 from models.soft.forest import (
     FIRST_MOMENT,
     GATE,
@@ -27,7 +28,7 @@ from models.soft.forest import (
     SECOND_MOMENT,
     WEIGHT,
 )
-from models.soft.gates import ALONG, LEFT, NODE, PASSES, PROBABILITY, RIGHT, SLOPE
+from models.soft.gates import ALONG, LEFT, MODEL, NODE, PASSES, PROBABILITY, RIGHT, SLOPE
 
 EPSILON = 1e-8
 LEAST_POWER = 1e-9  # below it, 1 - beta^t is 1 to 9 digits: no more corrections, and no denormals
@@ -58,40 +59,109 @@ def descend(rows, i, j, gradient, beta1, beta2, rate):
 
 
 @kernel(inline=True)
-def backward(
-    links, powers, leaves, gates, settings, z, active, visits, figures, start, span, n_inner, n_leaves, gradient
-):
-    """Gradients and steps of all nodes reached in `forward`. gradient : (k,), of the loss by the output.
+def descend_along(rows, i, factor, direction, beta1, beta2, rate):
+    """The same for the first weights of row i, with the gradient factor * direction. Mutates rows[i]."""
+    weights = rows[i, WEIGHT]
+    first = rows[i, FIRST_MOMENT]
+    second = rows[i, SECOND_MOMENT]
+    n = np.uint64(len(direction))
+    for four in range(n // np.uint64(4)):
+        j = four * np.uint64(4)
+        gradient = factor * load(direction, j)
+        m = beta1 * load(first, j) + (1.0 - beta1) * gradient
+        v = beta2 * load(second, j) + (1.0 - beta2) * gradient * gradient
+        store(first, j, m)
+        store(second, j, v)
+        store(weights, j, load(weights, j) - rate * m / (square_root(v) + EPSILON))
+    for j in range(n - n % np.uint64(4), n):
+        descend(rows, i, j, factor * direction[j], beta1, beta2, rate)
 
-    Mutates powers, leaves, gates and figures (ALONG). O(nodes reached x p).
+
+@kernel(inline=True)
+def four_of(row, a, b, c, d):
+    return of_four(row[a], row[b], row[c], row[d])
+
+
+@kernel(inline=True)
+def set_four(row, a, b, c, d, values):
+    row[a], row[b], row[c], row[d] = each(values)
+
+
+@kernel(inline=True)
+def descend_at(rows, i, gradient, places, n, beta1, beta2, rate):
+    """The same for the weights at the first n of some places, all with one gradient. Mutates rows[i]."""
+    weights = rows[i, WEIGHT]
+    first = rows[i, FIRST_MOMENT]
+    second = rows[i, SECOND_MOMENT]
+    for four in range(np.uint64(n // 4)):
+        j = four * np.uint64(4)
+        a = np.uint64(places[j])
+        b = np.uint64(places[j + np.uint64(1)])
+        c = np.uint64(places[j + np.uint64(2)])
+        d = np.uint64(places[j + np.uint64(3)])
+        m = beta1 * four_of(first, a, b, c, d) + (1.0 - beta1) * gradient
+        v = beta2 * four_of(second, a, b, c, d) + (1.0 - beta2) * gradient * gradient
+        set_four(first, a, b, c, d, m)
+        set_four(second, a, b, c, d, v)
+        set_four(weights, a, b, c, d, four_of(weights, a, b, c, d) - rate * m / (square_root(v) + EPSILON))
+    for j in range(np.uint64(n - n % 4), np.uint64(n)):
+        descend(rows, i, np.uint64(places[j]), gradient, beta1, beta2, rate)
+
+
+@kernel(inline=True)
+def backward(
+    links, powers, leaves, gates, settings, chosen, active, n_active, z, visits, figures, reached, gradient,
+    learned, stepped,
+):  # fmt: skip
+    """Gradients and steps of all nodes reached in `forward` of the models that are chosen.
+
+    gradient : (M, k), of the loss by the outputs. Returns how many leaves learned: the first so many places in
+    `learned`. Mutates powers, leaves, gates, figures, learned and stepped. O(nodes reached x p).
     """
-    k = np.uint64(len(gradient))
-    beta1 = settings[S_BETA1]
-    beta2 = settings[S_BETA2]
-    for back in range(n_leaves):
-        i = np.uint64(start + span - 1 - back)  # unsigned, as in `forward`
-        node = np.uint64(visits[i, NODE])
-        reach = figures[i, PROBABILITY]
+    one = np.uint64(1)  # unsigned, as in `forward`
+    k = np.uint64(gradient.shape[1])
+    top = np.uint64(len(visits)) - one
+    n_learned = np.uint64(0)
+    for back in range(np.uint64(reached[1])):
+        at = top - back
+        learned[n_learned] = at
+        n_learned += np.uint64(chosen[np.uint64(visits[at, MODEL])])
+    for a in range(n_learned):
+        at = np.uint64(learned[a])
+        node = np.uint64(visits[at, NODE])
+        model = np.uint64(visits[at, MODEL])
         along = 0.0
-        rate = step_size(powers, node, settings)
         for c in range(k):
-            along += gradient[c] * leaves[node, WEIGHT, c]
-            descend(leaves, node, c, reach * gradient[c], beta1, beta2, rate)
-        figures[i, ALONG] = along
+            along += gradient[model, c] * leaves[node, WEIGHT, c]
+        figures[at, ALONG] = along
+        rate = step_size(powers, node, settings[model])
+        descend_along(
+            leaves, node, figures[at, PROBABILITY], gradient[model],
+            settings[model, S_BETA1], settings[model, S_BETA2], rate,
+        )  # fmt: skip
+    # From the last to the first, children before parents. Place 0, of a child that was not reached, has 0 ALONG.
+    n_stepped = np.uint64(0)
+    n_inner = np.uint64(reached[0])
     for back in range(n_inner):
-        i = np.uint64(start + n_inner - 1 - back)
-        node = np.uint64(visits[i, NODE])
-        left = figures[np.uint64(visits[i, LEFT]), ALONG] if visits[i, LEFT] >= 0 else 0.0
-        right = figures[np.uint64(visits[i, RIGHT]), ALONG] if visits[i, RIGHT] >= 0 else 0.0
+        i = n_inner - back
+        model = np.uint64(visits[i, MODEL])
+        left = figures[np.uint64(visits[i, LEFT]), ALONG]
+        right = figures[np.uint64(visits[i, RIGHT]), ALONG]
         passes = figures[i, PASSES]
         figures[i, ALONG] = passes * left + (1.0 - passes) * right
         factor = figures[i, PROBABILITY] * figures[i, SLOPE] * (left - right)
-        if factor == 0.0:
-            continue
-        rate = step_size(powers, node, settings)
+        figures[i, SLOPE] = factor
+        stepped[n_stepped] = i
+        n_stepped += np.uint64(factor != 0.0) * np.uint64(chosen[model])
+    for a in range(n_stepped):
+        i = np.uint64(stepped[a])
+        node = np.uint64(visits[i, NODE])
+        model = np.uint64(visits[i, MODEL])
+        rate = step_size(powers, node, settings[model])
         g = np.uint64(links[node, GATE])
-        for j in range(np.uint64(len(z))):
-            descend(gates, g, j, factor * z[j], beta1, beta2, rate)
-        for a in range(len(active)):
-            if active[a] >= 0:
-                descend(gates, g, np.uint64(active[a]), factor, beta1, beta2, rate)
+        factor = figures[i, SLOPE]
+        beta1 = settings[model, S_BETA1]
+        beta2 = settings[model, S_BETA2]
+        descend_along(gates, g, factor, z[model], beta1, beta2, rate)
+        descend_at(gates, g, factor, active, n_active, beta1, beta2, rate)
+    return n_learned

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from models.contract import PREDICT
+from models.contract import LEARN, PREDICT
 from models.kernel import kernel
 from models.observers import observe
 from models.soft.choice import BEST, LEARNING, account, choose, loss_of
@@ -24,7 +24,7 @@ from models.soft.forest import (
     S_REGRESSION,
     SEEN,
 )
-from models.soft.gates import NODE, PROBABILITY, encode_row, forward, rescale, softmax
+from models.soft.gates import MODEL, NODE, PROBABILITY, forward, normalise, read_row, rescale, softmax
 from models.soft.gradient import backward
 from models.soft.growth import try_split
 
@@ -68,24 +68,24 @@ def learn_target(targets, known, y, w, regression):
 
 
 @kernel(inline=True)
-def loss_gradient(logits, known, targets, y, w, regression, gradient):
+def loss_gradient(logits, known, targets, y, w, regression, probabilities, gradient):
     """The gradient of the weighted loss by the output: cross-entropy of one softmax, or half the squared error.
 
-    Mutates gradient.
+    probabilities : of the classes before this label was learned. Mutates probabilities and gradient.
     """
     w = min(w, HEAVIEST)
     if regression:
         deviation = math.sqrt(targets[T_VARIANCE])
         gradient[0] = w * (logits[0] - (y - targets[T_MEAN]) / deviation) if deviation > 0.0 else 0.0
         return
-    softmax(logits, known, gradient)
-    gradient[int(y)] -= 1.0
+    if probabilities[int(y)] == 0.0:  # a new class
+        softmax(logits, known, probabilities)
     for c in range(len(gradient)):
-        gradient[c] *= w
+        gradient[c] = w * (probabilities[c] - (1.0 if c == int(y) else 0.0))
 
 
 @kernel
-def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, room, pool, known_values, scratch):
+def run(op, row_of, y, w, slab, out, progress, forest, encoding, layout, settings, room, pool, known_values, scratch):
     """Execute a program from progress[0] on. Mutates out, progress, forest, pool and scratch.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened. room : (3,) int64, the
@@ -94,81 +94,96 @@ def run(op, row, y, w, slab, out, progress, forest, encoding, layout, settings, 
     # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
     links, tests, weights, powers, leaves, classes, gates, blocks = forest[:8]
     roots, scales, known, values, targets, counts = forest[9:]
-    n_values, place = encoding.n_values, encoding.place
+    n_values, place, numeric = encoding.n_values, encoding.place, encoding.numeric
     dense, bias = encoding.dense[0], encoding.bias[0]
-    z, active, logits, visits, figures, reached = scratch[:6]
-    gradient, probabilities, post, found, cached = scratch[6:]
+    row, numbers, active, z, logits, probabilities, gradient, visits, figures, reached = scratch[:10]
+    learned, stepped, post, found, cached = scratch[10:]
     n_models, k = logits.shape
-    span = len(visits) // n_models
     regression = settings[0, S_REGRESSION] > 0.0
     pooled = pool.places[LEARNING] > 0
-    # The model and row predicted last, while nothing was learned since.
-    last_model = -1
-    last_row = -1
+    n_active = 0
+    # While nothing is learned: the row that is known of all models, and the model whose output to it is.
+    ready = -1
+    answered = -1
     for i in range(progress[0], len(op)):
-        r = row[i]
+        r = row_of[i]
+        first = 0
+        end = n_models
         if op[i] == PREDICT:
-            m = pool.state[BEST]
-            encode_row(n_values, place, bias, scales[m], slab, r, z[m], active[m])
-            reached[m, 0], reached[m, 1] = forward(
-                links, tests, leaves, gates, roots[m], settings[m], n_values, slab, r,
-                z[m], active[m], visits, figures, m * span, span, logits[m],
-            )  # fmt: skip
-            last_model = m
-            last_row = r
-            output(logits[m], known[m], targets[m], regression, probabilities)
-            for c in range(k):
-                out[r, c] = probabilities[c]
+            if not (i + 1 < len(op) and op[i + 1] == LEARN and row_of[i + 1] == r):
+                first = pool.state[BEST]
+                end = first + 1
+        elif not teachable(y[i], w[i], k, regression):
             continue
-        if not teachable(y[i], w[i], k, regression):
-            continue
-        if (
+        elif (
             counts[N_NODES] + room[0] > len(links)
             or counts[N_GATES] + room[1] > len(gates)
             or counts[N_BLOCKS] + room[2] > len(blocks)
         ):
             progress[0] = i
             return GROW
+        if r != ready:
+            n_active = read_row(n_values, place, numeric, slab, r, row, numbers, active)
+            for m in range(first, end):
+                normalise(numeric, bias, scales[m], numbers, z[m])
+            forward(
+                links, tests, leaves, gates, roots, settings, n_values, row, active, n_active, z, visits, figures,
+                reached, logits, first, end,
+            )  # fmt: skip
+            ready = r if end - first == n_models else -1
+            answered = -1
+        if op[i] == PREDICT:
+            m = pool.state[BEST]
+            if m != answered:
+                output(logits[m], known[m], targets[m], regression, probabilities[m])
+                answered = m
+            for c in range(k):
+                out[r, c] = probabilities[m, c]
+            continue
         for m in range(n_models):
-            if m != last_model or r != last_row:
-                encode_row(n_values, place, bias, scales[m], slab, r, z[m], active[m])
-                reached[m, 0], reached[m, 1] = forward(
-                    links, tests, leaves, gates, roots[m], settings[m], n_values, slab, r,
-                    z[m], active[m], visits, figures, m * span, span, logits[m],
-                )  # fmt: skip
+            if m != answered:
+                output(logits[m], known[m], targets[m], regression, probabilities[m])
             if pooled:
-                output(logits[m], known[m], targets[m], regression, probabilities)
-                pool.losses[m] = loss_of(probabilities, y[i], regression)
-        last_model = -1
+                pool.losses[m] = loss_of(probabilities[m], y[i], regression)
+        ready = -1
+        answered = -1
         if pooled:
             choose(pool)
         for m in range(n_models):
-            if pool.chosen[m] == 0:
-                continue
-            start = m * span
-            learn_target(targets[m], known[m], y[i], w[i], regression)
-            loss_gradient(logits[m], known[m], targets[m], y[i], w[i], regression, gradient)
-            backward(
-                links, powers, leaves, gates, settings[m], z[m], active[m], visits, figures,
-                start, span, reached[m, 0], reached[m, 1], gradient,
-            )  # fmt: skip
-            for back in range(reached[m, 1]):
-                v = start + span - 1 - back
-                node = visits[v, NODE]
-                reach = figures[v, PROBABILITY]
-                weights[node, REACH] += w[i] * reach
-                block = links[node, BLOCK]
-                if block < 0 or not reach > settings[m, S_MIN_REACH]:
-                    continue
-                c = int(y[i])
-                classes[node, c] += w[i]
-                weights[node, SEEN] += w[i]
-                observe(
-                    blocks[block], cached, False, known_values, layout, k, slab, r, c, w[i], classes[node, c]
+            if pool.chosen[m]:
+                learn_target(targets[m], known[m], y[i], w[i], regression)
+                loss_gradient(
+                    logits[m], known[m], targets[m], y[i], w[i], regression, probabilities[m], gradient[m]
                 )  # fmt: skip
-                if weights[node, SEEN] - weights[node, EVALUATED] >= settings[m, S_GRACE]:
-                    try_split(node, forest, encoding, scales[m], layout, settings[m], post, found)
-            rescale(n_values, place, scales[m], values[m], dense, slab, r, z[m], w[i])
+        n_learned = backward(
+            links, powers, leaves, gates, settings, pool.chosen, active, n_active, z, visits, figures, reached,
+            gradient, learned, stepped,
+        )  # fmt: skip
+        n_observing = np.uint64(0)
+        for a in range(n_learned):
+            at = np.uint64(learned[a])
+            node = np.uint64(visits[at, NODE])
+            reach = figures[at, PROBABILITY]
+            weights[node, REACH] += w[i] * reach
+            learned[n_observing] = at
+            n_observing += np.uint64(links[node, BLOCK] >= 0) * np.uint64(
+                reach > settings[np.uint64(visits[at, MODEL]), S_MIN_REACH]
+            )
+        for a in range(n_observing):
+            at = np.uint64(learned[a])
+            node = visits[at, NODE]
+            m = visits[at, MODEL]
+            c = int(y[i])
+            classes[node, c] += w[i]
+            weights[node, SEEN] += w[i]
+            observe(
+                blocks[links[node, BLOCK]], cached, False, known_values, layout, k, slab, r, c, w[i], classes[node, c]
+            )  # fmt: skip
+            if weights[node, SEEN] - weights[node, EVALUATED] >= settings[m, S_GRACE]:
+                try_split(node, forest, encoding, scales[m], layout, settings[m], post, found)
+        for m in range(n_models):
+            if pool.chosen[m]:
+                rescale(numeric, dense, scales[m], values[m], numbers, active, n_active, z[m], w[i])
         if pooled:
             account(pool, w[i])
     return DONE

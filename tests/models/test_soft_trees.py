@@ -260,9 +260,9 @@ def visited(learner, row):
     """The nodes that a row reaches."""
     learner.predict_many(row[None])
     scratch = learner._models._scratch
-    n_inner, n_leaves = scratch.reached[0]
+    n_inner, n_leaves = scratch.reached
     n = len(scratch.visits)
-    return scratch.visits[[*range(n_inner), *range(n - n_leaves, n)], NODE].tolist()
+    return scratch.visits[[*range(1, 1 + n_inner), *range(n - n_leaves, n)], NODE].tolist()
 
 
 def test_a_split_that_separates_nothing_changes_no_prediction():
