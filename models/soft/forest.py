@@ -131,6 +131,25 @@ def encode(schema: Schema) -> tuple[Encoding, int]:
     return Encoding(*as_ints), nominal
 
 
+class Visits(NamedTuple):
+    """The nodes that a row reaches, of all models together: (V,) arrays, int32 and float64.
+
+    Place 0 is of none and stays 0, inner nodes follow from 1 on, leaves come from the end. node, model : which. left,
+    right : where the children are among the visits, 0 for one that is not reached. probability : to reach it. passes :
+    the share that goes to the first child; slope : its derivative by the linear form. along : the node's output in the
+    direction of the loss's gradient.
+    """
+
+    node: Ints
+    model: Ints
+    left: Ints
+    right: Ints
+    probability: Floats
+    passes: Floats
+    slope: Floats
+    along: Floats
+
+
 class Scratch(NamedTuple):
     """What a kernel writes and nothing remembers.
 
@@ -138,9 +157,8 @@ class Scratch(NamedTuple):
     in Encoding.numeric; active : (nominal features,) int32, places of its indicators. z : (M, dense) float64, the dense
     part as each model normalises it.
     logits, probabilities, gradient : (M, k).
-    visits : (V, 4) int32 and figures : (V, 4) float64: the nodes reached (models.soft.gates), of all models together:
-    place 0 is of none and stays 0, inner nodes follow from 1 on, leaves come from the end. reached : (2,) int64, how
-    many of both. learned, stepped : (V,) int32, of those the leaves and the inner nodes that learn.
+    reached : (2,) int64, how many of the visits are inner nodes and leaves. learned, stepped : (V,) int32, the leaves
+    and the inner nodes among them that learn.
     post, found : of models.hoeffding.split. cached : what models.observers.observe writes of a cache that is out of
     date: nothing.
     """
@@ -152,8 +170,7 @@ class Scratch(NamedTuple):
     logits: Floats
     probabilities: Floats
     gradient: Floats
-    visits: Ints
-    figures: Floats
+    visits: Visits
     reached: NDArray[np.int64]
     learned: Ints
     stepped: Ints
@@ -175,8 +192,7 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
         np.zeros((n_models, k)),
         np.zeros((n_models, k)),
         np.zeros((n_models, k)),
-        np.zeros((n_visits, 4), np.int32),
-        np.zeros((n_visits, 4)),
+        Visits(*(np.zeros(n_visits, kind) for kind in 4 * [np.int32] + 4 * [np.float64])),
         np.zeros(2, np.int64),
         np.zeros(n_visits, np.int32),
         np.zeros(n_visits, np.int32),

@@ -38,13 +38,6 @@ from models.soft.forest import (
     WEIGHT,
 )
 
-# Columns of Scratch.visits: the node, its model, and where its children are among the visits, 0 for one that is not
-# reached.
-NODE, MODEL, LEFT, RIGHT = range(4)
-# Columns of Scratch.figures: probability to reach the node, share that goes to the first child, its derivative by the
-# linear form, and the node's output in the direction of the loss's gradient.
-PROBABILITY, PASSES, SLOPE, ALONG = range(4)
-
 CLIP = 3.0
 HUGE = 1e100  # beyond it, squares would overflow: taken as missing
 
@@ -200,16 +193,16 @@ def split_test(links, tests, n_values, node, row):
 
 
 @kernel(inline=True)
-def visit(links, visits, figures, child, model, probability, reached, inner, leaves):
+def visit(links, visits, child, model, probability, reached, inner, leaves):
     """Note a child at the end of its list, and make that longer if it is reached. Where it is, and the lists' new ends.
 
-    Without branches: which children are reached, and which are leaves, is hard to predict. Mutates visits and figures.
+    Without branches: which children are reached, and which are leaves, is hard to predict. Mutates visits.
     """
     is_leaf = links[child, FIRST] < 0
     at = leaves if is_leaf else inner
-    visits[at, NODE] = child
-    visits[at, MODEL] = model
-    figures[at, PROBABILITY] = probability
+    visits.node[at] = child
+    visits.model[at] = model
+    visits.probability[at] = probability
     more = np.uint64(reached)
     more_leaves = more * np.uint64(is_leaf)
     return np.int32(at) if reached else np.int32(0), inner + (more - more_leaves), leaves - more_leaves
@@ -217,29 +210,29 @@ def visit(links, visits, figures, child, model, probability, reached, inner, lea
 
 @kernel(inline=True)
 def forward(
-    links, tests, leaves, gates, roots, settings, n_values, row, active, n_active, z, visits, figures, reached, logits,
+    links, tests, leaves, gates, roots, settings, n_values, row, active, n_active, z, visits, reached, logits,
     first_model, end_model,
 ):  # fmt: skip
     """All nodes that the current row reaches in some models: inner ones from 1 on, parents first, leaves from the end.
 
-    Mutates visits, figures (not ALONG), reached and logits. O(nodes reached x p).
+    Mutates visits (not `along`), reached and logits. O(nodes reached x p).
     """
     # Unsigned: a signed index costs a test for "from the end".
     one = np.uint64(1)
     k = np.uint64(logits.shape[1])
     begin = one
     end = one
-    top = np.uint64(len(visits)) - one
+    top = np.uint64(len(visits.node)) - one
     low = top
     for model in range(np.uint64(first_model), np.uint64(end_model)):
         for tree in range(np.uint64(roots.shape[1])):
-            _, end, low = visit(links, visits, figures, np.uint64(roots[model, tree]), model, 1.0, True, end, low)
+            _, end, low = visit(links, visits, np.uint64(roots[model, tree]), model, 1.0, True, end, low)
         for c in range(k):
             logits[model, c] = 0.0
     while begin < end:
         for i in range(begin, end):
-            node = np.uint64(visits[i, NODE])
-            model = np.uint64(visits[i, MODEL])
+            node = np.uint64(visits.node[i])
+            model = np.uint64(visits.model[i])
             alpha = settings[model, S_ALPHA]
             per_gamma = settings[model, S_PER_GAMMA]
             form = linear_form(gates[np.uint64(links[node, GATE]), WEIGHT], z[model], active, n_active)
@@ -247,26 +240,24 @@ def forward(
             passes = alpha * smooth_step(u)
             if alpha < 1.0:
                 passes += (1.0 - alpha) * split_test(links, tests, n_values, node, row)
-            figures[i, PASSES] = passes
-            figures[i, SLOPE] = alpha * per_gamma * smooth_step_slope(u)
+            visits.passes[i] = passes
+            visits.slope[i] = alpha * per_gamma * smooth_step_slope(u)
         level = end
         for i in range(begin, level):
-            model = np.uint64(visits[i, MODEL])
-            child = np.uint64(links[np.uint64(visits[i, NODE]), FIRST])
-            reach = figures[i, PROBABILITY]
-            passes = figures[i, PASSES]
-            visits[i, LEFT], end, low = visit(
-                links, visits, figures, child, model, reach * passes, passes > 0.0, end, low
-            )
-            visits[i, RIGHT], end, low = visit(
-                links, visits, figures, child + one, model, reach * (1.0 - passes), passes < 1.0, end, low
+            model = visits.model[i]
+            child = np.uint64(links[np.uint64(visits.node[i]), FIRST])
+            reach = visits.probability[i]
+            passes = visits.passes[i]
+            visits.left[i], end, low = visit(links, visits, child, model, reach * passes, passes > 0.0, end, low)
+            visits.right[i], end, low = visit(
+                links, visits, child + one, model, reach * (1.0 - passes), passes < 1.0, end, low
             )
         begin = level
     for back in range(top - low):
         at = top - back
-        node = np.uint64(visits[at, NODE])
-        model = np.uint64(visits[at, MODEL])
-        probability = figures[at, PROBABILITY]
+        node = np.uint64(visits.node[at])
+        model = np.uint64(visits.model[at])
+        probability = visits.probability[at]
         for c in range(k):
             logits[model, c] += probability * leaves[node, WEIGHT, c]
     reached[0] = end - one

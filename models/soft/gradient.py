@@ -28,7 +28,6 @@ from models.soft.forest import (
     SECOND_MOMENT,
     WEIGHT,
 )
-from models.soft.gates import ALONG, LEFT, MODEL, NODE, PASSES, PROBABILITY, RIGHT, SLOPE
 
 EPSILON = 1e-8
 LEAST_POWER = 1e-9  # below it, 1 - beta^t is 1 to 9 digits: no more corrections, and no denormals
@@ -110,33 +109,33 @@ def descend_at(rows, i, gradient, places, n, beta1, beta2, rate):
 
 @kernel(inline=True)
 def backward(
-    links, powers, leaves, gates, settings, chosen, active, n_active, z, visits, figures, reached, gradient,
+    links, powers, leaves, gates, settings, chosen, active, n_active, z, visits, reached, gradient,
     learned, stepped,
 ):  # fmt: skip
     """Gradients and steps of all nodes reached in `forward` of the models that are chosen.
 
     gradient : (M, k), of the loss by the outputs. Returns how many leaves learned: the first so many places in
-    `learned`. Mutates powers, leaves, gates, figures, learned and stepped. O(nodes reached x p).
+    `learned`. Mutates powers, leaves, gates, visits, learned and stepped. O(nodes reached x p).
     """
     one = np.uint64(1)  # unsigned, as in `forward`
     k = np.uint64(gradient.shape[1])
-    top = np.uint64(len(visits)) - one
+    top = np.uint64(len(visits.node)) - one
     n_learned = np.uint64(0)
     for back in range(np.uint64(reached[1])):
         at = top - back
         learned[n_learned] = at
-        n_learned += np.uint64(chosen[np.uint64(visits[at, MODEL])])
+        n_learned += np.uint64(chosen[np.uint64(visits.model[at])])
     for a in range(n_learned):
         at = np.uint64(learned[a])
-        node = np.uint64(visits[at, NODE])
-        model = np.uint64(visits[at, MODEL])
+        node = np.uint64(visits.node[at])
+        model = np.uint64(visits.model[at])
         along = 0.0
         for c in range(k):
             along += gradient[model, c] * leaves[node, WEIGHT, c]
-        figures[at, ALONG] = along
+        visits.along[at] = along
         rate = step_size(powers, node, settings[model])
         descend_along(
-            leaves, node, figures[at, PROBABILITY], gradient[model],
+            leaves, node, visits.probability[at], gradient[model],
             settings[model, S_BETA1], settings[model, S_BETA2], rate,
         )  # fmt: skip
     # From the last to the first, children before parents. Place 0, of a child that was not reached, has 0 ALONG.
@@ -144,22 +143,22 @@ def backward(
     n_inner = np.uint64(reached[0])
     for back in range(n_inner):
         i = n_inner - back
-        model = np.uint64(visits[i, MODEL])
-        left = figures[np.uint64(visits[i, LEFT]), ALONG]
-        right = figures[np.uint64(visits[i, RIGHT]), ALONG]
-        passes = figures[i, PASSES]
-        figures[i, ALONG] = passes * left + (1.0 - passes) * right
-        factor = figures[i, PROBABILITY] * figures[i, SLOPE] * (left - right)
-        figures[i, SLOPE] = factor
+        model = np.uint64(visits.model[i])
+        left = visits.along[np.uint64(visits.left[i])]
+        right = visits.along[np.uint64(visits.right[i])]
+        passes = visits.passes[i]
+        visits.along[i] = passes * left + (1.0 - passes) * right
+        factor = visits.probability[i] * visits.slope[i] * (left - right)
+        visits.slope[i] = factor
         stepped[n_stepped] = i
         n_stepped += np.uint64(factor != 0.0) * np.uint64(chosen[model])
     for a in range(n_stepped):
         i = np.uint64(stepped[a])
-        node = np.uint64(visits[i, NODE])
-        model = np.uint64(visits[i, MODEL])
+        node = np.uint64(visits.node[i])
+        model = np.uint64(visits.model[i])
         rate = step_size(powers, node, settings[model])
         g = np.uint64(links[node, GATE])
-        factor = figures[i, SLOPE]
+        factor = visits.slope[i]
         beta1 = settings[model, S_BETA1]
         beta2 = settings[model, S_BETA2]
         descend_along(gates, g, factor, z[model], beta1, beta2, rate)

@@ -24,7 +24,7 @@ from models.soft.forest import (
     S_REGRESSION,
     SEEN,
 )
-from models.soft.gates import MODEL, NODE, PROBABILITY, forward, normalise, read_row, rescale, softmax
+from models.soft.gates import forward, normalise, read_row, rescale, softmax
 from models.soft.gradient import backward
 from models.soft.growth import try_split
 
@@ -96,8 +96,8 @@ def run(op, row_of, y, w, slab, out, progress, forest, encoding, layout, setting
     roots, scales, known, values, targets, counts = forest[9:]
     n_values, place, numeric = encoding.n_values, encoding.place, encoding.numeric
     dense, bias = encoding.dense[0], encoding.bias[0]
-    row, numbers, active, z, logits, probabilities, gradient, visits, figures, reached = scratch[:10]
-    learned, stepped, post, found, cached = scratch[10:]
+    row, numbers, active, z, logits, probabilities, gradient, visits, reached = scratch[:9]
+    learned, stepped, post, found, cached = scratch[9:]
     n_models, k = logits.shape
     regression = settings[0, S_REGRESSION] > 0.0
     pooled = pool.places[LEARNING] > 0
@@ -127,7 +127,7 @@ def run(op, row_of, y, w, slab, out, progress, forest, encoding, layout, setting
             for m in range(first, end):
                 normalise(numeric, bias, scales[m], numbers, z[m])
             forward(
-                links, tests, leaves, gates, roots, settings, n_values, row, active, n_active, z, visits, figures,
+                links, tests, leaves, gates, roots, settings, n_values, row, active, n_active, z, visits,
                 reached, logits, first, end,
             )  # fmt: skip
             ready = r if end - first == n_models else -1
@@ -156,23 +156,23 @@ def run(op, row_of, y, w, slab, out, progress, forest, encoding, layout, setting
                     logits[m], known[m], targets[m], y[i], w[i], regression, probabilities[m], gradient[m]
                 )  # fmt: skip
         n_learned = backward(
-            links, powers, leaves, gates, settings, pool.chosen, active, n_active, z, visits, figures, reached,
+            links, powers, leaves, gates, settings, pool.chosen, active, n_active, z, visits, reached,
             gradient, learned, stepped,
         )  # fmt: skip
         n_observing = np.uint64(0)
         for a in range(n_learned):
             at = np.uint64(learned[a])
-            node = np.uint64(visits[at, NODE])
-            reach = figures[at, PROBABILITY]
+            node = np.uint64(visits.node[at])
+            reach = visits.probability[at]
             weights[node, REACH] += w[i] * reach
             learned[n_observing] = at
             n_observing += np.uint64(links[node, BLOCK] >= 0) * np.uint64(
-                reach > settings[np.uint64(visits[at, MODEL]), S_MIN_REACH]
+                reach > settings[np.uint64(visits.model[at]), S_MIN_REACH]
             )
         for a in range(n_observing):
             at = np.uint64(learned[a])
-            node = visits[at, NODE]
-            m = visits[at, MODEL]
+            node = visits.node[at]
+            m = visits.model[at]
             c = int(y[i])
             classes[node, c] += w[i]
             weights[node, SEEN] += w[i]

@@ -25,7 +25,7 @@ from models.soft.forest import (
     WEIGHT,
     make_room,
 )
-from models.soft.gates import NODE, smooth_step, smooth_step_slope
+from models.soft.gates import smooth_step, smooth_step_slope
 from models.soft.growth import bear
 from models.soft.soft_tree import SoftTree
 from models.soft.transparency import count
@@ -261,8 +261,8 @@ def visited(learner, row):
     learner.predict_many(row[None])
     scratch = learner._models._scratch
     n_inner, n_leaves = scratch.reached
-    n = len(scratch.visits)
-    return scratch.visits[[*range(1, 1 + n_inner), *range(n - n_leaves, n)], NODE].tolist()
+    n = len(scratch.visits.node)
+    return scratch.visits.node[[*range(1, 1 + n_inner), *range(n - n_leaves, n)]].tolist()
 
 
 def test_a_split_that_separates_nothing_changes_no_prediction():
