@@ -100,6 +100,9 @@ class Models:
         """What follows from the schema and is not state."""
         self._encoding, _ = encode(schema)
         self._layout = observers.lay_out(schema)[0]
+        numeric = np.array(schema.n_values) == 0
+        by_feature, bins = self._layout[:4], self._layout.bins
+        self._numeric_layout = observers.Layout(*(column[numeric] for column in by_feature), bins)
         self._known_values = observers.know_nothing(schema)
         self._scratch = scratch_of(schema, len(self.settings), self.n_trees, int(self.settings[:, S_DEPTH].max()))
 
@@ -108,7 +111,8 @@ class Models:
         while (
             run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self.forest, self._encoding,
-                self._layout, self.settings, self._room, self.pool, self._known_values, self._scratch,
+                self._layout, self._numeric_layout, self.settings, self._room, self.pool, self._known_values,
+                self._scratch,
             ) == GROW
         ):  # fmt: skip
             self.forest = make_room(self.forest, *(int(n) for n in self._room))

@@ -153,8 +153,9 @@ class Visits(NamedTuple):
 class Scratch(NamedTuple):
     """What a kernel writes and nothing remembers.
 
-    row : (d,) float64, the current row, NaN where a nominal value is none; numbers : float64, its numeric features as
-    in Encoding.numeric; active : (nominal features,) int32, places of its indicators. z : (M, dense) float64, the dense
+    row : (d,) float64, the current row, NaN where a nominal value is none; numbers : (1, n) float64, its numeric
+    features as in Encoding.numeric; active : (nominal features,) int32, places of its indicators; cells : (nominal
+    features, 2) uint64, where a block counts all values and this one, of class 0. z : (M, dense) float64, the dense
     part as each model normalises it.
     logits, probabilities, gradient : (M, k).
     reached : (2,) int64, how many of the visits are inner nodes and leaves. learned, stepped : (V,) int32, the leaves
@@ -166,6 +167,7 @@ class Scratch(NamedTuple):
     row: Floats
     numbers: Floats
     active: Ints
+    cells: NDArray[np.uint64]
     z: Floats
     logits: Floats
     probabilities: Floats
@@ -186,8 +188,9 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
     n_visits = n_models * n_trees * (2 ** (depth + 1) - 1) + 2  # that of none; one that is not reached is written, too
     return Scratch(
         np.zeros(schema.n_features),
-        np.zeros(len(encoding.numeric)),
+        np.zeros((1, len(encoding.numeric))),
         np.zeros(sum(n > 0 for n in schema.n_values), np.int32),
+        np.zeros((sum(n > 0 for n in schema.n_values), 2), np.uint64),
         np.zeros((n_models, int(encoding.dense[0]))),
         np.zeros((n_models, k)),
         np.zeros((n_models, k)),

@@ -51,8 +51,11 @@ def normalised(value, scales, f):
 
 
 @kernel(inline=True)
-def read_row(n_values, place, numeric, x, r, row, numbers, active):
-    """What of row r of x all models share. Returns how many indicators are 1. Mutates row, numbers and active."""
+def read_row(n_values, place, numeric, offset, n_classes, x, r, row, numbers, active, cells):
+    """What of row r of x all models share. Returns how many indicators are 1. Mutates row, numbers, active and cells.
+
+    offset : of the features' statistics in a block (models.observers).
+    """
     n_active = 0
     for f in range(len(n_values)):
         value = x[r, f]
@@ -60,12 +63,14 @@ def read_row(n_values, place, numeric, x, r, row, numbers, active):
         if n > 0:
             if value >= 0.0 and value < n:
                 active[n_active] = place[f] + int(value)
+                cells[n_active, 0] = offset[f]
+                cells[n_active, 1] = offset[f] + (np.uint64(value) + np.uint64(1)) * n_classes
                 n_active += 1
             else:
                 value = math.nan
         row[f] = value
     for j in range(np.uint64(len(numeric))):
-        numbers[j] = row[np.uint64(numeric[j])]
+        numbers[0, j] = row[np.uint64(numeric[j])]
     return n_active
 
 
@@ -102,7 +107,7 @@ def normalise(numeric, bias, scales, numbers, z):
     for four in range(np.uint64(len(numeric) // 4)):
         j = four * np.uint64(4)
         features = four_features(numeric, j)
-        value = load(numbers, j)
+        value = load(numbers[0], j)
         scaled = (value - column(scales, features, SCALE_MEAN)) * column(scales, features, SCALE_INVERSE)
         scaled = where_less(scaled, low, low, scaled)
         scaled = where_less(high, scaled, high, scaled)
@@ -120,7 +125,7 @@ def rescale(numeric, dense, scales, values, numbers, active, n_active, z, w):
     for four in range(np.uint64(len(numeric) // 4)):
         j = four * np.uint64(4)
         features = four_features(numeric, j)
-        value = load(numbers, j)
+        value = load(numbers[0], j)
         size = magnitude(value)
         known = spread(HUGE)
         n = column(scales, features, SCALE_N)

@@ -85,19 +85,23 @@ def loss_gradient(logits, known, targets, y, w, regression, probabilities, gradi
 
 
 @kernel
-def run(op, row_of, y, w, slab, out, progress, forest, encoding, layout, settings, room, pool, known_values, scratch):
+def run(
+    op, row_of, y, w, slab, out, progress, forest, encoding, layout, numeric_layout, settings, room, pool,
+    known_values, scratch,
+):  # fmt: skip
     """Execute a program from progress[0] on. Mutates out, progress, forest, pool and scratch.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened. room : (3,) int64, the
-    nodes, gates and blocks that one label may add. O(nodes reached x p) an operation and model.
+    nodes, gates and blocks that one label may add. numeric_layout : of Scratch.numbers in a block.
+    O(nodes reached x p) an operation and model.
     """
     # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
     links, tests, weights, powers, leaves, classes, gates, blocks = forest[:8]
     roots, scales, known, values, targets, counts = forest[9:]
     n_values, place, numeric = encoding.n_values, encoding.place, encoding.numeric
     dense, bias = encoding.dense[0], encoding.bias[0]
-    row, numbers, active, z, logits, probabilities, gradient, visits, reached = scratch[:9]
-    learned, stepped, post, found, cached = scratch[9:]
+    row, numbers, active, cells, z, logits, probabilities, gradient, visits, reached = scratch[:10]
+    learned, stepped, post, found, cached = scratch[10:]
     n_models, k = logits.shape
     regression = settings[0, S_REGRESSION] > 0.0
     pooled = pool.places[LEARNING] > 0
@@ -123,7 +127,9 @@ def run(op, row_of, y, w, slab, out, progress, forest, encoding, layout, setting
             progress[0] = i
             return GROW
         if r != ready:
-            n_active = read_row(n_values, place, numeric, slab, r, row, numbers, active)
+            n_active = read_row(
+                n_values, place, numeric, layout.offset, np.uint64(k), slab, r, row, numbers, active, cells
+            )  # fmt: skip
             for m in range(first, end):
                 normalise(numeric, bias, scales[m], numbers, z[m])
             forward(
@@ -176,9 +182,11 @@ def run(op, row_of, y, w, slab, out, progress, forest, encoding, layout, setting
             c = int(y[i])
             classes[node, c] += w[i]
             weights[node, SEEN] += w[i]
-            observe(
-                blocks[links[node, BLOCK]], cached, False, known_values, layout, k, slab, r, c, w[i], classes[node, c]
-            )  # fmt: skip
+            block = blocks[np.uint64(links[node, BLOCK])]
+            for j in range(np.uint64(n_active)):
+                block[cells[j, 0] + np.uint64(c)] += w[i]
+                block[cells[j, 1] + np.uint64(c)] += w[i]
+            observe(block, cached, False, known_values, numeric_layout, k, numbers, 0, c, w[i], classes[node, c])
             if weights[node, SEEN] - weights[node, EVALUATED] >= settings[m, S_GRACE]:
                 try_split(node, forest, encoding, scales[m], layout, settings[m], post, found)
         for m in range(n_models):
