@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 
@@ -44,6 +45,17 @@ def test_a_comparison_with_what_is_no_number_is_false():
     out = np.zeros((5, WIDTH))
     compute(np.array([0.0, math.nan, 1.0, -math.inf, 3.0]), np.array([1.0, math.nan, 0.0, 9.0]), out)
     assert out[3].tolist() == [-1.0, -1.0, -math.inf, 3.0]
+
+
+def test_they_stay_together_and_nothing_is_contracted():
+    """As the code says, on whatever processor: vectors of four, no fused or reordered arithmetic."""
+    of = numba.float64[::1]
+    compiled = numba.njit((of, of, numba.float64[:, ::1]), error_model="numpy", _nrt=False)(compute.py_func)
+    (code,) = compiled.inspect_llvm().values()
+    for operation in ("@llvm.sqrt.v4f64", "fdiv <4 x double>", "fmul <4 x double>"):
+        assert operation in code
+    for word in (" fast ", "contract", "reassoc", "llvm.fma", "llvm.fmuladd"):
+        assert word not in code
 
 
 @kernel
