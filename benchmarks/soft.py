@@ -1,16 +1,24 @@
 """Soft Hoeffding trees, soft trees and pools: cross-entropy and AUROC on streams, accuracy on files, speed.
 
     python -m benchmarks.soft [--n 200000] [--seeds 3] [--data ../shared/data] [--only SoHoT …] [--json soft.json]
+    python -m benchmarks.soft --against ../before --rounds 3 --n 50000 --only SoHoT "pool of 18 SoHoTs"
 
 Test-then-train with immediate labels. Streams as in the paper's Table 1, from our own generators; figures are means
 over the seeds. A prediction that is all zero counts as the uniform one, and as wrong. Speed is the processor time of
 the one thread in the kernel, predicting and learning: other processes slow it by what they take of the caches and of a
 shared core only. "features" is the mean share of features that matter in a rule (Eq. 5), over the last 10,000 instances
 of a stream.
+
+`--against` names a checkout of another commit (`git worktree add ../before COMMIT`): this tree and that one are
+measured in turn, each round in a process of its own; given are the best round of each and their ratio. One seed.
 """
 
 import argparse
 import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +121,37 @@ def head(title: str, columns: list[str]) -> None:
     print("|---" * (len(columns) + 1) + "|")
 
 
+def rates(tree: Path, options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Instances a second of every learner and data set, measured by a checkout in a process of its own."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        given = ["--n", str(options.n), "--seeds", "1", "--data", str(options.data.resolve()), "--json", file.name]
+        command = [sys.executable, "-m", "benchmarks.soft", *given, "--only", *options.only]
+        subprocess.run(command, cwd=tree, check=True, stdout=subprocess.DEVNULL)
+        measured = json.loads(Path(file.name).read_text())
+    return {
+        label: {name: figures["instances_per_second"] for name, figures in found.items()}
+        for label, found in measured.items()
+    }
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Print the rates of this tree and another, and their ratio."""
+    trees = {"before": options.against, "now": Path(__file__).resolve().parents[1]}
+    best: dict[tuple[str, str, str], float] = {}
+    for _ in range(options.rounds):
+        for tree, path in trees.items():
+            for label, found in rates(path, options).items():
+                for name, rate in found.items():
+                    best[tree, label, name] = max(rate, best.get((tree, label, name), 0.0))
+    columns = list(dict.fromkeys(name for _, _, name in best))
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, best of {options.rounds} rounds")
+    head("thousand instances/s", columns)
+    for label in options.only:
+        for tree in trees:
+            row(f"{label}, {tree}", [f"{best[tree, label, name] / 1e3:,.0f}" for name in columns])
+        row(f"{label}, ratio", [f"{best['now', label, name] / best['before', label, name]:.2f}" for name in columns])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=200_000, help="instances a stream")
@@ -120,7 +159,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--only", nargs="*", default=list(LEARNERS), choices=list(LEARNERS), metavar="NAME")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
+    parser.add_argument("--against", type=Path, help="a checkout to compare the speed with")
+    parser.add_argument("--rounds", type=int, default=3, help="of a comparison")
     options = parser.parse_args()
+    if options.against:
+        compare(options)
+        return
     tables = {name: Data(*read(options.data / f"{name}.csv.gz", nominal)) for name, nominal in NOMINAL.items()}
     results: dict[str, dict[str, dict[str, float]]] = {}
     for label in options.only:
