@@ -118,7 +118,7 @@ def normalise(numeric, bias, scales, numbers, z):
 
 
 @kernel(inline=True)
-def rescale(numeric, dense, scales, values, numbers, active, n_active, z, w):
+def rescale(place, numeric, dense, scales, values, numbers, active, n_active, z, w):
     """Learn the current row into a model's normalisation, with weight w. Mutates scales and values. O(d)."""
     for a in range(n_active):
         values[np.uint64(active[a] - dense)] += w
@@ -137,7 +137,9 @@ def rescale(numeric, dense, scales, values, numbers, active, n_active, z, w):
         delta = value - mean
         variance = (1.0 - step) * (before + step * delta * delta)
         inverse = where_less(spread(0.0), variance, 1.0 / (3.0 * square_root(variance)), spread(0.0))
-        moved_size = mean_size + step * (magnitude(load(z, j)) - mean_size)
+        a, b, c, d = features  # a feature that comes twice stands once in z
+        scaled = of_four(z[place[a]], z[place[b]], z[place[c]], z[place[d]])
+        moved_size = mean_size + step * (magnitude(scaled) - mean_size)
         set_column(scales, features, SCALE_N, where_less(size, known, total, n))
         set_column(scales, features, SCALE_MEAN, where_less(size, known, mean + step * delta, mean))
         set_column(scales, features, SCALE_VARIANCE, where_less(size, known, variance, before))

@@ -191,7 +191,7 @@ def run(
                 try_split(node, forest, encoding, scales[m], layout, settings[m], post, found)
         for m in range(n_models):
             if pool.chosen[m]:
-                rescale(numeric, dense, scales[m], values[m], numbers, active, n_active, z[m], w[i])
+                rescale(place, numeric, dense, scales[m], values[m], numbers, active, n_active, z[m], w[i])
         if pooled:
             account(pool, w[i])
     return DONE

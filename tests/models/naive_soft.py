@@ -26,15 +26,16 @@ def smooth_step_slope(t, gamma):
 
 
 class Scale:
-    """Running mean and variance of a feature."""
+    """Running mean and variance of a feature, and mean size of what it came to when it was learned."""
 
     def __init__(self):
-        self.n = self.mean = self.variance = 0.0
+        self.n = self.mean = self.variance = self.size = 0.0
 
     def add(self, value, w):
         if abs(value) < 1e100:
             self.n += w
             step = w / self.n
+            self.size += step * (abs(self(value)) - self.size)
             delta = value - self.mean
             self.variance = (1.0 - step) * (self.variance + step * delta * delta)
             self.mean += step * delta

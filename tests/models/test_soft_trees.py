@@ -19,6 +19,7 @@ from models.soft.forest import (
     SCALE_MEAN,
     SCALE_N,
     SCALE_SIZE,
+    SCALE_VARIANCE,
     SEEN,
     SHARE,
     VALUE,
@@ -89,6 +90,16 @@ def check_node(learner, node, other):
         check_node(learner, int(first) + side, child)
 
 
+def check_scales(learner, other, stream):
+    """Equality of the normalisation with the twin's, and of the weights of nominal values with the stream's."""
+    seen = [stream.w[stream.x[:, f] == v].sum() for f, n in enumerate(stream.schema.n_values) for v in range(n)]
+    assert learner.state().values[0].tolist() == pytest.approx(seen, rel=1e-9)
+    for f, scale in enumerate(other.scales):
+        expected = [scale.n, scale.mean, scale.variance, scale.size]
+        found = learner.state().scales[0, f, [SCALE_N, SCALE_MEAN, SCALE_VARIANCE, SCALE_SIZE]]
+        assert found.tolist() == pytest.approx(expected, rel=1e-9)
+
+
 def check_rows(learner):
     """What holds for the arrays at any time."""
     state = learner.state()
@@ -115,6 +126,7 @@ def compare(stream, delay=0, **parameters):
     learner.run(program, stream.x, out)
     assert out == pytest.approx(play(other, program, stream.x), abs=1e-5)
     check_node(learner, 0, other.trees[0])
+    check_scales(learner, other, stream)
     check_rows(learner)
     assert learner.describe()[0]["weight"] == pytest.approx(stream.w.sum(), rel=1e-9)
     return learner
