@@ -101,8 +101,10 @@ class Models:
         self._encoding, _ = encode(schema)
         self._layout = observers.lay_out(schema)[0]
         numeric = np.array(schema.n_values) == 0
-        by_feature, bins = self._layout[:4], self._layout.bins
-        self._numeric_layout = observers.Layout(*(column[numeric] for column in by_feature), bins)
+        n_values, offset, cached, code, bins = self._layout
+        self._numeric_layout = observers.Layout(
+            n_values[numeric], offset[numeric], cached[numeric], code[numeric], bins
+        )
         self._known_values = observers.know_nothing(schema)
         self._scratch = scratch_of(schema, len(self.settings), self.n_trees, int(self.settings[:, S_DEPTH].max()))
 
