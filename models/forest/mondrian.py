@@ -26,11 +26,15 @@ from models.forest.mondrian_nodes import (
     WEIGHT,
     Instance,
     MondrianSettings,
+    MondrianTree,
     MondrianTrees,
+    layout_of,
+    measure,
+    outside,
     take,
 )
 from models.forest.mondrian_smoothing import smooth
-from models.forest.mondrian_tree import learn
+from models.forest.mondrian_tree import learn, plant
 from models.forest.mondrian_weights import aggregate
 from models.kernel import kernel
 from models.observers import check_growth
@@ -123,23 +127,21 @@ class MondrianForest(Learner):
 
     def _room(self, capacity: int) -> MondrianTrees:
         m = self._parameters["n_trees"]
-        n_nominal = sum(k > 0 for k in self.schema.n_values)
+        layout = layout_of(self.schema)
         return MondrianTrees(
-            np.zeros((m, capacity, 3), np.int32),
             np.zeros((m, capacity, VALUES + self.schema.n_outputs)),
-            np.zeros((m, capacity, 2, self.schema.n_features - n_nominal)),
-            np.zeros((m, capacity, n_nominal), np.uint64),
+            np.zeros((m, capacity, layout.n_sides)),
+            np.zeros((m, capacity, layout.n_words), np.uint64),
+            np.zeros((m, capacity // 2, 2)),
             np.zeros((m, 3), np.int64),
             np.zeros((m, 2)),
         )
 
     def _set(self) -> MondrianSettings:
-        n_values = np.array(self.schema.n_values, np.int32)
         given = self._parameters
         return MondrianSettings(
-            np.flatnonzero(n_values == 0).astype(np.int32),
-            np.flatnonzero(n_values > 0).astype(np.int32),
-            n_values,
+            layout_of(self.schema),
+            np.array(self.schema.n_values, np.int32),
             np.array([seeded(int(seeded(self.seed)[0]) + tree)[1] for tree in range(given["n_trees"])], np.uint64),
             given["max_nodes"],
             given["step"],
@@ -180,19 +182,23 @@ class MondrianForest(Learner):
     def _grow(self) -> None:
         """Twice the room, max_nodes at most."""
         before = self._trees
-        self._trees = self._room(min(2 * before.links.shape[1], self._parameters["max_nodes"]))
+        self._trees = self._room(min(2 * before.nodes.shape[1], self._parameters["max_nodes"]))
         arrays: zip[tuple[NDArray[Any], NDArray[Any]]] = zip(self._trees, before, strict=True)
         for new, old in arrays:
             new[:, : old.shape[1]] = old
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
-        before = self._trees
+        before, old = self._trees, self._settings.layout
         self.schema = schema
         self._settings = self._set()
+        new = self._settings.layout
         nodes = np.zeros((*before.nodes.shape[:2], VALUES + schema.n_outputs))
         nodes[:, :, : before.nodes.shape[2]] = before.nodes
-        self._trees = before._replace(nodes=nodes)
+        seen = np.zeros((*before.seen.shape[:2], new.n_words), np.uint64)
+        for i, j, a, b, mask in zip(old.word, new.word, old.first, new.first, old.mask, strict=True):
+            seen[:, :, j] |= (before.seen[:, :, i] & mask) >> a << b
+        self._trees = before._replace(nodes=nodes, seen=seen)
 
     def state(self) -> MondrianTrees:
         return self._trees
@@ -215,7 +221,8 @@ class MondrianForest(Learner):
         return found
 
     def _describe_tree(self, tree: int, first: int) -> list[dict[str, Any]]:
-        links, nodes = self._trees.links[tree], self._trees.nodes[tree]
+        nodes = self._trees.nodes[tree]
+        links = nodes.view(np.int32)
         found: list[dict[str, Any]] = []
         waiting = [(0, 0, 1)]
         while waiting:
@@ -230,7 +237,7 @@ class MondrianForest(Learner):
             if node == 0:
                 told |= {"part": "tree", "share": 1.0 / len(self._trees.counts)}
             feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
-            if feature < 0:
+            if left == 0:
                 told["predictor"] = "shares" if self._settings.classes else "mean"
             else:
                 threshold, odds = float(nodes[node, THRESHOLD]), float(nodes[node, ODDS])
@@ -257,7 +264,7 @@ class MondrianForest(Learner):
         return {
             "n_nodes": int(n_nodes.sum()),
             "n_leaves": int(((n_nodes + 1) // 2).sum()),
-            "depth": int(_depth(self._trees.links, n_nodes)),
+            "depth": int(_depth(self._trees.nodes.view(np.int32), self._trees.pairs, n_nodes)),
         }
 
     def parameters(self) -> dict[str, Any]:
@@ -271,50 +278,72 @@ def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
     planes[tree, i] is what the tree says where operation i is a prediction. at[tree] is where the tree stopped: at the
     end, or at a label for which there is no room.
     """
-    capacity = trees.links.shape[1]
-    n_outputs = planes.shape[2]
+    capacity = trees.nodes.shape[1]
     one = Instance(
         np.empty(slab.shape[1]),
-        np.empty(len(settings.numeric)),
-        np.empty(len(settings.nominal), np.uint64),
-        np.empty(len(settings.numeric)),
-        np.empty(len(settings.nominal)),
+        np.full(trees.boxes.shape[2], np.nan),
+        np.empty(trees.seen.shape[2], np.uint64),
+        np.empty(trees.boxes.shape[2]),
+        np.empty(len(settings.layout.nominal)),
     )
     path = np.empty(capacity, np.int32)
     said = np.empty(capacity)
-    above = np.empty(n_outputs)
-    here = np.empty(n_outputs)
+    above = np.empty(planes.shape[2])
+    here = np.empty(planes.shape[2])
+    links = trees.nodes.view(np.int32)
     for tree in range(first, last):
-        links, nodes, ranges, seen = trees.links[tree], trees.nodes[tree], trees.ranges[tree], trees.seen[tree]
-        counts, errors = trees.counts[tree], trees.errors[tree]
-        stopped = len(op)
-        for i in range(at[tree], len(op)):
-            if op[i] == PREDICT:
-                vote = planes[tree, i]
-                vote[:] = 0.0
-                if counts[NODES] == 0:
-                    continue
-                take(slab, row[i], settings, one)
-                if settings.aggregation:
-                    aggregate(links, nodes, counts, settings, one, vote)
-                else:
-                    smooth(links, nodes, ranges, seen, counts, settings, one, above, here, vote)
+        one_tree = MondrianTree(
+            links[tree],
+            trees.nodes[tree],
+            trees.boxes[tree],
+            trees.seen[tree],
+            trees.pairs[tree],
+            trees.counts[tree],
+            trees.errors[tree],
+        )
+        key = settings.keys[tree]
+        at[tree] = _run_tree(
+            op, row, y, w, slab, one_tree, settings, key, at[tree], planes[tree], one, path, said, above, here
+        )
+
+
+@kernel
+def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path, said, above, here):
+    """One tree, from operation `start`; returns where it stopped. Mutates the tree, votes, and the scratch."""
+    capacity = len(tree.nodes)
+    n_outputs = votes.shape[1]
+    measured = False  # whether the units in `one` are those of the root's box
+    for i in range(start, len(op)):
+        if op[i] == PREDICT:
+            vote = votes[i]
+            vote[:] = 0.0
+            if tree.counts[NODES] == 0:
                 continue
-            if not (w[i] > 0.0 and w[i] < np.inf):
-                continue
-            if settings.classes:
-                if not (y[i] >= 0.0 and y[i] < n_outputs):
-                    continue
-            elif not abs(y[i]) <= LARGEST_TARGET:
-                continue
-            if counts[NODES] + 2 > capacity and capacity < settings.max_nodes:
-                stopped = i
-                break
             take(slab, row[i], settings, one)
-            learn(
-                links, nodes, ranges, seen, counts, errors, settings, settings.keys[tree], one, path, said, y[i], w[i]
-            )
-        at[tree] = stopped
+            if settings.aggregation:
+                aggregate(tree, settings, one, vote)
+            else:
+                smooth(tree, settings, one, above, here, vote)
+                measured = False
+            continue
+        if not (w[i] > 0.0 and w[i] < np.inf):
+            continue
+        if settings.classes:
+            if not (y[i] >= 0.0 and y[i] < n_outputs):
+                continue
+        elif not abs(y[i]) <= LARGEST_TARGET:
+            continue
+        if tree.counts[NODES] + 2 > capacity and capacity < settings.max_nodes:
+            return i
+        take(slab, row[i], settings, one)
+        if tree.counts[NODES] == 0:
+            plant(tree, settings, one, y[i], w[i])
+            continue
+        if not measured or outside(tree, 0, one):
+            measure(tree, settings, one)
+            measured = True
+        learn(tree, settings, key, one, path, said, y[i], w[i])
+    return len(op)
 
 
 @kernel
@@ -341,15 +370,17 @@ def _combine(op, row, planes, out):
 
 
 @kernel
-def _depth(links, n_nodes):
+def _depth(links, pairs, n_nodes):
     """Of the deepest tree. Nodes are not in an order of depth, since parents come above nodes: each leaf walks up."""
     deepest = 0
     for tree in range(len(n_nodes)):
         for node in range(n_nodes[tree]):
+            if links[tree, node, LEFT] > 0:
+                continue
             depth = 0
             up = node
             while up > 0:
-                up = links[tree, up if up % 2 == 1 else up - 1, PARENT]
+                up = np.int64(pairs[tree, (up - 1) // 2, PARENT])
                 depth += 1
             deepest = max(deepest, depth)
     return deepest

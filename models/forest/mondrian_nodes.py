@@ -1,5 +1,9 @@
 """Mondrian trees in arrays: the boxes of their nodes, the distance of an instance to one, and its way down.
 
+A way down is mostly waiting for memory, so all that a prediction needs of a node lies side by side. A box is kept by the
+least of v and of -v for each numeric feature, so that both sides are one loop, and by a bit for each value of a nominal
+one.
+
 Distances are in units of each feature's range so far, which is the box of the root; a nominal feature's are 1 over the
 number of its other values. Thresholds are values of features, so a range that grows moves none of them.
 """
@@ -9,44 +13,85 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats
+from models.contract import Floats, Schema
 from models.kernel import kernel
 
-# Columns of `links`. FEATURE is -1 in a leaf; the right child follows the left one. PARENT: of a left child.
-FEATURE, LEFT, PARENT = range(3)
-# Columns of `nodes`, from VALUES on the weight of each class, or the mean target. TIME is that of the split, infinite
-# in a leaf. THRESHOLD of a nominal feature is the value that goes left.
-THRESHOLD, TIME, ODDS, WEIGHT, VALUES = range(5)
+# Columns of `links`, which is `nodes` as int32. LEFT is 0 in a leaf; the right child follows the left one.
+FEATURE, LEFT = range(2)
+# Columns of `nodes`, from VALUES on the weight of each class, or the mean target. TIME is that of the split, infinite in
+# a leaf. THRESHOLD of a nominal feature is the value that goes left.
+LINKS, THRESHOLD, ODDS, WEIGHT, TIME, VALUES = range(6)
+# Columns of `pairs`: the node whose children nodes 1 + 2 i and 2 + 2 i are, and its odds if both are leaves, else -1.
+PARENT, CLOSABLE = range(2)
 # Places in `counts`: nodes, labels learned, classes seen.
 NODES, LEARNED, CLASSES = range(3)
 
 LARGEST = 1e300  # the difference of two values is finite
+WORD = 64  # bits; of more values, those 64 codes apart share one
+
+_DE_BRUIJN = 0x03F79D71B4CB0A89  # any 6 of its bits in a row differ
+_PLACES = np.zeros(WORD, np.uint8)
+for _bit in range(WORD):
+    _PLACES[((_DE_BRUIJN << _bit) & ((1 << WORD) - 1)) >> 58] = _bit
 
 
 class MondrianTrees(NamedTuple):
-    """m trees. links : (m, capacity, 3) int32, nodes : (m, capacity, VALUES + n_outputs) float64, see above.
+    """m trees. nodes : (m, capacity, VALUES + n_outputs) float64, see above. pairs : (m, capacity // 2, 2) float64.
 
-    ranges : (m, capacity, 2, numeric features) float64, least and greatest value of a box, NaN where none is known.
-    seen : (m, capacity, nominal features) uint64, bit v % 64 for each value v of a box. counts : (m, 3) int64.
-    errors : (m, 2) float64, of a regression the sum of squared errors of a tree's predictions, and of the weights.
+    boxes : (m, capacity, sides) float64, the least of v and of -v of each numeric feature, NaN where none is known;
+    sides are a multiple of 4. seen : (m, capacity, words) uint64, the nominal values of a box, see Layout. counts :
+    (m, 3) int64. errors : (m, 2) float64, of a regression the sum of squared errors of a tree's predictions, and of the
+    weights.
     """
 
-    links: NDArray[np.int32]
     nodes: Floats
-    ranges: Floats
+    boxes: Floats
     seen: NDArray[np.uint64]
+    pairs: Floats
     counts: NDArray[np.int64]
     errors: Floats
 
 
-class MondrianSettings(NamedTuple):
-    """The parameters, as kernels take them. numeric, nominal : int32, these features. n_values : (d,) int32.
+class MondrianTree(NamedTuple):
+    """One of them. links : `nodes` as (capacity, 2 columns) int32."""
 
-    dirichlet : 0 for 1 over the classes seen. keys : (m,) uint64, of the random numbers of each tree.
+    links: NDArray[np.int32]
+    nodes: Floats
+    boxes: Floats
+    seen: NDArray[np.uint64]
+    pairs: Floats
+    counts: NDArray[np.int64]
+    errors: Floats
+
+
+class Layout(NamedTuple):
+    """Where features stand in a box.
+
+    numeric, nominal : int32, these features. word, first, mask : of each nominal feature the word of its values, the bit
+    of value 0, and all its bits. owner : (64 words,) int32, the nominal feature to which a bit belongs.
     """
 
     numeric: NDArray[np.int32]
     nominal: NDArray[np.int32]
+    word: NDArray[np.int32]
+    first: NDArray[np.uint64]
+    mask: NDArray[np.uint64]
+    owner: NDArray[np.int32]
+
+    @property
+    def n_sides(self) -> int:
+        return 4 * ((len(self.numeric) + 1) // 2)
+
+    @property
+    def n_words(self) -> int:
+        return len(self.owner) // WORD
+
+
+class MondrianSettings(NamedTuple):
+    """The parameters, as kernels take them. n_values : (d,) int32. dirichlet : 0 for 1 over the classes seen. keys :
+    (m,) uint64, of the random numbers of each tree."""
+
+    layout: Layout
     n_values: NDArray[np.int32]
     keys: NDArray[np.uint64]
     max_nodes: int
@@ -58,90 +103,146 @@ class MondrianSettings(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """Scratch: one instance as trees see it. x : (d,), NaN where missing. numbers : of the numeric features. bits : of
-    the nominal ones, 0 where missing. per_range, per_value : what a distance of 1 is worth."""
+    """Scratch: one instance as trees see it. x : (d,), NaN where missing. sides : v and -v of each numeric feature.
+    words : the bits of its nominal values, none where missing. units : what a distance of 1 is worth, of each side;
+    unit : of each nominal feature."""
 
     x: Floats
-    numbers: Floats
-    bits: NDArray[np.uint64]
-    per_range: Floats
-    per_value: Floats
+    sides: Floats
+    words: NDArray[np.uint64]
+    units: Floats
+    unit: Floats
+
+
+def layout_of(schema: Schema) -> Layout:
+    n_values = np.array(schema.n_values, np.int32)
+    numeric, nominal = np.flatnonzero(n_values == 0), np.flatnonzero(n_values > 0)
+    word, first, mask, owner = [], [], [], []
+    free = 0
+    for g, f in enumerate(nominal):
+        n_bits = min(WORD, int(n_values[f]))
+        if n_bits > free:
+            owner += [0] * free
+            free = WORD
+        word.append(len(owner) // WORD)
+        first.append(WORD - free)
+        mask.append(((1 << n_bits) - 1) << first[-1])
+        owner += [g] * n_bits
+        free -= n_bits
+    owner += [0] * free
+    return Layout(
+        numeric.astype(np.int32),
+        nominal.astype(np.int32),
+        np.array(word, np.int32),
+        np.array(first, np.uint64),
+        np.array(mask, np.uint64),
+        np.array(owner, np.int32),
+    )
 
 
 @kernel(inline=True)
 def take(slab, r, settings, one):
-    """Fill x, numbers and bits of `one` from a row. O(d)."""
-    for g in range(len(settings.numeric)):
-        f = settings.numeric[g]
+    """Fill x, sides and words of `one` from a row. O(d)."""
+    layout = settings.layout
+    for g in range(len(layout.numeric)):
+        f = layout.numeric[g]
         v = slab[r, f]
         if not abs(v) <= LARGEST:
             v = np.nan
         one.x[f] = v
-        one.numbers[g] = v
-    for g in range(len(settings.nominal)):
-        f = settings.nominal[g]
+        one.sides[2 * g] = v
+        one.sides[2 * g + 1] = -v
+    for i in range(len(one.words)):
+        one.words[i] = 0
+    for g in range(len(layout.nominal)):
+        f = layout.nominal[g]
         v = slab[r, f]
         if v >= 0.0 and v < settings.n_values[f]:
             one.x[f] = np.floor(v)
-            one.bits[g] = np.uint64(1) << (np.uint64(v) & np.uint64(63))
+            one.words[layout.word[g]] |= np.uint64(1) << (layout.first[g] + (np.uint64(v) & np.uint64(WORD - 1)))
         else:
             one.x[f] = np.nan
-            one.bits[g] = np.uint64(0)
 
 
-@kernel(inline=True)
-def _per_range(low, high):
-    width = high - low
-    return 1.0 / width if width > 1.0 / LARGEST else 0.0
+@kernel
+def outside(tree, node, one):
+    """Whether the instance is not in the box of a node, or knows what the box does not. O(d)."""
+    for i in range(len(one.sides)):
+        side = tree.boxes[node, i]
+        if one.sides[i] < side or (side != side and one.sides[i] == one.sides[i]):
+            return True
+    for i in range(len(one.words)):
+        if one.words[i] & ~tree.seen[node, i]:
+            return True
+    return False
 
 
-@kernel(inline=True)
-def measure(ranges, seen, one):
-    """The units of distances: of the box of the root, and of the instance in it. Mutates per_range, per_value. O(d)."""
-    for g in range(len(one.numbers)):
-        low = ranges[0, 0, g]
-        high = ranges[0, 1, g]
-        v = one.numbers[g]
-        if v < low:
-            low = v
-        if v > high:
-            high = v
-        one.per_range[g] = _per_range(low, high)
-    for g in range(len(one.bits)):
-        values = seen[0, g] | one.bits[g]
+@kernel
+def measure(tree, settings, one):
+    """The units of distances: of the box of the root, and of the instance in it. Mutates units, unit. O(d)."""
+    layout = settings.layout
+    for i in range(0, len(one.sides), 2):
+        low = tree.boxes[0, i]
+        minus_high = tree.boxes[0, i + 1]
+        if one.sides[i] < low:
+            low = one.sides[i]
+        if one.sides[i + 1] < minus_high:
+            minus_high = one.sides[i + 1]
+        width = -minus_high - low
+        one.units[i] = one.units[i + 1] = 1.0 / width if width > 1.0 / LARGEST else 0.0
+    for g in range(len(layout.nominal)):
+        i = layout.word[g]
+        values = (tree.seen[0, i] | one.words[i]) & layout.mask[g]
         n = 0
         while values:
             values &= values - np.uint64(1)
             n += 1
-        one.per_value[g] = 1.0 / (n - 1) if n > 1 else 0.0
+        one.unit[g] = 1.0 / (n - 1) if n > 1 else 0.0
 
 
 @kernel(inline=True)
-def distance(ranges, seen, node, one):
+def place_of(low):
+    """The place of the only bit that is set in a word. O(1)."""
+    return _PLACES[(low * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
+
+
+@kernel(inline=True)
+def beyond(tree, node, one, i):
+    """What side i of the box adds to the distance."""
+    d = tree.boxes[node, i] - one.sides[i]
+    return d * one.units[i] if d > 0.0 else 0.0
+
+
+@kernel(inline=True)
+def distance(tree, node, settings, one):
     """Of the instance to the box of a node: the sum over the features. A missing value, and a feature without a known
     value in the box, is no distance. O(d)."""
-    total = 0.0
-    for g in range(len(one.numbers)):
-        v = one.numbers[g]
-        below = ranges[node, 0, g] - v
-        above = v - ranges[node, 1, g]
-        beyond = below if below > above else above
-        total += beyond * one.per_range[g] if beyond > 0.0 else 0.0
-    for g in range(len(one.bits)):
-        values = seen[node, g]
-        if values and one.bits[g] and not (values & one.bits[g]):
-            total += one.per_value[g]
+    a = b = c = d = 0.0  # four sums at once, of which processors make one vector
+    for i in range(0, len(one.sides), 4):
+        a += beyond(tree, node, one, i)
+        b += beyond(tree, node, one, i + 1)
+        c += beyond(tree, node, one, i + 2)
+        d += beyond(tree, node, one, i + 3)
+    total = (a + b) + (c + d)
+    for i in range(len(one.words)):
+        seen = tree.seen[node, i]
+        new = one.words[i] & ~seen
+        while new:
+            g = settings.layout.owner[WORD * i + place_of(new & -new)]
+            new &= new - np.uint64(1)
+            if seen & settings.layout.mask[g]:
+                total += one.unit[g]
     return total
 
 
 @kernel(inline=True)
-def child(links, nodes, settings, node, one):
-    """The child that an instance goes to: the heavier one where its value is missing. O(1)."""
-    f = links[node, FEATURE]
-    left = links[node, LEFT]
+def child(tree, settings, node, left, one):
+    """The child that an instance goes to, of which `left` > 0 is the left one: the heavier one where its value is
+    missing. O(1)."""
+    f = tree.links[node, FEATURE]
     v = one.x[f]
     if v != v:
-        return left if nodes[left, WEIGHT] >= nodes[left + 1, WEIGHT] else left + 1
+        return left if tree.nodes[left, WEIGHT] >= tree.nodes[left + 1, WEIGHT] else left + 1
     if settings.n_values[f] > 0:
-        return left if v == nodes[node, THRESHOLD] else left + 1
-    return left if v <= nodes[node, THRESHOLD] else left + 1
+        return left if v == tree.nodes[node, THRESHOLD] else left + 1
+    return left if v <= tree.nodes[node, THRESHOLD] else left + 1

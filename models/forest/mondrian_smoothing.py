@@ -10,43 +10,44 @@ Of a regression it is the mean of the leaf.
 
 import math
 
-from models.forest.mondrian_nodes import CLASSES, FEATURE, LEFT, TIME, VALUES, child, distance, measure
+from models.forest.mondrian_nodes import CLASSES, LEFT, TIME, VALUES, child, distance, measure
 from models.kernel import kernel
 
 PER_FEATURE = 10.0  # gamma, as in all experiments of the paper
 
 
 @kernel
-def _table(links, nodes, node, c):
+def _table(tree, node, c):
     """The customers of class c at a node: in an inner node, 1 for each child that has seen it. O(1)."""
-    if links[node, FEATURE] < 0:
-        return nodes[node, VALUES + c]
-    left = links[node, LEFT]
-    n = 1.0 if nodes[left, VALUES + c] > 0.0 else 0.0
-    return n + 1.0 if nodes[left + 1, VALUES + c] > 0.0 else n
+    if tree.links[node, LEFT] == 0:
+        return tree.nodes[node, VALUES + c]
+    left = tree.links[node, LEFT]
+    n = 1.0 if tree.nodes[left, VALUES + c] > 0.0 else 0.0
+    return n + 1.0 if tree.nodes[left + 1, VALUES + c] > 0.0 else n
 
 
 @kernel
-def smooth(links, nodes, ranges, seen, counts, settings, one, above, here, vote):
+def smooth(tree, settings, one, above, here, vote):
     """Add to `vote` (n_outputs,) what a tree says of the instance: Algorithm 8. Mutates vote, the units of `one`, and
     the scratch above, here: (n_outputs,). O(depth (d + n_outputs))."""
     n_outputs = len(vote)
+    nodes, links = tree.nodes, tree.links
     node = 0
     if not settings.classes:
-        while links[node, FEATURE] >= 0:
-            node = child(links, nodes, settings, node, one)
+        while links[node, LEFT] > 0:
+            node = child(tree, settings, node, links[node, LEFT], one)
         vote[0] += nodes[node, VALUES]
         return
-    measure(ranges, seen, one)
+    measure(tree, settings, one)
     gamma = PER_FEATURE * len(one.x)
     for c in range(n_outputs):
-        above[c] = 1.0 / counts[CLASSES] if nodes[0, VALUES + c] > 0.0 else 0.0
+        above[c] = 1.0 / tree.counts[CLASSES] if nodes[0, VALUES + c] > 0.0 else 0.0
     together = 1.0  # the probability of not being parted further up
     birth = 0.0
     while True:
-        is_leaf = links[node, FEATURE] < 0
+        is_leaf = links[node, LEFT] == 0
         life = nodes[node, TIME] - birth
-        rate = distance(ranges, seen, node, one)
+        rate = distance(tree, node, settings, one)
         parted = 0.0
         if rate > 0.0 and life > 0.0:
             parted = 1.0 if is_leaf else -math.expm1(-life * rate)
@@ -66,11 +67,11 @@ def smooth(links, nodes, ranges, seen, counts, settings, one, above, here, vote)
         customers = 0.0
         tables = 0.0
         for c in range(n_outputs):
-            n = _table(links, nodes, node, c)
+            n = _table(tree, node, c)
             customers += n
             tables += min(n, 1.0)
         for c in range(n_outputs):
-            n = _table(links, nodes, node, c)
+            n = _table(tree, node, c)
             here[c] = (n - discount * min(n, 1.0) + discount * tables * above[c]) / customers
         if is_leaf:
             for c in range(n_outputs):
@@ -79,4 +80,4 @@ def smooth(links, nodes, ranges, seen, counts, settings, one, above, here, vote)
         for c in range(n_outputs):
             above[c] = here[c]
         birth = nodes[node, TIME]
-        node = child(links, nodes, settings, node, one)
+        node = child(tree, settings, node, links[node, LEFT], one)

@@ -13,6 +13,7 @@ import numpy as np
 from models.ensemble.draws import uniform_at
 from models.forest.mondrian_nodes import (
     CLASSES,
+    CLOSABLE,
     FEATURE,
     LEARNED,
     LEFT,
@@ -23,9 +24,11 @@ from models.forest.mondrian_nodes import (
     TIME,
     VALUES,
     WEIGHT,
+    WORD,
+    beyond,
     child,
     distance,
-    measure,
+    place_of,
 )
 from models.forest.mondrian_weights import climb, pseudo_count
 from models.kernel import kernel
@@ -36,189 +39,204 @@ DRAWS = 32  # random numbers a label and tree has to itself
 
 
 @kernel
-def _choose(ranges, seen, node, one, u):
-    """The feature that parts the instance from the box: u in [0, distance). Place among the numeric ones, or after
-    these among the nominal ones. O(d)."""
+def _choose(tree, node, settings, one, u):
+    """What parts the instance from the box: u in [0, distance). The side of a numeric feature, or after these the place
+    of a nominal one. O(d)."""
+    layout = settings.layout
     total = 0.0
     chosen = -1
-    for g in range(len(one.numbers)):
-        v = one.numbers[g]
-        below = ranges[node, 0, g] - v
-        above = v - ranges[node, 1, g]
-        beyond = below if below > above else above
-        if beyond > 0.0 and one.per_range[g] > 0.0:
-            total += beyond * one.per_range[g]
-            chosen = g
+    for i in range(len(one.sides)):
+        d = beyond(tree, node, one, i)
+        if d > 0.0:
+            total += d
+            chosen = i
             if u < total:
                 return chosen
-    for g in range(len(one.bits)):
-        values = seen[node, g]
-        if values and one.bits[g] and not (values & one.bits[g]) and one.per_value[g] > 0.0:
-            total += one.per_value[g]
-            chosen = len(one.numbers) + g
-            if u < total:
-                return chosen
+    for i in range(len(one.words)):
+        seen = tree.seen[node, i]
+        new = one.words[i] & ~seen
+        while new:
+            g = layout.owner[WORD * i + place_of(new & -new)]
+            new &= new - np.uint64(1)
+            if seen & layout.mask[g] and one.unit[g] > 0.0:
+                total += one.unit[g]
+                chosen = len(one.sides) + g
+                if u < total:
+                    return chosen
     return chosen  # rounding
 
 
 @kernel
-def _make_room(links, nodes, n, node, key, at):
+def _make_room(tree, n, node, key, at):
     """Of TRIES pairs of leaves drawn, drop the one whose parent has the greatest odds; returns its place, or -1 where
-    none was found. The pair of `node`, and its children, stay. Mutates links, nodes. O(TRIES)."""
+    none was found. The pair of `node`, and its children, stay. Mutates the tree. O(TRIES)."""
     found = -1
     most = -1.0
+    own = (node - 1) // 2
     for i in range(TRIES):
-        pair = 1 + 2 * np.int64(uniform_at(key, at + i) * ((n - 1) // 2))
-        parent = links[pair, PARENT]
-        if links[pair, FEATURE] >= 0 or links[pair + 1, FEATURE] >= 0:
-            continue
-        if pair == node or pair + 1 == node or parent == node:
-            continue
-        if nodes[parent, ODDS] > most:
-            most = nodes[parent, ODDS]
+        pair = np.int64(uniform_at(key, at + i) * ((n - 1) // 2))
+        odds = tree.pairs[pair, CLOSABLE]
+        if odds > most and pair != own and tree.pairs[pair, PARENT] != node:
+            most = odds
             found = pair
-    if found >= 0:
-        parent = links[found, PARENT]
-        links[parent, FEATURE] = -1
-        nodes[parent, TIME] = np.inf
-    return found
+    if found < 0:
+        return -1
+    parent = np.int64(tree.pairs[found, PARENT])
+    tree.links[parent, LEFT] = 0
+    tree.nodes[parent, TIME] = np.inf
+    if parent > 0:
+        above = (parent - 1) // 2
+        if tree.links[1 + 2 * above, LEFT] == 0 and tree.links[2 + 2 * above, LEFT] == 0:
+            tree.pairs[above, CLOSABLE] = tree.nodes[np.int64(tree.pairs[above, PARENT]), ODDS]
+    return 1 + 2 * found
 
 
 @kernel
-def _part(links, nodes, ranges, seen, settings, node, pair, chosen, u, time, one):
+def _part(tree, settings, node, pair, chosen, u, time, one):
     """Node `node` moves to `pair` or beside it, an empty leaf that is the instance's box takes the other place, and
-    `node` becomes their parent. Returns the leaf. Mutates links, nodes, ranges, seen. O(d + n_outputs)."""
-    n_numeric = len(one.numbers)
+    `node` becomes their parent. Returns the leaf. Mutates the tree. O(d + n_outputs)."""
+    layout = settings.layout
+    n_sides = len(one.sides)
     right = False
-    if chosen < n_numeric:
-        f = settings.numeric[chosen]
-        v = one.numbers[chosen]
-        right = v > ranges[node, 1, chosen]
+    if chosen < n_sides:
+        f = layout.numeric[chosen // 2]
+        v = one.x[f]
+        right = chosen % 2 == 1
         if right:
-            edge = ranges[node, 1, chosen]
+            edge = -tree.boxes[node, chosen]
             threshold = edge + u * (v - edge)
             if not threshold < v:
                 threshold = edge
         else:
-            edge = ranges[node, 0, chosen]
+            edge = tree.boxes[node, chosen]
             threshold = v + u * (edge - v)
             if not threshold < edge:
                 threshold = v
     else:
-        f = settings.nominal[chosen - n_numeric]
+        f = layout.nominal[chosen - n_sides]
         threshold = one.x[f]
     old = pair if right else pair + 1
     new = pair + 1 if right else pair
-    links[old, FEATURE] = links[node, FEATURE]
-    links[old, LEFT] = links[node, LEFT]
-    links[new, FEATURE] = -1
-    for i in range(nodes.shape[1]):
-        nodes[old, i] = nodes[node, i]
-        nodes[new, i] = 0.0
-    nodes[new, TIME] = np.inf
-    for g in range(n_numeric):
-        ranges[old, 0, g] = ranges[node, 0, g]
-        ranges[old, 1, g] = ranges[node, 1, g]
-        ranges[new, 0, g] = one.numbers[g]
-        ranges[new, 1, g] = one.numbers[g]
-    for g in range(len(one.bits)):
-        seen[old, g] = seen[node, g]
-        seen[new, g] = one.bits[g]
+    is_leaf = tree.links[node, LEFT] == 0
+    for i in range(tree.nodes.shape[1]):
+        tree.nodes[old, i] = tree.nodes[node, i]
+        tree.nodes[new, i] = 0.0  # a leaf
+    tree.nodes[new, TIME] = np.inf
+    for i in range(n_sides):
+        tree.boxes[old, i] = tree.boxes[node, i]
+        tree.boxes[new, i] = one.sides[i]
+    for i in range(len(one.words)):
+        tree.seen[old, i] = tree.seen[node, i]
+        tree.seen[new, i] = one.words[i]
     odds = 1.0
-    if links[old, FEATURE] >= 0:
-        links[links[old, LEFT], PARENT] = old
+    if not is_leaf:
+        tree.pairs[(tree.links[old, LEFT] - 1) // 2, PARENT] = old
         # its own likelihood, to the sum of that over it and what is below
-        odds = 2.0 * nodes[old, ODDS] / (1.0 + nodes[old, ODDS])
-    links[pair, PARENT] = node
-    links[node, FEATURE] = f
-    links[node, LEFT] = pair
-    nodes[node, THRESHOLD] = threshold
-    nodes[node, TIME] = time
-    nodes[node, ODDS] = odds
+        odds = 2.0 * tree.nodes[old, ODDS] / (1.0 + tree.nodes[old, ODDS])
+    tree.pairs[(pair - 1) // 2, PARENT] = node
+    tree.pairs[(pair - 1) // 2, CLOSABLE] = odds if is_leaf else -1.0
+    if is_leaf and node > 0:
+        tree.pairs[(node - 1) // 2, CLOSABLE] = -1.0
+    tree.links[node, FEATURE] = f
+    tree.links[node, LEFT] = pair
+    tree.nodes[node, THRESHOLD] = threshold
+    tree.nodes[node, TIME] = time
+    tree.nodes[node, ODDS] = odds
     return new
 
 
 @kernel(inline=True)
-def _take_in(nodes, ranges, seen, node, settings, one, y, w):
-    """The instance into a node's box and values. Mutates nodes, ranges, seen. O(d)."""
-    for g in range(len(one.numbers)):
-        v = one.numbers[g]
-        low = ranges[node, 0, g]
-        high = ranges[node, 1, g]
-        ranges[node, 0, g] = v if v < low or low != low else low
-        ranges[node, 1, g] = v if v > high or high != high else high
-    for g in range(len(one.bits)):
-        seen[node, g] |= one.bits[g]
-    nodes[node, WEIGHT] += w
-    if settings.classes:
-        nodes[node, VALUES + np.int64(y)] += w
-    else:
-        nodes[node, VALUES] += w / nodes[node, WEIGHT] * (y - nodes[node, VALUES])
+def _widened(side, v):
+    """A side of a box that holds v too; NaN where neither is known."""
+    return v if (v < side) | (side != side) else side
 
 
 @kernel(inline=True)
-def learn(links, nodes, ranges, seen, counts, errors, settings, key, one, path, said, y, w):
-    """Learn the instance in `one`, label y of weight w > 0. There is room for two nodes, or max_nodes is reached: then
-    two leaves go for each split. Mutates all but settings and key. O(d depth)."""
-    n = counts[NODES]
-    at = counts[LEARNED] * DRAWS
-    counts[LEARNED] += 1
-    if settings.classes and (n == 0 or nodes[0, VALUES + np.int64(y)] == 0.0):
-        counts[CLASSES] += 1
-    if n == 0:
-        counts[NODES] = 1
-        links[0, FEATURE] = -1
-        nodes[0, TIME] = np.inf
-        ranges[0] = np.nan
-        _take_in(nodes, ranges, seen, 0, settings, one, y, w)
-        return
-    measure(ranges, seen, one)
+def _take_in(tree, node, settings, one, y, w):
+    """The instance into a node's box and values. Mutates the tree. O(d)."""
+    for i in range(0, len(one.sides), 4):
+        a = _widened(tree.boxes[node, i], one.sides[i])
+        b = _widened(tree.boxes[node, i + 1], one.sides[i + 1])
+        c = _widened(tree.boxes[node, i + 2], one.sides[i + 2])
+        d = _widened(tree.boxes[node, i + 3], one.sides[i + 3])
+        tree.boxes[node, i] = a
+        tree.boxes[node, i + 1] = b
+        tree.boxes[node, i + 2] = c
+        tree.boxes[node, i + 3] = d
+    for i in range(len(one.words)):
+        tree.seen[node, i] |= one.words[i]
+    tree.nodes[node, WEIGHT] += w
+    if settings.classes:
+        tree.nodes[node, VALUES + np.int64(y)] += w
+    else:
+        tree.nodes[node, VALUES] += w / tree.nodes[node, WEIGHT] * (y - tree.nodes[node, VALUES])
+
+
+@kernel(inline=True)
+def plant(tree, settings, one, y, w):
+    """The first instance of a tree makes its root. Mutates the tree."""
+    tree.counts[NODES] = 1
+    tree.counts[LEARNED] += 1
+    tree.counts[CLASSES] += settings.classes
+    tree.nodes[0, TIME] = np.inf
+    for i in range(len(one.sides)):
+        tree.boxes[0, i] = np.nan
+    _take_in(tree, 0, settings, one, y, w)
+
+
+@kernel(inline=True)
+def learn(tree, settings, key, one, path, said, y, w):
+    """Learn the instance in `one`, whose units are those of the root's box with it, label y of weight w > 0. There is
+    room for two nodes, or max_nodes is reached: then two leaves go for each split. Mutates the tree. O(d depth)."""
+    n = tree.counts[NODES]
+    at = tree.counts[LEARNED] * DRAWS
+    tree.counts[LEARNED] += 1
+    if settings.classes and tree.nodes[0, VALUES + np.int64(y)] == 0.0:
+        tree.counts[CLASSES] += 1
     full = n + 2 > settings.max_nodes
     left = -math.log(1.0 - uniform_at(key, at))
-    prior = pseudo_count(settings, counts[CLASSES])
-    prior_weight = prior * counts[CLASSES]
+    prior = pseudo_count(settings, tree.counts[CLASSES])
+    prior_weight = prior * tree.counts[CLASSES]
     birth = 0.0
     node = 0
     depth = 0
     while True:
-        weight = nodes[node, WEIGHT]
-        is_leaf = links[node, FEATURE] < 0
+        weight = tree.nodes[node, WEIGHT]
+        children = tree.links[node, LEFT]
         pure = False
         if settings.classes:
-            own = nodes[node, VALUES + np.int64(y)]
+            own = tree.nodes[node, VALUES + np.int64(y)]
             pure = own == weight and not settings.split_pure
             own = (own + prior) / (weight + prior_weight)
         else:
-            own = nodes[node, VALUES]
+            own = tree.nodes[node, VALUES]
         if not pure:
-            rate = distance(ranges, seen, node, one)
+            rate = distance(tree, node, settings, one)
             if rate > LEAST_DISTANCE:
-                life = rate * (nodes[node, TIME] - birth)
+                life = rate * (tree.nodes[node, TIME] - birth)
                 if left < life:
-                    pair = _make_room(links, nodes, n, node, key, at + 3) if full else n
+                    pair = _make_room(tree, n, node, key, at + 3) if full else n
                     if pair >= 0:
-                        is_leaf = False
-                        chosen = _choose(ranges, seen, node, one, uniform_at(key, at + 1) * rate)
+                        chosen = _choose(tree, node, settings, one, uniform_at(key, at + 1) * rate)
                         new = _part(
-                            links, nodes, ranges, seen, settings, node, pair, chosen, uniform_at(key, at + 2),
-                            birth + left / rate, one,
-                        )  # fmt: skip
+                            tree, settings, node, pair, chosen, uniform_at(key, at + 2), birth + left / rate, one
+                        )
                         if not full:
-                            counts[NODES] = n + 2
-                        _take_in(nodes, ranges, seen, node, settings, one, y, w)
-                        _take_in(nodes, ranges, seen, new, settings, one, y, w)
+                            tree.counts[NODES] = n + 2
+                        _take_in(tree, node, settings, one, y, w)
+                        _take_in(tree, new, settings, one, y, w)
                         path[depth] = node
                         said[depth] = own
-                        climb(nodes, path, said, depth + 1, np.nan, settings, y, w, errors)
+                        climb(tree, path, said, depth + 1, np.nan, settings, y, w)
                         return
                     left = np.inf  # no leaves could go: nothing is split this time
                 left -= life
-        _take_in(nodes, ranges, seen, node, settings, one, y, w)
-        if is_leaf:
-            climb(nodes, path, said, depth, own, settings, y, w, errors)
+        _take_in(tree, node, settings, one, y, w)
+        if children <= 0:
+            climb(tree, path, said, depth, own, settings, y, w)
             return
         path[depth] = node
         said[depth] = own
         depth += 1
-        birth = nodes[node, TIME]
-        node = child(links, nodes, settings, node, one)
+        birth = tree.nodes[node, TIME]
+        node = child(tree, settings, node, children, one)

@@ -9,7 +9,7 @@ they are when a subtree below goes.
 
 import math
 
-from models.forest.mondrian_nodes import CLASSES, FEATURE, LARGEST, ODDS, VALUES, WEIGHT, child
+from models.forest.mondrian_nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
 from models.kernel import kernel
 
 LARGEST_ODDS = 1e100
@@ -29,15 +29,17 @@ def _moved(odds, ratio):
 
 
 @kernel(inline=True)
-def climb(nodes, path, said, depth, last, settings, y, w, errors):
-    """Move the odds of a path, from its end to the root. O(depth).
+def climb(tree, path, said, depth, last, settings, y, w):
+    """Move the odds of a path, from its end to the root. Mutates the tree. O(depth).
 
     path : the nodes that had or now have children, root first. said : what each had predicted, of a classification the
     probability of y; `last` : the same of the leaf at the end, or NaN where it is new and has predicted nothing.
     """
+    nodes, errors = tree.nodes, tree.errors
+    new = last != last
     if settings.classes:
         power = settings.step * w
-        below = 1.0 if last != last else last
+        below = 1.0 if new else last
         if power != 1.0:
             below = below**power
         for i in range(depth - 1, -1, -1):
@@ -46,50 +48,55 @@ def climb(nodes, path, said, depth, last, settings, y, w, errors):
             nodes[path[i], ODDS] = _moved(odds, own / below)
             # Above a new parent, odds are so far those with the node that it came above; of that one's likelihood, the
             # parent's is (odds own + below) / 2.
-            below = (odds * own + below) / (2.0 if last != last and i == depth - 1 else 1.0 + odds)
-        return
-    variance = errors[0] / errors[1] if errors[1] > 0.0 else 0.0
-    scale = settings.step * w / (2.0 * variance) if variance > 1.0 / LARGEST else 0.0
-    new = last != last
-    below = 0.0 if new else max(-scale * (y - last) ** 2, -LARGEST_LOSS)  # the logarithm of the likelihood
-    together = y if new else last
-    for i in range(depth - 1, -1, -1):
-        own = max(-scale * (y - said[i]) ** 2, -LARGEST_LOSS)
-        odds = nodes[path[i], ODDS]
-        ratio = math.exp(own - below)
-        nodes[path[i], ODDS] = _moved(odds, ratio)
-        below += math.log((odds * ratio + 1.0) / (2.0 if new else 1.0 + odds))
-        together = said[i] if new else (odds * said[i] + together) / (1.0 + odds)
-        new = False
-    errors[0] += w * (y - together) ** 2
-    errors[1] += w
+            below = (odds * own + below) * (0.5 if new else 1.0 / (1.0 + odds))
+            new = False
+    else:
+        variance = errors[0] / errors[1] if errors[1] > 0.0 else 0.0
+        scale = settings.step * w / (2.0 * variance) if variance > 1.0 / LARGEST else 0.0
+        below = 0.0 if new else max(-scale * (y - last) ** 2, -LARGEST_LOSS)  # the logarithm of the likelihood
+        together = y if new else last
+        for i in range(depth - 1, -1, -1):
+            own = max(-scale * (y - said[i]) ** 2, -LARGEST_LOSS)
+            odds = nodes[path[i], ODDS]
+            ratio = math.exp(own - below)
+            nodes[path[i], ODDS] = _moved(odds, ratio)
+            below += math.log((odds * ratio + 1.0) / (2.0 if new else 1.0 + odds))
+            together = said[i] if new else (odds * said[i] + together) / (1.0 + odds)
+            new = False
+        errors[0] += w * (y - together) ** 2
+        errors[1] += w
+    if depth > 0:
+        end = path[depth - 1]
+        pair = (tree.links[end, LEFT] - 1) // 2
+        if tree.pairs[pair, CLOSABLE] >= 0.0:
+            tree.pairs[pair, CLOSABLE] = nodes[end, ODDS]
 
 
 @kernel(inline=True)
-def aggregate(links, nodes, counts, settings, one, vote):
+def aggregate(tree, settings, one, vote):
     """Add to `vote` what all prunings of a tree say, by their weights: class probabilities, or a target. O(depth)."""
-    n_outputs = nodes.shape[1] - VALUES
-    prior = pseudo_count(settings, counts[CLASSES])
-    prior_weight = prior * counts[CLASSES] if settings.classes else 0.0
+    nodes, links = tree.nodes, tree.links
+    prior = pseudo_count(settings, tree.counts[CLASSES])
+    prior_weight = prior * tree.counts[CLASSES] if settings.classes else 0.0
     rest = 1.0
     spread = 0.0
     node = 0
     while True:
-        is_leaf = links[node, FEATURE] < 0
+        children = links[node, LEFT]
         share = rest
-        if not is_leaf:
+        if children > 0:
             odds = nodes[node, ODDS]
-            rest /= 1.0 + odds
+            rest *= 1.0 / (1.0 + odds)
             share = rest * odds
         if settings.classes:
             share /= nodes[node, WEIGHT] + prior_weight
             spread += share
-        for c in range(n_outputs):
+        for c in range(len(vote)):
             vote[c] += share * nodes[node, VALUES + c]
-        if is_leaf:
+        if children <= 0:
             break
-        node = child(links, nodes, settings, node, one)
+        node = child(tree, settings, node, children, one)
     if settings.classes:
-        for c in range(n_outputs):
+        for c in range(len(vote)):
             if nodes[0, VALUES + c] > 0.0:
                 vote[c] += spread * prior

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
-from models.forest.mondrian_nodes import FEATURE, LEFT, NODES, PARENT, THRESHOLD, TIME, VALUES, WEIGHT
+from models.forest.mondrian_nodes import FEATURE, LEFT, NODES, ODDS, THRESHOLD, TIME, VALUES, WEIGHT
 from models.registry import create
 from tests.models.naive_mondrian import NaiveForest, NaiveTree
 from tests.models.streams_of_instances import interleave, mixed
@@ -16,14 +16,14 @@ def learner_of(schema, **parameters):
 
 def nodes_of(learner, tree):
     """The tests and weights of a tree in the order of depth first."""
-    links, nodes = learner.state().links[tree], learner.state().nodes[tree]
+    nodes = learner.state().nodes[tree]
+    links = nodes.view(np.int32)
     found, waiting = [], [0]
     while waiting:
         node = waiting.pop()
-        inner = links[node, FEATURE] >= 0
-        found.append((int(links[node, FEATURE]), nodes[node, THRESHOLD], nodes[node, TIME], nodes[node, WEIGHT]))
-        if not inner:
-            found[-1] = (None, None, None, nodes[node, WEIGHT])
+        inner = links[node, LEFT] > 0
+        test = (int(links[node, FEATURE]), nodes[node, THRESHOLD], nodes[node, TIME])
+        found.append((*(test if inner else (None, None, np.inf)), nodes[node, WEIGHT]))
         waiting += [links[node, LEFT] + 1, links[node, LEFT]] if inner else []
     return found
 
@@ -32,7 +32,7 @@ def naive_nodes_of(tree):
     found, waiting = [], [tree.root]
     while waiting:
         node = waiting.pop()
-        found.append((*node.test, node.time, node.weight) if node.children else (None, None, None, node.weight))
+        found.append((*node.test, node.time, node.weight) if node.children else (None, None, np.inf, node.weight))
         waiting += list(node.children[::-1])
     return found
 
@@ -66,7 +66,10 @@ def test_equal_to_the_twin(task, weights, parameters):
         naive.learn(stream.x[i], y[i], stream.w[i])
     np.testing.assert_allclose(ours, theirs, atol=1e-9)
     for tree in range(3):
-        assert nodes_of(learner, tree) == naive_nodes_of(naive.trees[tree])
+        nodes, expected = nodes_of(learner, tree), naive_nodes_of(naive.trees[tree])
+        assert [(node[:2], node[3]) for node in nodes] == [(node[:2], node[3]) for node in expected]
+        # Distances are summed in another order.
+        np.testing.assert_allclose([node[2] for node in nodes], [node[2] for node in expected], rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -110,7 +113,7 @@ def test_a_tree_is_a_mondrian_process_whatever_comes_after():
     times = 3.0 * state.nodes[:, 0, TIME]
     assert times.mean() == pytest.approx(1.0, abs=0.06)
     assert (times > 1.0).mean() == pytest.approx(np.exp(-1.0), abs=0.03)
-    features = state.links[:, 0, FEATURE]
+    features = state.nodes.view(np.int32)[:, 0, FEATURE]
     np.testing.assert_allclose(np.bincount(features) / n_trees, 1.0 / 3.0, atol=0.03)
     places = state.nodes[:, 0, THRESHOLD] / np.array([1.0, 2.0, 1e6])[features]
     np.testing.assert_allclose(np.histogram(places, 5, (0.0, 1.0))[0] / n_trees, 0.2, atol=0.03)
@@ -124,9 +127,9 @@ def test_boxes_and_links_are_sound(max_nodes):
     learner.learn_many(stream.x, stream.y)
     state = learner.state()
     numeric = [f for f, k in enumerate(stream.schema.n_values) if not k]
-    for links, nodes, ranges, seen, (n, learned, _) in zip(
-        state.links, state.nodes, state.ranges, state.seen, state.counts, strict=True
-    ):
+    trees = zip(state.nodes, state.boxes, state.seen, state.pairs, state.counts, strict=True)
+    for nodes, box, seen, pairs, (n, learned, _) in trees:
+        links = nodes.view(np.int32)
         assert learned == 1500
         assert n <= max_nodes
         assert nodes[0, WEIGHT] == 1500.0
@@ -136,22 +139,23 @@ def test_boxes_and_links_are_sound(max_nodes):
             node = waiting.pop()
             reached += 1
             assert nodes[node, WEIGHT] == nodes[node, VALUES:].sum()
-            feature, left, _ = links[node]
-            if feature < 0:
+            feature, left = links[node, FEATURE], links[node, LEFT]
+            if left == 0:
                 assert nodes[node, TIME] == np.inf
                 continue
-            assert links[left, PARENT] == node
             both = [left, left + 1]
+            closable = nodes[node, ODDS] if (links[both, LEFT] == 0).all() else -1.0
+            assert pairs[(left - 1) // 2].tolist() == [node, closable]
             assert (nodes[both, TIME] >= nodes[node, TIME]).all()
             assert nodes[both, WEIGHT].sum() <= nodes[node, WEIGHT]
             if max_nodes > 1500:
                 assert nodes[both, WEIGHT].sum() == nodes[node, WEIGHT]
                 assert (seen[left] | seen[left + 1] == seen[node]).all()
-                np.testing.assert_array_equal(np.fmin(*ranges[both, 0]), ranges[node, 0])
+                np.testing.assert_array_equal(np.fmin(*box[both]), box[node])
             if feature in numeric:
                 f = numeric.index(feature)
-                assert not ranges[left, 1, f] > nodes[node, THRESHOLD]
-                assert not ranges[left + 1, 0, f] <= nodes[node, THRESHOLD]
+                assert not -box[left, 2 * f + 1] > nodes[node, THRESHOLD]
+                assert not box[left + 1, 2 * f] <= nodes[node, THRESHOLD]
             waiting += both
         assert reached == n
 
