@@ -222,7 +222,7 @@ class MondrianForest(Learner):
 
     def _describe_tree(self, tree: int, first: int) -> list[dict[str, Any]]:
         nodes = self._trees.nodes[tree]
-        links = nodes.view(np.int32)
+        links = nodes.view(np.uint32)
         found: list[dict[str, Any]] = []
         waiting = [(0, 0, 1)]
         while waiting:
@@ -264,7 +264,7 @@ class MondrianForest(Learner):
         return {
             "n_nodes": int(n_nodes.sum()),
             "n_leaves": int(((n_nodes + 1) // 2).sum()),
-            "depth": int(_depth(self._trees.nodes.view(np.int32), self._trees.pairs, n_nodes)),
+            "depth": int(_depth(self._trees.nodes.view(np.uint32), self._trees.pairs, n_nodes)),
         }
 
     def parameters(self) -> dict[str, Any]:
@@ -286,11 +286,11 @@ def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
         np.empty(trees.boxes.shape[2]),
         np.empty(len(settings.layout.nominal)),
     )
-    path = np.empty(capacity, np.int32)
+    path = np.empty(capacity, np.uint32)
     said = np.empty(capacity)
     above = np.empty(planes.shape[2])
     here = np.empty(planes.shape[2])
-    links = trees.nodes.view(np.int32)
+    links = trees.nodes.view(np.uint32)
     for tree in range(first, last):
         one_tree = MondrianTree(
             links[tree],

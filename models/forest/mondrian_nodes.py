@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from models.contract import Floats, Schema
 from models.kernel import kernel
 
-# Columns of `links`, which is `nodes` as int32. LEFT is 0 in a leaf; the right child follows the left one.
+# Columns of `links`, which is `nodes` as uint32. LEFT is 0 in a leaf; the right child follows the left one.
 FEATURE, LEFT = range(2)
 # Columns of `nodes`, from VALUES on the weight of each class, or the mean target. TIME is that of the split, infinite in
 # a leaf. THRESHOLD of a nominal feature is the value that goes left.
@@ -27,6 +27,8 @@ PARENT, CLOSABLE = range(2)
 NODES, LEARNED, CLASSES = range(3)
 
 LARGEST = 1e300  # the difference of two values is finite
+# Kernels go down a tree by unsigned indices: numba would ask of a signed one whether it counts from the end.
+ONE, TWO, THREE, FOUR = (np.uint64(i) for i in (1, 2, 3, 4))
 WORD = 64  # bits; of more values, those 64 codes apart share one
 
 _DE_BRUIJN = 0x03F79D71B4CB0A89  # any 6 of its bits in a row differ
@@ -53,9 +55,9 @@ class MondrianTrees(NamedTuple):
 
 
 class MondrianTree(NamedTuple):
-    """One of them. links : `nodes` as (capacity, 2 columns) int32."""
+    """One of them. links : `nodes` as (capacity, 2 columns) uint32."""
 
-    links: NDArray[np.int32]
+    links: NDArray[np.uint32]
     nodes: Floats
     boxes: Floats
     seen: NDArray[np.uint64]
@@ -210,7 +212,7 @@ def place_of(low):
 def beyond(tree, node, one, i):
     """What side i of the box adds to the distance."""
     d = tree.boxes[node, i] - one.sides[i]
-    return d * one.units[i] if d > 0.0 else 0.0
+    return (d if d > 0.0 else 0.0) * one.units[i]
 
 
 @kernel(inline=True)
@@ -218,11 +220,11 @@ def distance(tree, node, settings, one):
     """Of the instance to the box of a node: the sum over the features. A missing value, and a feature without a known
     value in the box, is no distance. O(d)."""
     a = b = c = d = 0.0  # four sums at once, of which processors make one vector
-    for i in range(0, len(one.sides), 4):
+    for i in range(np.uint64(0), np.uint64(len(one.sides)), FOUR):
         a += beyond(tree, node, one, i)
-        b += beyond(tree, node, one, i + 1)
-        c += beyond(tree, node, one, i + 2)
-        d += beyond(tree, node, one, i + 3)
+        b += beyond(tree, node, one, i + ONE)
+        c += beyond(tree, node, one, i + TWO)
+        d += beyond(tree, node, one, i + THREE)
     total = (a + b) + (c + d)
     for i in range(len(one.words)):
         seen = tree.seen[node, i]
@@ -241,8 +243,9 @@ def child(tree, settings, node, left, one):
     missing. O(1)."""
     f = tree.links[node, FEATURE]
     v = one.x[f]
+    right = left + ONE
     if v != v:
-        return left if tree.nodes[left, WEIGHT] >= tree.nodes[left + 1, WEIGHT] else left + 1
+        return left if tree.nodes[left, WEIGHT] >= tree.nodes[right, WEIGHT] else right
     if settings.n_values[f] > 0:
-        return left if v == tree.nodes[node, THRESHOLD] else left + 1
-    return left if v <= tree.nodes[node, THRESHOLD] else left + 1
+        return left if v == tree.nodes[node, THRESHOLD] else right
+    return left if v <= tree.nodes[node, THRESHOLD] else right

@@ -10,6 +10,8 @@ Of a regression it is the mean of the leaf.
 
 import math
 
+import numpy as np
+
 from models.forest.mondrian_nodes import CLASSES, LEFT, TIME, VALUES, child, distance, measure
 from models.kernel import kernel
 
@@ -21,7 +23,7 @@ def _table(tree, node, c):
     """The customers of class c at a node: in an inner node, 1 for each child that has seen it. O(1)."""
     if tree.links[node, LEFT] == 0:
         return tree.nodes[node, VALUES + c]
-    left = tree.links[node, LEFT]
+    left = np.int64(tree.links[node, LEFT])
     n = 1.0 if tree.nodes[left, VALUES + c] > 0.0 else 0.0
     return n + 1.0 if tree.nodes[left + 1, VALUES + c] > 0.0 else n
 
@@ -32,10 +34,10 @@ def smooth(tree, settings, one, above, here, vote):
     the scratch above, here: (n_outputs,). O(depth (d + n_outputs))."""
     n_outputs = len(vote)
     nodes, links = tree.nodes, tree.links
-    node = 0
+    node = np.uint64(0)
     if not settings.classes:
         while links[node, LEFT] > 0:
-            node = child(tree, settings, node, links[node, LEFT], one)
+            node = child(tree, settings, node, np.uint64(links[node, LEFT]), one)
         vote[0] += nodes[node, VALUES]
         return
     measure(tree, settings, one)
@@ -80,4 +82,4 @@ def smooth(tree, settings, one, above, here, vote):
         for c in range(n_outputs):
             above[c] = here[c]
         birth = nodes[node, TIME]
-        node = child(tree, settings, node, links[node, LEFT], one)
+        node = child(tree, settings, node, np.uint64(links[node, LEFT]), one)

@@ -17,11 +17,15 @@ from models.forest.mondrian_nodes import (
     FEATURE,
     LEARNED,
     LEFT,
+    FOUR,
     NODES,
     ODDS,
+    ONE,
     PARENT,
+    THREE,
     THRESHOLD,
     TIME,
+    TWO,
     VALUES,
     WEIGHT,
     WORD,
@@ -130,7 +134,7 @@ def _part(tree, settings, node, pair, chosen, u, time, one):
         tree.seen[new, i] = one.words[i]
     odds = 1.0
     if not is_leaf:
-        tree.pairs[(tree.links[old, LEFT] - 1) // 2, PARENT] = old
+        tree.pairs[(np.int64(tree.links[old, LEFT]) - 1) // 2, PARENT] = old
         # its own likelihood, to the sum of that over it and what is below
         odds = 2.0 * tree.nodes[old, ODDS] / (1.0 + tree.nodes[old, ODDS])
     tree.pairs[(pair - 1) // 2, PARENT] = node
@@ -154,15 +158,15 @@ def _widened(side, v):
 @kernel(inline=True)
 def _take_in(tree, node, settings, one, y, w):
     """The instance into a node's box and values. Mutates the tree. O(d)."""
-    for i in range(0, len(one.sides), 4):
+    for i in range(np.uint64(0), np.uint64(len(one.sides)), FOUR):
         a = _widened(tree.boxes[node, i], one.sides[i])
-        b = _widened(tree.boxes[node, i + 1], one.sides[i + 1])
-        c = _widened(tree.boxes[node, i + 2], one.sides[i + 2])
-        d = _widened(tree.boxes[node, i + 3], one.sides[i + 3])
+        b = _widened(tree.boxes[node, i + ONE], one.sides[i + ONE])
+        c = _widened(tree.boxes[node, i + TWO], one.sides[i + TWO])
+        d = _widened(tree.boxes[node, i + THREE], one.sides[i + THREE])
         tree.boxes[node, i] = a
-        tree.boxes[node, i + 1] = b
-        tree.boxes[node, i + 2] = c
-        tree.boxes[node, i + 3] = d
+        tree.boxes[node, i + ONE] = b
+        tree.boxes[node, i + TWO] = c
+        tree.boxes[node, i + THREE] = d
     for i in range(len(one.words)):
         tree.seen[node, i] |= one.words[i]
     tree.nodes[node, WEIGHT] += w
@@ -181,7 +185,7 @@ def plant(tree, settings, one, y, w):
     tree.nodes[0, TIME] = np.inf
     for i in range(len(one.sides)):
         tree.boxes[0, i] = np.nan
-    _take_in(tree, 0, settings, one, y, w)
+    _take_in(tree, np.uint64(0), settings, one, y, w)
 
 
 @kernel(inline=True)
@@ -198,7 +202,7 @@ def learn(tree, settings, key, one, path, said, y, w):
     prior = pseudo_count(settings, tree.counts[CLASSES])
     prior_weight = prior * tree.counts[CLASSES]
     birth = 0.0
-    node = 0
+    node = np.uint64(0)
     depth = 0
     while True:
         weight = tree.nodes[node, WEIGHT]
@@ -215,16 +219,16 @@ def learn(tree, settings, key, one, path, said, y, w):
             if rate > LEAST_DISTANCE:
                 life = rate * (tree.nodes[node, TIME] - birth)
                 if left < life:
-                    pair = _make_room(tree, n, node, key, at + 3) if full else n
+                    pair = _make_room(tree, n, np.int64(node), key, at + 3) if full else n
                     if pair >= 0:
                         chosen = _choose(tree, node, settings, one, uniform_at(key, at + 1) * rate)
                         new = _part(
-                            tree, settings, node, pair, chosen, uniform_at(key, at + 2), birth + left / rate, one
+                            tree, settings, np.int64(node), pair, chosen, uniform_at(key, at + 2), birth + left / rate, one
                         )
                         if not full:
                             tree.counts[NODES] = n + 2
                         _take_in(tree, node, settings, one, y, w)
-                        _take_in(tree, new, settings, one, y, w)
+                        _take_in(tree, np.uint64(new), settings, one, y, w)
                         path[depth] = node
                         said[depth] = own
                         climb(tree, path, said, depth + 1, np.nan, settings, y, w)
@@ -232,11 +236,11 @@ def learn(tree, settings, key, one, path, said, y, w):
                     left = np.inf  # no leaves could go: nothing is split this time
                 left -= life
         _take_in(tree, node, settings, one, y, w)
-        if children <= 0:
+        if children == 0:
             climb(tree, path, said, depth, own, settings, y, w)
             return
         path[depth] = node
         said[depth] = own
         depth += 1
         birth = tree.nodes[node, TIME]
-        node = child(tree, settings, node, children, one)
+        node = child(tree, settings, node, np.uint64(children), one)

@@ -9,6 +9,8 @@ they are when a subtree below goes.
 
 import math
 
+import numpy as np
+
 from models.forest.mondrian_nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
 from models.kernel import kernel
 
@@ -67,7 +69,7 @@ def climb(tree, path, said, depth, last, settings, y, w):
         errors[1] += w
     if depth > 0:
         end = path[depth - 1]
-        pair = (tree.links[end, LEFT] - 1) // 2
+        pair = (np.int64(tree.links[end, LEFT]) - 1) // 2
         if tree.pairs[pair, CLOSABLE] >= 0.0:
             tree.pairs[pair, CLOSABLE] = nodes[end, ODDS]
 
@@ -80,7 +82,7 @@ def aggregate(tree, settings, one, vote):
     prior_weight = prior * tree.counts[CLASSES] if settings.classes else 0.0
     rest = 1.0
     spread = 0.0
-    node = 0
+    node = np.uint64(0)
     while True:
         children = links[node, LEFT]
         share = rest
@@ -93,9 +95,9 @@ def aggregate(tree, settings, one, vote):
             spread += share
         for c in range(len(vote)):
             vote[c] += share * nodes[node, VALUES + c]
-        if children <= 0:
+        if children == 0:
             break
-        node = child(tree, settings, node, children, one)
+        node = child(tree, settings, node, np.uint64(children), one)
     if settings.classes:
         for c in range(len(vote)):
             if nodes[0, VALUES + c] > 0.0:

@@ -17,14 +17,14 @@ def learner_of(schema, **parameters):
 def nodes_of(learner, tree):
     """The tests and weights of a tree in the order of depth first."""
     nodes = learner.state().nodes[tree]
-    links = nodes.view(np.int32)
+    links = nodes.view(np.uint32)
     found, waiting = [], [0]
     while waiting:
         node = waiting.pop()
         inner = links[node, LEFT] > 0
         test = (int(links[node, FEATURE]), nodes[node, THRESHOLD], nodes[node, TIME])
         found.append((*(test if inner else (None, None, np.inf)), nodes[node, WEIGHT]))
-        waiting += [links[node, LEFT] + 1, links[node, LEFT]] if inner else []
+        waiting += [int(links[node, LEFT]) + 1, int(links[node, LEFT])] if inner else []
     return found
 
 
@@ -113,7 +113,7 @@ def test_a_tree_is_a_mondrian_process_whatever_comes_after():
     times = 3.0 * state.nodes[:, 0, TIME]
     assert times.mean() == pytest.approx(1.0, abs=0.06)
     assert (times > 1.0).mean() == pytest.approx(np.exp(-1.0), abs=0.03)
-    features = state.nodes.view(np.int32)[:, 0, FEATURE]
+    features = state.nodes.view(np.uint32)[:, 0, FEATURE]
     np.testing.assert_allclose(np.bincount(features) / n_trees, 1.0 / 3.0, atol=0.03)
     places = state.nodes[:, 0, THRESHOLD] / np.array([1.0, 2.0, 1e6])[features]
     np.testing.assert_allclose(np.histogram(places, 5, (0.0, 1.0))[0] / n_trees, 0.2, atol=0.03)
@@ -129,7 +129,7 @@ def test_boxes_and_links_are_sound(max_nodes):
     numeric = [f for f, k in enumerate(stream.schema.n_values) if not k]
     trees = zip(state.nodes, state.boxes, state.seen, state.pairs, state.counts, strict=True)
     for nodes, box, seen, pairs, (n, learned, _) in trees:
-        links = nodes.view(np.int32)
+        links = nodes.view(np.uint32)
         assert learned == 1500
         assert n <= max_nodes
         assert nodes[0, WEIGHT] == 1500.0
@@ -139,7 +139,7 @@ def test_boxes_and_links_are_sound(max_nodes):
             node = waiting.pop()
             reached += 1
             assert nodes[node, WEIGHT] == nodes[node, VALUES:].sum()
-            feature, left = links[node, FEATURE], links[node, LEFT]
+            feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
             if left == 0:
                 assert nodes[node, TIME] == np.inf
                 continue
