@@ -28,9 +28,11 @@ from models.forest.mondrian_nodes import (
     MondrianSettings,
     MondrianTree,
     MondrianTrees,
+    columns_of,
     layout_of,
     measure,
     outside,
+    room,
     take,
 )
 from models.forest.mondrian_smoothing import smooth
@@ -129,9 +131,9 @@ class MondrianForest(Learner):
         m = self._parameters["n_trees"]
         layout = layout_of(self.schema)
         return MondrianTrees(
-            np.zeros((m, capacity, VALUES + self.schema.n_outputs)),
-            np.zeros((m, capacity, layout.n_sides)),
-            np.zeros((m, capacity, layout.n_words), np.uint64),
+            room((m, capacity, columns_of(self.schema.n_outputs))),
+            room((m, capacity, layout.n_sides)),
+            room((m, capacity, layout.n_words), np.uint64),
             np.zeros((m, capacity // 2, 2)),
             np.zeros((m, 3), np.int64),
             np.zeros((m, 2)),
@@ -193,9 +195,9 @@ class MondrianForest(Learner):
         self.schema = schema
         self._settings = self._set()
         new = self._settings.layout
-        nodes = np.zeros((*before.nodes.shape[:2], VALUES + schema.n_outputs))
+        nodes = room((*before.nodes.shape[:2], columns_of(schema.n_outputs)))
         nodes[:, :, : before.nodes.shape[2]] = before.nodes
-        seen = np.zeros((*before.seen.shape[:2], new.n_words), np.uint64)
+        seen = room((*before.seen.shape[:2], new.n_words), np.uint64)
         for i, j, a, b, mask in zip(old.word, new.word, old.first, new.first, old.mask, strict=True):
             seen[:, :, j] |= (before.seen[:, :, i] & mask) >> a << b
         self._trees = before._replace(nodes=nodes, seen=seen)
@@ -204,7 +206,9 @@ class MondrianForest(Learner):
         return self._trees
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._trees = MondrianTrees(*(np.array(state[name], order="C") for name in MondrianTrees._fields))
+        self._trees = MondrianTrees(*(room(state[name].shape, state[name].dtype.type) for name in MondrianTrees._fields))
+        for name, array in self._trees._asdict().items():
+            array[...] = state[name]
 
     def describe(self) -> list[dict[str, Any]]:
         """The forest, then each tree, root first. "share" of a tree is its weight in the vote, "stop" of an inner node
@@ -251,7 +255,9 @@ class MondrianForest(Learner):
         return found
 
     def _value(self, node: Floats) -> list[float]:
-        values = node[VALUES:] / node[WEIGHT] if self._settings.classes else node[VALUES:]
+        values = node[VALUES : VALUES + self.schema.n_outputs]
+        if self._settings.classes:
+            values = values / node[WEIGHT]
         shares: list[float] = values.tolist()
         return shares
 

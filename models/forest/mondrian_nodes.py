@@ -8,7 +8,8 @@ Distances are in units of each feature's range so far, which is the box of the r
 number of its other values. Thresholds are values of features, so a range that grows moves none of them.
 """
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ NODES, LEARNED, CLASSES = range(3)
 LARGEST = 1e300  # the difference of two values is finite
 # Kernels go down a tree by unsigned indices: numba would ask of a signed one whether it counts from the end.
 ONE, TWO, THREE, FOUR = (np.uint64(i) for i in (1, 2, 3, 4))
+LINE = 64  # bytes
 WORD = 64  # bits; of more values, those 64 codes apart share one
 
 _DE_BRUIJN = 0x03F79D71B4CB0A89  # any 6 of its bits in a row differ
@@ -38,7 +40,8 @@ for _bit in range(WORD):
 
 
 class MondrianTrees(NamedTuple):
-    """m trees. nodes : (m, capacity, VALUES + n_outputs) float64, see above. pairs : (m, capacity // 2, 2) float64.
+    """m trees. nodes : (m, capacity, columns) float64, see above; columns are a multiple of 8, a line of the cache.
+    pairs : (m, capacity // 2, 2) float64.
 
     boxes : (m, capacity, sides) float64, the least of v and of -v of each numeric feature, NaN where none is known;
     sides are a multiple of 4. seen : (m, capacity, words) uint64, the nominal values of a box, see Layout. counts :
@@ -114,6 +117,19 @@ class Instance(NamedTuple):
     words: NDArray[np.uint64]
     units: Floats
     unit: Floats
+
+
+def room(shape: tuple[int, ...], dtype: type = np.float64) -> NDArray[Any]:
+    """Zeros that begin where a line of the cache does."""
+    size = math.prod(shape) * 8
+    raw = np.zeros(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def columns_of(n_outputs: int) -> int:
+    """Of `nodes`."""
+    return -(-(VALUES + n_outputs) // 8) * 8
 
 
 def layout_of(schema: Schema) -> Layout:
