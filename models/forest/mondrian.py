@@ -131,6 +131,7 @@ class MondrianForest(Learner):
         m = self._parameters["n_trees"]
         layout = layout_of(self.schema)
         return MondrianTrees(
+            room((m, capacity, 2)),
             room((m, capacity, columns_of(self.schema.n_outputs))),
             room((m, capacity, layout.n_sides)),
             room((m, capacity, layout.n_words), np.uint64),
@@ -226,7 +227,8 @@ class MondrianForest(Learner):
 
     def _describe_tree(self, tree: int, first: int) -> list[dict[str, Any]]:
         nodes = self._trees.nodes[tree]
-        links = nodes.view(np.uint32)
+        tests = self._trees.tests[tree]
+        links = tests.view(np.uint32)
         found: list[dict[str, Any]] = []
         waiting = [(0, 0, 1)]
         while waiting:
@@ -244,7 +246,7 @@ class MondrianForest(Learner):
             if left == 0:
                 told["predictor"] = "shares" if self._settings.classes else "mean"
             else:
-                threshold, odds = float(nodes[node, THRESHOLD]), float(nodes[node, ODDS])
+                threshold, odds = float(tests[node, THRESHOLD]), float(nodes[node, ODDS])
                 queued = told["id"] + len(waiting) + 1
                 heavier = int(nodes[left, WEIGHT] < nodes[left + 1, WEIGHT])
                 told |= {"feature": feature, "stop": odds / (1.0 + odds)}
@@ -270,7 +272,7 @@ class MondrianForest(Learner):
         return {
             "n_nodes": int(n_nodes.sum()),
             "n_leaves": int(((n_nodes + 1) // 2).sum()),
-            "depth": int(_depth(self._trees.nodes.view(np.uint32), self._trees.pairs, n_nodes)),
+            "depth": int(_depth(self._trees.tests.view(np.uint32), self._trees.pairs, n_nodes)),
         }
 
     def parameters(self) -> dict[str, Any]:
@@ -296,10 +298,11 @@ def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
     said = np.empty(capacity)
     above = np.empty(planes.shape[2])
     here = np.empty(planes.shape[2])
-    links = trees.nodes.view(np.uint32)
+    links = trees.tests.view(np.uint32)
     for tree in range(first, last):
         one_tree = MondrianTree(
             links[tree],
+            trees.tests[tree],
             trees.nodes[tree],
             trees.boxes[tree],
             trees.seen[tree],

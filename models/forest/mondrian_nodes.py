@@ -1,8 +1,8 @@
 """Mondrian trees in arrays: the boxes of their nodes, the distance of an instance to one, and its way down.
 
-A way down is mostly waiting for memory, so all that a prediction needs of a node lies side by side. A box is kept by the
-least of v and of -v for each numeric feature, so that both sides are one loop, and by a bit for each value of a nominal
-one.
+A way down is mostly waiting for memory. So tests lie close together, where a cache holds those of all trees, and what
+else a prediction needs of a node is in one row. A box is kept by the least of v and of -v for each numeric feature, so
+that both sides are one loop, and by a bit for each value of a nominal one.
 
 Distances are in units of each feature's range so far, which is the box of the root; a nominal feature's are 1 over the
 number of its other values. Thresholds are values of features, so a range that grows moves none of them.
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from models.contract import Floats, Schema
 from models.kernel import kernel
 
-# Columns of `links`, which is `nodes` as uint32. LEFT is 0 in a leaf; the right child follows the left one.
+# Columns of `links`, which is `tests` as uint32. LEFT is 0 in a leaf; the right child follows the left one.
 FEATURE, LEFT = range(2)
+# Columns of `tests`. THRESHOLD of a nominal feature is the value that goes left.
+LINKS, THRESHOLD = range(2)
 # Columns of `nodes`, from VALUES on the weight of each class, or the mean target. TIME is that of the split, infinite in
-# a leaf. THRESHOLD of a nominal feature is the value that goes left.
-LINKS, THRESHOLD, ODDS, WEIGHT, TIME, VALUES = range(6)
+# a leaf.
+ODDS, WEIGHT, TIME, VALUES = range(4)
 # Columns of `pairs`: the node whose children nodes 1 + 2 i and 2 + 2 i are, and its odds if both are leaves, else -1.
 PARENT, CLOSABLE = range(2)
 # Places in `counts`: nodes, labels learned, classes seen.
@@ -40,8 +42,8 @@ for _bit in range(WORD):
 
 
 class MondrianTrees(NamedTuple):
-    """m trees. nodes : (m, capacity, columns) float64, see above; columns are a multiple of 8, a line of the cache.
-    pairs : (m, capacity // 2, 2) float64.
+    """m trees. tests : (m, capacity, 2) float64, nodes : (m, capacity, columns) float64, see above; columns are a
+    multiple of 8, a line of the cache. pairs : (m, capacity // 2, 2) float64.
 
     boxes : (m, capacity, sides) float64, the least of v and of -v of each numeric feature, NaN where none is known;
     sides are a multiple of 4. seen : (m, capacity, words) uint64, the nominal values of a box, see Layout. counts :
@@ -49,6 +51,7 @@ class MondrianTrees(NamedTuple):
     weights.
     """
 
+    tests: Floats
     nodes: Floats
     boxes: Floats
     seen: NDArray[np.uint64]
@@ -58,9 +61,10 @@ class MondrianTrees(NamedTuple):
 
 
 class MondrianTree(NamedTuple):
-    """One of them. links : `nodes` as (capacity, 2 columns) uint32."""
+    """One of them. links : `tests` as (capacity, 4) uint32."""
 
     links: NDArray[np.uint32]
+    tests: Floats
     nodes: Floats
     boxes: Floats
     seen: NDArray[np.uint64]
@@ -263,5 +267,5 @@ def child(tree, settings, node, left, one):
     if v != v:
         return left if tree.nodes[left, WEIGHT] >= tree.nodes[right, WEIGHT] else right
     if settings.n_values[f] > 0:
-        return left if v == tree.nodes[node, THRESHOLD] else right
-    return left if v <= tree.nodes[node, THRESHOLD] else right
+        return left if v == tree.tests[node, THRESHOLD] else right
+    return left if v <= tree.tests[node, THRESHOLD] else right

@@ -124,7 +124,10 @@ def _part(tree, settings, node, pair, chosen, u, time, one):
     is_leaf = tree.links[node, LEFT] == 0
     for i in range(tree.nodes.shape[1]):
         tree.nodes[old, i] = tree.nodes[node, i]
-        tree.nodes[new, i] = 0.0  # a leaf
+        tree.nodes[new, i] = 0.0
+    for i in range(2):
+        tree.tests[old, i] = tree.tests[node, i]
+        tree.tests[new, i] = 0.0  # a leaf
     tree.nodes[new, TIME] = np.inf
     for i in range(n_sides):
         tree.boxes[old, i] = tree.boxes[node, i]
@@ -143,7 +146,7 @@ def _part(tree, settings, node, pair, chosen, u, time, one):
         tree.pairs[(node - 1) // 2, CLOSABLE] = -1.0
     tree.links[node, FEATURE] = f
     tree.links[node, LEFT] = pair
-    tree.nodes[node, THRESHOLD] = threshold
+    tree.tests[node, THRESHOLD] = threshold
     tree.nodes[node, TIME] = time
     tree.nodes[node, ODDS] = odds
     return new

@@ -16,13 +16,13 @@ def learner_of(schema, **parameters):
 
 def nodes_of(learner, tree):
     """The tests and weights of a tree in the order of depth first."""
-    nodes = learner.state().nodes[tree]
-    links = nodes.view(np.uint32)
+    tests, nodes = learner.state().tests[tree], learner.state().nodes[tree]
+    links = tests.view(np.uint32)
     found, waiting = [], [0]
     while waiting:
         node = waiting.pop()
         inner = links[node, LEFT] > 0
-        test = (int(links[node, FEATURE]), nodes[node, THRESHOLD], nodes[node, TIME])
+        test = (int(links[node, FEATURE]), tests[node, THRESHOLD], nodes[node, TIME])
         found.append((*(test if inner else (None, None, np.inf)), nodes[node, WEIGHT]))
         waiting += [int(links[node, LEFT]) + 1, int(links[node, LEFT])] if inner else []
     return found
@@ -113,9 +113,9 @@ def test_a_tree_is_a_mondrian_process_whatever_comes_after():
     times = 3.0 * state.nodes[:, 0, TIME]
     assert times.mean() == pytest.approx(1.0, abs=0.06)
     assert (times > 1.0).mean() == pytest.approx(np.exp(-1.0), abs=0.03)
-    features = state.nodes.view(np.uint32)[:, 0, FEATURE]
+    features = state.tests.view(np.uint32)[:, 0, FEATURE]
     np.testing.assert_allclose(np.bincount(features) / n_trees, 1.0 / 3.0, atol=0.03)
-    places = state.nodes[:, 0, THRESHOLD] / np.array([1.0, 2.0, 1e6])[features]
+    places = state.tests[:, 0, THRESHOLD] / np.array([1.0, 2.0, 1e6])[features]
     np.testing.assert_allclose(np.histogram(places, 5, (0.0, 1.0))[0] / n_trees, 0.2, atol=0.03)
     assert abs(np.corrcoef(times, places)[0, 1]) < 0.06
 
@@ -127,9 +127,9 @@ def test_boxes_and_links_are_sound(max_nodes):
     learner.learn_many(stream.x, stream.y)
     state = learner.state()
     numeric = [f for f, k in enumerate(stream.schema.n_values) if not k]
-    trees = zip(state.nodes, state.boxes, state.seen, state.pairs, state.counts, strict=True)
-    for nodes, box, seen, pairs, (n, learned, _) in trees:
-        links = nodes.view(np.uint32)
+    trees = zip(state.tests, state.nodes, state.boxes, state.seen, state.pairs, state.counts, strict=True)
+    for tests, nodes, box, seen, pairs, (n, learned, _) in trees:
+        links = tests.view(np.uint32)
         assert learned == 1500
         assert n <= max_nodes
         assert nodes[0, WEIGHT] == 1500.0
@@ -154,8 +154,8 @@ def test_boxes_and_links_are_sound(max_nodes):
                 np.testing.assert_array_equal(np.fmin(*box[both]), box[node])
             if feature in numeric:
                 f = numeric.index(feature)
-                assert not -box[left, 2 * f + 1] > nodes[node, THRESHOLD]
-                assert not box[left + 1, 2 * f] <= nodes[node, THRESHOLD]
+                assert not -box[left, 2 * f + 1] > tests[node, THRESHOLD]
+                assert not box[left + 1, 2 * f] <= tests[node, THRESHOLD]
             waiting += both
         assert reached == n
 
