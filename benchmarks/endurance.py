@@ -55,8 +55,8 @@ def allowed(learner: Learner | WatchedTree) -> int:
     if learner.name == "shrub-ensemble":
         return allowed_shrubs(learner)
     state = learner.state()._asdict()
-    if state["links"].ndim == 3:  # (trees, capacity, ...)
-        capacity, most = state["links"].shape[1], int(learner.parameters()["max_nodes"])
+    if "links" not in state:  # a Mondrian forest: (trees, capacity, ...)
+        capacity, most = state["nodes"].shape[1], int(learner.parameters()["max_nodes"])
         return sum(array.nbytes // capacity * most if array.ndim > 2 else array.nbytes for array in state.values())
     rows = len(state["links"])
     per_node = sum(array.nbytes // max(1, len(array)) for array in state.values() if len(array) == rows)

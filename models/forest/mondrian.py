@@ -207,7 +207,9 @@ class MondrianForest(Learner):
         return self._trees
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._trees = MondrianTrees(*(room(state[name].shape, state[name].dtype.type) for name in MondrianTrees._fields))
+        self._trees = MondrianTrees(
+            *(room(state[name].shape, state[name].dtype.type) for name in MondrianTrees._fields)
+        )
         for name, array in self._trees._asdict().items():
             array[...] = state[name]
 

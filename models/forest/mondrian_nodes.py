@@ -21,8 +21,8 @@ from models.kernel import kernel
 FEATURE, LEFT = range(2)
 # Columns of `tests`. THRESHOLD of a nominal feature is the value that goes left.
 LINKS, THRESHOLD = range(2)
-# Columns of `nodes`, from VALUES on the weight of each class, or the mean target. TIME is that of the split, infinite in
-# a leaf.
+# Columns of `nodes`, from VALUES on the weight of each class, or the mean target. TIME is that of the split, infinite
+# in a leaf.
 ODDS, WEIGHT, TIME, VALUES = range(4)
 # Columns of `pairs`: the node whose children nodes 1 + 2 i and 2 + 2 i are, and its odds if both are leaves, else -1.
 PARENT, CLOSABLE = range(2)
@@ -76,8 +76,8 @@ class MondrianTree(NamedTuple):
 class Layout(NamedTuple):
     """Where features stand in a box.
 
-    numeric, nominal : int32, these features. word, first, mask : of each nominal feature the word of its values, the bit
-    of value 0, and all its bits. owner : (64 words,) int32, the nominal feature to which a bit belongs.
+    numeric, nominal : int32, these features. word, first, mask : of each nominal feature the word of its values, the
+    bit of value 0, and all its bits. owner : (64 words,) int32, the nominal feature to which a bit belongs.
     """
 
     numeric: NDArray[np.int32]
@@ -193,10 +193,10 @@ def outside(tree, node, one):
         side = tree.boxes[node, i]
         if one.sides[i] < side or (side != side and one.sides[i] == one.sides[i]):
             return True
+    new = np.uint64(0)
     for i in range(len(one.words)):
-        if one.words[i] & ~tree.seen[node, i]:
-            return True
-    return False
+        new |= one.words[i] & ~tree.seen[node, i]
+    return new != 0
 
 
 @kernel

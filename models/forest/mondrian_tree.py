@@ -15,9 +15,9 @@ from models.forest.mondrian_nodes import (
     CLASSES,
     CLOSABLE,
     FEATURE,
+    FOUR,
     LEARNED,
     LEFT,
-    FOUR,
     NODES,
     ODDS,
     ONE,
@@ -226,7 +226,14 @@ def learn(tree, settings, key, one, path, said, y, w):
                     if pair >= 0:
                         chosen = _choose(tree, node, settings, one, uniform_at(key, at + 1) * rate)
                         new = _part(
-                            tree, settings, np.int64(node), pair, chosen, uniform_at(key, at + 2), birth + left / rate, one
+                            tree,
+                            settings,
+                            np.int64(node),
+                            pair,
+                            chosen,
+                            uniform_at(key, at + 2),
+                            birth + left / rate,
+                            one,
                         )
                         if not full:
                             tree.counts[NODES] = n + 2
