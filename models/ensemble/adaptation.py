@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from models.contract import Floats, Program, Schema
 from models.description import moved
 from models.ensemble.bagging import OnlineBagging
-from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Chunk, weigh
+from models.ensemble.chunks import AVERAGE, N_QUALITY, Chunk, weigh
 from models.ensemble.draws import key
 from models.ensemble.windows import DRIFT, WARNING, ErrorWindows, ResidualWindows
 
@@ -127,11 +127,11 @@ class WatchedTree:
         if self._back is None or start == stop:
             return
         part = program.part(start, stop)
-        votes, errors = np.empty((CHUNK, self._front.schema.n_outputs)), np.zeros(stop - start)
+        votes, errors = np.empty((len(chunk.slab), self._front.schema.n_outputs)), np.zeros(stop - start)
         self._back.run(part, chunk.slab, votes, errors)
         weigh(
             part.op, part.row, chunk.ordinal[start:stop], chunk.program.w[start:stop], errors, AVERAGE,
-            self._front.schema.task == "regression", self._how.fading, self._back_quality, votes, np.empty(CHUNK),
+            self._front.schema.task == "regression", self._how.fading, self._back_quality, votes, np.empty(len(votes)),
         )  # fmt: skip
 
     def resize(self, schema: Schema) -> None:

@@ -5,44 +5,50 @@ more: it falls with the margin by which the members before were right. Online bo
 whose sums run along.
 
 The weight of member m depends on members before it only, and these on their own past only. So a member runs a whole
-chunk and hands a column of weights on to the next. On several threads the members form as many groups, and while one
-runs a chunk, the group before it runs the next chunk: the same bits.
+chunk and hands a column of weights on to the next. On several threads each takes a chunk at a time through all members,
+a member behind the thread with the chunk before: the same bits.
 """
 
 import math
 from abc import abstractmethod
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from models.contract import PREDICT, Floats, Program, Schema
-from models.ensemble.chunks import AVERAGE, CHUNK, N_QUALITY, Gatherer, combine, count_labels, weigh
+from models.ensemble.chunks import AVERAGE, N_QUALITY, Gatherer, combine, count_labels, length_of_chunks, weigh
 from models.ensemble.draws import key, poisson, uniform_at
-from models.ensemble.members import LEARNED, WORTH_A_THREAD, Ensemble
+from models.ensemble.members import LEARNED, Ensemble
 from models.hoeffding.tree import HoeffdingTree
 from models.kernel import kernel
-from models.threads import pool
+from models.threads import share
 
 BOOST = 2  # what draws are for
+# On several threads: chunks that each takes of a program, and fewest operations of one. The more, the less the first
+# and the last have to themselves, and the more calls.
+ROUNDS, LEAST_FLIGHT = 4, 512
 # Further columns of a member's quality: weight that it predicted correctly and wrongly, as boosting weighs.
 RIGHT, WRONG = N_QUALITY, N_QUALITY + 1
+
+_Stages = SimpleQueue[None]  # a token for each that a chunk has behind it: being made ready, and run by each member
 
 
 class _Flight:
     """A chunk on its way through the members, and what they write.
 
-    margins : (CHUNK,) float64, of each label what decides on the weight that the next member learns it with. seen :
-    (CHUNK,) float64, the weight of all labels up to this one.
+    margins : (length,) float64, of each label what decides on the weight that the next member learns it with. seen :
+    (length,) float64, the weight of all labels up to this one.
     """
 
-    def __init__(self, schema: Schema, n_members: int) -> None:
-        self.gatherer = Gatherer(schema.n_features)
-        self.planes = np.zeros((n_members, CHUNK, schema.n_outputs))
-        self.factors = np.zeros((n_members, CHUNK))
-        self.errors = np.zeros(CHUNK)
-        self.weights = np.zeros(CHUNK)
-        self.margins = np.zeros(CHUNK)
-        self.seen = np.zeros(CHUNK)
+    def __init__(self, schema: Schema, n_members: int, length: int) -> None:
+        self.gatherer = Gatherer(schema.n_features, length)
+        self.planes = np.zeros((n_members, length, schema.n_outputs))
+        self.factors = np.zeros((n_members, length))
+        self.errors = np.zeros(length)
+        self.weights = np.zeros(length)
+        self.margins = np.zeros(length)
+        self.seen = np.zeros(length)
         self.chunk: Any = None
 
 
@@ -60,8 +66,8 @@ class Boosting(Ensemble):
 
     def _prepare(self) -> None:
         n = len(self._members)
-        self._n_groups = min(self._parameters["threads"], n)
-        self._flights = [_Flight(self.schema, n) for _ in range(self._n_groups)]
+        self._length = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs)
+        self._flights = [_Flight(self.schema, n, self._length) for _ in range(self._parameters["threads"])]
         self._keys = [key(self.seed, serial, BOOST) for serial in self._serials.tolist()]
 
     @abstractmethod
@@ -73,41 +79,54 @@ class Boosting(Ensemble):
         """After the member in `slot` has run and errors are known: what the next one sees."""
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        n_chunks = -(-len(program.op) // CHUNK)
-        n_groups = self._n_groups if len(program.op) >= WORTH_A_THREAD else 1
-        for step in range(n_chunks + n_groups - 1):
-            if step < n_chunks:
-                self._enter(self._flights[step % n_groups], program, slab, step * CHUNK)
-            under_way = [(g, self._flights[(step - g) % n_groups]) for g in range(n_groups) if 0 <= step - g < n_chunks]
-            if n_groups == 1:
-                self._fly(range(len(self._members)), self._flights[0])
-            else:
-                bounds = [round(g * len(self._members) / n_groups) for g in range(n_groups + 1)]
-                parts = [(range(bounds[g], bounds[g + 1]), flight) for g, flight in under_way]
-                list(pool(n_groups).map(lambda part: self._fly(*part), parts))
-            if step >= n_groups - 1:
-                flight = self._flights[(step - n_groups + 1) % n_groups]
-                chunk = flight.chunk
-                op, row = chunk.program.op, chunk.program.row
-                combine(op, row, chunk.source, flight.planes, flight.factors, out)
+        n = len(program.op)
+        threads = max(1, min(self._parameters["threads"], n // LEAST_FLIGHT))
+        length = self._length
+        if threads > 1:
+            length = min(length, max(LEAST_FLIGHT, -(-n // (ROUNDS * threads))))
+        starts = range(0, n, length)
+        done: list[_Stages] = [SimpleQueue() for _ in starts]
+        chunks = iter(enumerate(starts))
 
-    def _enter(self, flight: _Flight, program: Program, slab: Floats, start: int) -> None:
-        """Make the chunk from `start` on ready for the first member."""
-        chunk = flight.gatherer.gather(program, slab, start, self._n_classes, int(self._numbers[LEARNED]))
+        def fly(thread: int) -> None:
+            flight = self._flights[thread]
+            for number, start in chunks:
+                before = done[number - 1] if number else None
+                self._fly(flight, program.part(start, start + length), slab, before, done[number])
+                chunk = flight.chunk
+                combine(chunk.program.op, chunk.program.row, chunk.source, flight.planes, flight.factors, out)
+
+        share(threads, threads, fly)
+
+    def _fly(self, flight: _Flight, program: Program, slab: Floats, before: _Stages | None, done: _Stages) -> None:
+        """Let all members run a chunk, one after the other, each once it has run the chunk before."""
+        n, n_stages = len(program.op), 1 + len(self._members)
+        told = 0
+        try:
+            for stage in range(n_stages):
+                if before is not None:
+                    before.get()
+                if stage == 0:
+                    self._enter(flight, program, slab)
+                else:
+                    op, row, y, _ = flight.chunk.program
+                    weighted = Program(op, row, y, flight.weights[:n])
+                    slot = stage - 1
+                    self._members[slot].run(weighted, flight.chunk.slab, flight.planes[slot], flight.errors[:n])
+                    self._next(slot, flight, n)
+                done.put(None)
+                told += 1
+        finally:
+            for _ in range(told, n_stages):  # after an error: nobody waits for ever
+                done.put(None)
+
+    def _enter(self, flight: _Flight, program: Program, slab: Floats) -> None:
+        """Make the next chunk ready for the first member."""
+        chunk = flight.gatherer.gather(program, slab, 0, self._n_classes, int(self._numbers[LEARNED]))
         self._numbers[LEARNED] += count_labels(chunk.ordinal)
         flight.chunk = chunk
         add_up(chunk.ordinal, chunk.program.w, self._weight, flight.seen)
         self._first(flight, len(chunk.program.op))
-
-    def _fly(self, slots: range, flight: _Flight) -> None:
-        """Let the members of some slots run a chunk, one after the other."""
-        chunk = flight.chunk
-        op, row, y, _ = chunk.program
-        n = len(op)
-        for slot in slots:
-            weighted = Program(op, row, y, flight.weights[:n])
-            self._members[slot].run(weighted, chunk.slab, flight.planes[slot], flight.errors[:n])
-            self._next(slot, flight, n)
 
     def _weigh_flight(self, slot: int, flight: _Flight, errors: Floats, vote: int) -> None:
         """Say how much the predictions of a member count, and keep its quality."""

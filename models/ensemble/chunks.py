@@ -15,7 +15,10 @@ from models.ensemble.draws import poisson_from, uniform_at
 from models.kernel import kernel
 from models.observers import heaviest
 
-CHUNK = 4096  # operations: with 256, calls take as long as trees
+# Operations of a chunk: with 256, calls take as long as trees; the more, the rarer a tree is fetched from memory, and
+# threads wait for each other. Between these two, what SCRATCH bytes have room for.
+LEAST, MOST = 256, 8192
+SCRATCH = 8_000_000
 LARGEST_TARGET = 1e100
 
 # How members vote.
@@ -46,17 +49,24 @@ class Chunk(NamedTuple):
         return Chunk(self.program.part(start), self.ordinal[start:], self.source, self.slab)
 
 
-class Gatherer:
-    """Makes chunks; keeps the memory for one."""
+def length_of_chunks(n_members: int, n_features: int, n_outputs: int) -> int:
+    """Operations of a chunk, so that the planes, errors, weights and factors of all members, and the rows, stay within
+    SCRATCH bytes."""
+    return max(LEAST, min(MOST, SCRATCH // (8 * (n_members * (n_outputs + 3) + n_features + 4))))
 
-    def __init__(self, n_features: int) -> None:
-        self._op = np.zeros(CHUNK, np.int8)
-        self._row = np.zeros(CHUNK, np.int32)
-        self._y = np.zeros(CHUNK)
-        self._w = np.zeros(CHUNK)
-        self._ordinal = np.zeros(CHUNK, np.int64)
-        self._source = np.zeros(CHUNK, np.int32)
-        self._slab = np.zeros((CHUNK, n_features))
+
+class Gatherer:
+    """Makes chunks of up to `length` operations; keeps the memory for one."""
+
+    def __init__(self, n_features: int, length: int) -> None:
+        self.length = length
+        self._op = np.zeros(length, np.int8)
+        self._row = np.zeros(length, np.int32)
+        self._y = np.zeros(length)
+        self._w = np.zeros(length)
+        self._ordinal = np.zeros(length, np.int64)
+        self._source = np.zeros(length, np.int32)
+        self._slab = np.zeros((length, n_features))
         self._place = np.zeros(0, np.int32)
 
     def gather(self, program: Program, slab: Floats, start: int, n_classes: int, learned: int) -> Chunk:
@@ -64,7 +74,7 @@ class Gatherer:
         until the next call."""
         if len(slab) > len(self._place):
             self._place = np.zeros(len(slab), np.int32)
-        n = min(CHUNK, len(program.op) - start)
+        n = min(self.length, len(program.op) - start)
         n_rows = _gather(
             program.op, program.row, program.y, program.w, slab, start, n, n_classes, learned,
             self._op, self._row, self._y, self._w, self._ordinal, self._source, self._slab, self._place,
@@ -142,27 +152,30 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
     vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
     of the mean absolute error; MAJORITY, each member alike, and 1 for the likeliest class. errors : (n,), of each LEARN
     what the member erred before it (0 or 1, or an absolute error), or (0,) of a member that does not say. quality :
-    (3,), see above. factors : (CHUNK,), by rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
+    (3,), see above. factors : (length,), by rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
     """
     watched = len(errors) > 0
+    # Others' rows lie beside this one, and other threads write them: so not in place.
+    hits, weight, seen = quality[HITS], quality[WEIGHT], quality[SEEN]
     for i in range(len(op)):
         if op[i] != PREDICT:
             if watched and ordinal[i] >= 0:
                 hit = errors[i] if regression else 1.0 - errors[i]
-                quality[HITS] = fading * quality[HITS] + w[i] * hit
-                quality[WEIGHT] = fading * quality[WEIGHT] + w[i]
-                quality[SEEN] += w[i]
+                hits = fading * hits + w[i] * hit
+                weight = fading * weight + w[i]
+                seen += w[i]
             continue
         r = row[i]
         factors[r] = 1.0
         if vote == WEIGHTED and regression:
-            factors[r] = quality[WEIGHT] / (quality[HITS] + 1e-12 * quality[WEIGHT]) if quality[WEIGHT] > 0.0 else 0.0
+            factors[r] = weight / (hits + 1e-12 * weight) if weight > 0.0 else 0.0
         elif vote == WEIGHTED:
-            factors[r] = (quality[HITS] + 1.0) / (quality[WEIGHT] + 2.0)
+            factors[r] = (hits + 1.0) / (weight + 2.0)
         elif vote == MAJORITY and not regression:
             best = heaviest(votes[r])
             for c in range(votes.shape[1]):
                 votes[r, c] = 1.0 if c == best else 0.0
+    quality[HITS], quality[WEIGHT], quality[SEEN] = hits, weight, seen
 
 
 @kernel
@@ -170,25 +183,27 @@ def combine(op, row, source, planes, factors, out):
     """out[r, :] of the rows predicted: the planes added in order, each times its factor; then divided by their sum over
     the classes (all 0 where no member votes).
 
-    planes : (M, CHUNK, n_outputs). factors : (M, CHUNK). Mutates out. O(n M n_outputs).
+    planes : (M, length, n_outputs). factors : (M, length). Rows of a chunk that are not predicted hold rubbish, and are
+    added as well: so the loops run along memory. Mutates planes[0], out. O(rows M n_outputs + n n_outputs).
     """
     n_members, _, k = planes.shape
+    votes = planes[0]
+    for m in range(n_members):
+        factor, plane = factors[m], planes[m]
+        for at in range(len(source)):
+            for c in range(k):
+                weighed = factor[at] * plane[at, c]
+                votes[at, c] = weighed if m == 0 else votes[at, c] + weighed
     for i in range(len(op)):
         if op[i] != PREDICT:
             continue
         at = row[i]
         r = source[at]
-        for c in range(k):
-            out[r, c] = 0.0
         total = 0.0
-        for m in range(n_members):
-            for c in range(k):
-                out[r, c] += factors[m, at] * planes[m, at, c]
         for c in range(k):
-            total += out[r, c]
-        if total > 0.0:
-            for c in range(k):
-                out[r, c] /= total
+            total += votes[at, c]
+        for c in range(k):
+            out[r, c] = votes[at, c] / total if total > 0.0 else votes[at, c]
 
 
 @kernel
@@ -196,7 +211,8 @@ def combine_values(op, row, source, planes, factors, median, values, out):
     """Regression: out[r, 0] of the rows predicted, the mean of the members' values by their factors, added in order, or
     their median. A member that knows nothing votes NaN, and is left out; without members that know, 0.
 
-    planes : (M, CHUNK, 1). factors : (M, CHUNK). values : (M,), scratch. Mutates values, out. O(n M), median O(n M^2).
+    planes : (M, length, 1). factors : (M, length). values : (M,), scratch. Mutates values, out. O(n M), the
+    median O(n M^2).
     """
     for i in range(len(op)):
         if op[i] == PREDICT:

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.contract import Floats
 from models.ensemble.bagging import BOOTSTRAP, OnlineBagging
-from models.ensemble.chunks import CHUNK, Chunk
+from models.ensemble.chunks import Chunk
 from models.ensemble.draws import key
 from models.hoeffding.error_window import ROW, add_error, cut, error_rate
 from models.kernel import kernel
@@ -63,13 +63,12 @@ class LeveragingBagging(OnlineBagging):
 
     def _prepare(self) -> None:
         super()._prepare()
-        n = len(self._members)
-        self._rates = np.zeros((n, CHUNK))
-        self._changed = np.zeros((n, CHUNK), np.uint8)
+        self._rates = np.zeros(self._errors.shape)
+        self._changed = np.zeros(self._errors.shape, np.uint8)
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
         super()._run_member(slot, chunk, votes, errors)
-        at = CHUNK - len(errors)  # so that what comes after an event lies where it lay
+        at = self._gatherer.length - len(errors)  # so that what comes after an event lies where it lay
         watch(
             chunk.ordinal, errors, self._parameters["drift_delta"], self._windows[slot],
             self._rates[slot, at:], self._changed[slot, at:],
@@ -77,7 +76,8 @@ class LeveragingBagging(OnlineBagging):
 
     def _run_chunk(self, chunk: Chunk) -> None:
         super()._run_chunk(chunk)
-        at = CHUNK - len(chunk.program.op)
+        length = self._gatherer.length
+        at = length - len(chunk.program.op)
         while True:
             label, worst = next_change(self._changed, self._rates, at)
             if label < 0:
@@ -86,8 +86,8 @@ class LeveragingBagging(OnlineBagging):
             if worst >= 0:
                 self._renew(worst)
                 self._keys[worst] = key(self.seed, int(self._serials[worst]), BOOTSTRAP)
-                rest = chunk.after(len(chunk.program.op) - (CHUNK - at))
-                errors = self._errors[worst, : CHUNK - at]
+                rest = chunk.after(len(chunk.program.op) - (length - at))
+                errors = self._errors[worst, : length - at]
                 self._run_member(worst, rest, self._planes[worst], errors)
                 self._weigh(worst, rest, errors)
 

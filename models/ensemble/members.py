@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from models.contract import Floats, Learner, Program, Schema
 from models.description import moved
 from models.ensemble.chunks import (
-    CHUNK,
     HITS,
     MAJORITY,
     N_QUALITY,
@@ -34,15 +33,14 @@ from models.ensemble.chunks import (
     combine,
     combine_values,
     count_labels,
+    length_of_chunks,
     weigh,
 )
 from models.ensemble.entries import TREE, find
 from models.ensemble.stacking import stack, stacked_bytes, unstack
 from models.entry import checked, signature
 from models.observers import check_growth
-from models.threads import pool
-
-WORTH_A_THREAD = 64  # operations: fewer are run sooner than handed over
+from models.threads import WORTH_A_THREAD, share
 
 # Places in `numbers`.
 LEARNED, NEXT_SERIAL = range(2)
@@ -107,7 +105,7 @@ class Ensemble(Learner):
         `key(self.seed, serial, purpose)`. See Member."""
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        """Let one member run a chunk; here, the program as it comes. votes : (CHUNK, n_outputs), predictions by rows
+        """Let one member run a chunk; here, the program as it comes. votes : (length, n_outputs), predictions by rows
         of the chunk. errors : (n,), of each LEARN. Other threads run other members: touch only what is this one's."""
         self._members[slot].run(chunk.program, chunk.slab, votes, errors)
 
@@ -124,7 +122,7 @@ class Ensemble(Learner):
         return 0 if self.schema.task == "regression" else self.schema.n_outputs
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        for start in range(0, len(program.op), CHUNK):
+        for start in range(0, len(program.op), self._gatherer.length):
             chunk = self._gatherer.gather(program, slab, start, self._n_classes, int(self._numbers[LEARNED]))
             self._run_chunk(chunk)
             op, row = chunk.program.op, chunk.program.row
@@ -155,21 +153,17 @@ class Ensemble(Learner):
 
     def _each(self, run_one: Callable[[int], None], n: int) -> None:
         """Call `run_one` for every slot, on as many threads as there should be. n : operations."""
-        threads = min(self._parameters["threads"], len(self._members))
-        if threads > 1 and n >= WORTH_A_THREAD:
-            list(pool(threads).map(run_one, range(len(self._members))))
-        else:
-            for slot in range(len(self._members)):
-                run_one(slot)
+        share(self._parameters["threads"] if n >= WORTH_A_THREAD else 1, len(self._members), run_one)
 
     def _prepare(self) -> None:
         """What follows from the schema and the number of members, and is not state."""
         n = len(self._members)
-        self._gatherer = Gatherer(self.schema.n_features)
-        self._planes = np.zeros((n, CHUNK, self.schema.n_outputs))
-        self._factors = np.zeros((n, CHUNK))
-        self._errors = np.zeros((n, CHUNK))
-        self._weights = np.zeros((n, CHUNK))
+        length = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs)
+        self._gatherer = Gatherer(self.schema.n_features, length)
+        self._planes = np.zeros((n, length, self.schema.n_outputs))
+        self._factors = np.zeros((n, length))
+        self._errors = np.zeros((n, length))
+        self._weights = np.zeros((n, length))
 
     # Members
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.drift.adwin import ROWS, rises
 from models.drift.entries import ADWIN
-from models.ensemble.chunks import CHUNK, Chunk
+from models.ensemble.chunks import Chunk
 from models.hoeffding.error_window import ROW, add_error, cut, error_rate
 from models.kernel import kernel
 
@@ -85,9 +85,11 @@ class ResidualWindows:
         self._sums = np.zeros((2, 2))
         self._filled = np.zeros((2, ROWS), np.int64)
         self._totals, self._spreads = np.zeros((2, 2, ROWS, MAX_BUCKETS + 1))
-        self._per_width = np.zeros(CHUNK)
+        self._per_width = np.zeros(0)
 
     def begin(self, chunk: Chunk) -> None:
+        if len(self._per_width) < len(chunk.ordinal):
+            self._per_width = np.zeros(len(chunk.ordinal))
         _spread(chunk.program.y, chunk.ordinal, self._targets, self._per_width)
 
     def first_event(self, chunk: Chunk, errors: Floats, start: int, stop: int) -> tuple[int, int]:

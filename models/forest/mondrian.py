@@ -41,7 +41,7 @@ from models.forest.mondrian_weights import aggregate
 from models.kernel import kernel
 from models.observers import check_growth
 from models.streams.randomness import seeded
-from models.threads import pool
+from models.threads import WORTH_A_THREAD, share
 
 PIECE = 4096  # operations that a tree runs at once
 LEAST_ROOM = 16  # nodes
@@ -170,17 +170,12 @@ class MondrianForest(Learner):
 
     def _run_trees(self, piece: Program, slab: Floats, planes: Floats, at: NDArray[np.int64]) -> None:
         """Every tree from at[tree] to the end of the piece, or to where it has no room. Mutates trees, planes, at."""
-        m = self._parameters["n_trees"]
-        threads = min(self._parameters["threads"], m)
+        threads = self._parameters["threads"] if len(piece.op) >= WORTH_A_THREAD else 1
 
-        def some(first: int, last: int) -> None:
-            _run(*piece, slab, self._trees, self._settings, first, last, at, planes)
+        def one(tree: int) -> None:
+            _run(*piece, slab, self._trees, self._settings, tree, tree + 1, at, planes)
 
-        if threads == 1:
-            some(0, m)
-            return
-        bounds = [m * i // threads for i in range(threads + 1)]
-        list(pool(threads).map(some, bounds[:-1], bounds[1:]))
+        share(threads, self._parameters["n_trees"], one)
 
     def _grow(self) -> None:
         """Twice the room, max_nodes at most."""

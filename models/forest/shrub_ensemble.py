@@ -7,8 +7,7 @@ they know nothing of each other. Then their votes are blended in the program's o
 """
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from models.forest.splits import kind_of
 from models.forest.trees import Packed
 from models.forest.window import FILLED, MEMBERS, PackedWindow
 from models.observers import check_growth
+from models.threads import WORTH_A_THREAD, share
 
 LOSSES = {"mse": MSE, "cross-entropy": CROSS_ENTROPY}
 RATIO = 4  # of the length of one window to that of the next
@@ -211,13 +211,12 @@ class ShrubEnsemble(Learner):
             now = slice(at, at + PIECE)
             piece = Program(program.op[now], program.row[now], program.y[now], program.w[now])
             votes = np.zeros((n_windows, len(piece.op), self.schema.n_outputs))
-            todo = [(shrubs, piece, slab, own) for shrubs, own in zip(self._windows, votes, strict=True)]
-            if self._parameters["threads"] > 1:
-                list(_pool(self._parameters["threads"]).map(_run_one, todo))
-            else:
-                for one in todo:
-                    _run_one(one)
+            one = partial(self._run_window, piece, slab, votes)
+            share(self._parameters["threads"] if len(piece.op) >= WORTH_A_THREAD else 1, n_windows, one)
             blend_votes(*piece, votes, out, self._blend, self._settings, gradient, order)
+
+    def _run_window(self, piece: Program, slab: Floats, votes: Floats, k: int) -> None:
+        self._windows[k].run(piece, slab, votes[k], True)
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
@@ -290,16 +289,6 @@ class ShrubEnsemble(Learner):
 
     def parameters(self) -> dict[str, Any]:
         return dict(self._parameters)
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="shrubs")
-
-
-def _run_one(todo: tuple[Shrubs, Program, Floats, Floats]) -> None:
-    shrubs, program, slab, votes = todo
-    shrubs.run(program, slab, votes, True)
 
 
 def _n_tried(max_features: str, n_features: int) -> int:

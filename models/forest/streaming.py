@@ -35,7 +35,7 @@ from models.forest.false_roots import (
 from models.forest.trees import LEAVES, NODES
 from models.kernel import kernel
 from models.observers import check_growth
-from models.threads import pool
+from models.threads import _pool as pool
 
 BOOTSTRAP, FEATURES = 1, 2  # what draws are for
 FADING = 0.9  # of the trees' quality, each batch

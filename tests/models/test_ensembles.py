@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN
-from models.ensemble import boosting, chunks, leveraging, members
+from models.ensemble import boosting, chunks
 from models.ensemble.chunks import HITS, WEIGHT
 from models.ensemble.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
@@ -42,8 +42,9 @@ WORLDS = [
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """So that a few hundred operations are many chunks."""
-    for module in (chunks, members, leveraging, boosting):
-        monkeypatch.setattr(module, "CHUNK", 90)
+    for name in ("LEAST", "MOST"):
+        monkeypatch.setattr(chunks, name, 90)
+    monkeypatch.setattr(boosting, "LEAST_FLIGHT", 50)
 
 
 def made(name, stream, **parameters):
@@ -109,6 +110,33 @@ def test_threads_change_nothing(name, more):
     for out, state in found[1:]:
         assert out == found[0][0]
         assert same(state, found[0][1])
+
+
+@pytest.mark.parametrize("name", ["online-bagging", "smooth-boost"])
+def test_an_error_in_a_thread_comes_out(name):
+    """And nobody waits for ever for what was to come after it."""
+    stream = mixed(600, seed=2)
+    learner = made(name, stream, n_models=5, threads=3)
+
+    def fail(*_):
+        raise MemoryError("no room")
+
+    learner.members[3].run = fail
+    with pytest.raises(MemoryError, match="no room"):
+        run(learner, stream, 3)
+
+
+SIZES = [(10, 9, 2), (10, 9, 40), (100, 1000, 10), (1000, 5, 100)]
+
+
+@pytest.mark.parametrize(("n_members", "n_features", "n_outputs"), SIZES)
+def test_scratch_is_bounded(n_members, n_features, n_outputs, monkeypatch):
+    monkeypatch.undo()
+    length = chunks.length_of_chunks(n_members, n_features, n_outputs)
+    taken = 8 * length * (n_members * (n_outputs + 3) + n_features + 4)
+    assert chunks.LEAST <= length <= chunks.MOST
+    assert taken <= chunks.SCRATCH or length == chunks.LEAST
+    assert length == chunks.MOST or 2 * taken > chunks.SCRATCH
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, Program, Schema
+from models.ensemble import chunks
 from models.hoeffding.subspace_tree import SubspaceTree
 from models.hoeffding.tree import HoeffdingTree
 from models.registry import create
@@ -134,7 +135,8 @@ def test_forest_equals_twin(name, parameters, delay, weights):
 
 
 @pytest.mark.parametrize("name", [ARF, SRP])
-def test_threads_and_splits_change_no_bit(name):
+def test_threads_and_splits_change_no_bit(name, monkeypatch):
+    monkeypatch.setattr(chunks, "MOST", 2500)
     stream = changing(3000, 3, "whole")
     program = interleave(stream, 5)
     whole, threaded, pieces = (create(name, stream.schema, threads=n, **QUICK) for n in (1, 2, 2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, Schema
-from models.ensemble.chunks import CHUNK
+from models.ensemble import chunks
 from models.registry import create
 from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_regression_forests import RegressionForestTwin
@@ -36,8 +36,9 @@ def changing(n, seed, weights="one"):
 
 @pytest.mark.parametrize(("name", "parameters"), FORESTS, ids=str)
 @pytest.mark.parametrize(("delay", "weights"), [(0, "one"), (20, "fractions")])
-def test_forest_equals_twin(name, parameters, delay, weights):
+def test_forest_equals_twin(name, parameters, delay, weights, monkeypatch):
     """Members run chunks and go back at drifts; instance by instance through all members gives the same."""
+    monkeypatch.setattr(chunks, "MOST", 4000)
     stream = changing(2600, 7, weights)
     stream.y[[5, 600]] = np.nan, 1e101  # teach nothing
     learner = create(name, stream.schema, seed=11, **{**QUICK, **parameters})
@@ -46,7 +47,7 @@ def test_forest_equals_twin(name, parameters, delay, weights):
     rate = 0.0 if p.get("training_method") == "subspaces" else p.get("rate", 1.0)
     other = RegressionForestTwin(stream.schema.n_values, 11, name != SRP, 5 if all_features else 2, rate, p)
     program = interleave(stream, delay)
-    assert len(program.op) > CHUNK
+    assert len(program.op) > 4000
     out = np.zeros((len(stream.y), 1))
     learner.run(program, stream.x, out)
     expected = np.zeros(len(stream.y))
@@ -97,7 +98,7 @@ def test_windows_over_residuals_are_adwin():
     rng = np.random.default_rng(1)
     errors = np.abs(rng.normal(size=3000)) * np.where(np.arange(3000) % 1000 < 500, 0.1, 0.4)
     windows, naive, found = ResidualWindows(0.05, 0.05), NaiveAdwin(0.05), []
-    windows._per_width[:3000] = 1.0
+    windows._per_width = np.ones(3000)
 
     class Everything:
         ordinal = np.arange(3000)

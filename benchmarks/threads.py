@@ -1,0 +1,121 @@
+"""What a second thread is worth: the same ensemble with one thread and with two, in one process.
+
+    python -m benchmarks.threads [--models bagging,arf] [--streams agrawal,rbf,led,fried] [--step 4000] [--seconds 4]
+
+Both learn the same programs of test-then-train, --step instances each as a worker or `riparian evaluate` cut them, in
+turn: one, two; two, one; ... Wall clock of each program, since that is what threads are for, so two cores must be free.
+Where other programs run as well, put `chrt -r 1` before it (root): else a thread that has work waits some milliseconds
+for theirs to leave a core. The first quarter of the time is growth and is left out. The ratio is one's time over two's,
+the median of the pairs, with its quartiles; CPU is what two threads took together, against one. Predictions must be the
+same bits.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.peers import STREAMS
+from benchmarks.tables import test_then_train
+from models.contract import Floats, Learner, Program, Schema
+from models.registry import create
+from models.streams import Source
+
+# Name -> model of the registry, parameters.
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bagging": ("online-bagging", {}),
+    "leveraging": ("leveraging-bagging", {}),
+    "smooth-boost": ("smooth-boost", {}),
+    "online-boosting": ("online-boosting", {}),
+    "arf": ("adaptive-random-forest", {}),
+    "srp": ("streaming-random-patches", {}),
+    "sdf": ("streaming-decision-forest", {}),
+    "sdf-100": ("streaming-decision-forest", {"n_trees": 100, "batch_size": 100}),
+    "mondrian": ("mondrian-forest", {}),
+}
+VALUES = ("bagging", "arf", "srp", "mondrian")  # that do regression, too
+
+
+class Pair(NamedTuple):
+    """Wall-clock and CPU seconds of one program, by one thread and by several."""
+
+    wall: tuple[float, float]
+    cpu: tuple[float, float]
+
+
+def timed(learner: Learner, program: Program, x: Floats, out: Floats) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    learner.run(program, x, out)
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def measure(model: str, parameters: dict[str, Any], source: Source, step: int, seconds: float, threads: int) -> Any:
+    """Pairs of programs until `seconds` of running are over."""
+    schema = Schema(source.n_values, source.n_classes or 1, "classification" if source.n_classes else "regression")
+    learners = [create(model, schema, seed=1, **{"threads": n}, **parameters) for n in (1, threads)]
+    outs = [np.zeros((step, schema.n_outputs)) for _ in learners]
+    for learner in learners:
+        learner.warm_up()
+    pairs: list[Pair] = []
+    spent = 0.0
+    for turn in itertools.count():
+        stream = source.take(step)
+        program = test_then_train(stream.y)
+        took: list[tuple[float, float]] = [(0.0, 0.0)] * 2
+        for k in (0, 1) if turn % 2 == 0 else (1, 0):
+            took[k] = timed(learners[k], program, stream.x, outs[k])
+        if outs[0].tobytes() != outs[1].tobytes():
+            raise SystemExit(f"{model}: {threads} threads gave other predictions than one")
+        (one, one_cpu), (two, two_cpu) = took
+        pairs.append(Pair((one, two), (one_cpu, two_cpu)))
+        spent += one + two
+        if spent >= seconds and turn >= 8:
+            return pairs[len(pairs) // 4 :]
+
+
+def summary(pairs: list[Pair], step: int) -> dict[str, float]:
+    wall, cpu = (np.array([pair[k] for pair in pairs]) for k in (0, 1))
+    low, ratio, high = np.quantile(wall[:, 0] / wall[:, 1], [0.25, 0.5, 0.75]).tolist()
+    one, two = (step / np.median(wall, axis=0)).tolist()
+    more = float(np.median(cpu[:, 1] / cpu[:, 0]))
+    return {"one": one, "two": two, "ratio": ratio, "low": low, "high": high, "cpu": more, "programs": len(pairs)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", default=",".join(MODELS), help=f"of {', '.join(MODELS)}")
+    parser.add_argument("--streams", default="agrawal,rbf,led,fried", help=f"of {', '.join(STREAMS)}")
+    parser.add_argument("--step", type=int, default=4000, help="instances a program")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of running, each model and stream")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="write the figures there as well")
+    options = parser.parse_args()
+    models, streams = options.models.split(","), options.streams.split(",")
+    for given, known in ((models, MODELS), (streams, STREAMS)):
+        for name in given:
+            if name not in known:
+                parser.error(f"{name!r} is not one of {', '.join(known)}")
+    report = {}
+    print(f"{'':25}{'thousand/s':>16}{'ratio':>8}{'quartiles':>14}{'CPU':>7}")
+    for name in models:
+        for kind in streams:
+            source = STREAMS[kind].source(1)
+            if source.n_classes == 0 and name not in VALUES:
+                continue
+            pairs = measure(*MODELS[name], source, options.step, options.seconds, options.threads)
+            report[f"{name}, {kind}"] = found = summary(pairs, options.step)
+            print(
+                f"{name:16}{kind:9}{found['one'] / 1e3:8.1f}{found['two'] / 1e3:8.1f}{found['ratio']:8.2f}"
+                f"{found['low']:7.2f}{found['high']:7.2f}{found['cpu']:7.2f}",
+                flush=True,
+            )
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

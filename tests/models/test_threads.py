@@ -1,0 +1,47 @@
+"""Numbers that threads share out."""
+
+import threading
+
+import pytest
+
+from models.threads import share
+
+
+@pytest.mark.parametrize(("threads", "n"), [(1, 5), (2, 0), (2, 1), (2, 11), (3, 10), (8, 3)])
+def test_each_number_is_run_once(threads, n):
+    found = []
+    share(threads, n, found.append)
+    assert sorted(found) == list(range(n))
+
+
+def test_a_thread_helps_the_other_when_it_is_done():
+    """Numbers 0 .. 4 are this thread's; it waits in the first one until the others have been run by the helper."""
+    left, ran = threading.Semaphore(0), {}
+
+    def run(i):
+        ran[i] = threading.get_ident()
+        if i == 0:
+            for _ in range(9):
+                assert left.acquire(timeout=30)
+        else:
+            left.release()
+
+    share(2, 10, run)
+    assert len(ran) == 10
+    assert ran[0] == threading.get_ident()
+    assert len({ran[i] for i in range(1, 10)} - {ran[0]}) == 1
+
+
+@pytest.mark.parametrize("bad", [0, 5, 9])
+def test_what_a_thread_raises_comes_out_after_all_have_ended(bad):
+    running = []
+
+    def run(i):
+        running.append(i)
+        if i == bad:
+            raise ValueError(i)
+        running.remove(i)
+
+    with pytest.raises(ValueError, match=str(bad)):
+        share(2, 10, run)
+    assert running == [bad]
