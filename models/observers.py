@@ -24,6 +24,7 @@ sums of logarithms do not underflow where MOA's products of 200 likelihoods do.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -71,8 +72,10 @@ class Cache(NamedTuple):
     fresh: NDArray[np.uint8]
 
 
+@lru_cache(100)
 def lay_out(schema: Schema, n_bins: int = 0) -> tuple[Layout, int, int]:
-    """The layout of a schema, the width of a block and that of a row of the cache, in float64."""
+    """The layout of a schema, the width of a block and that of a row of the cache, in float64. Kept, since a forest
+    begins trees all the time: do not write to it."""
     k = schema.n_outputs
     n_values = np.array(schema.n_values, dtype=np.int32)
     numeric = n_values == 0

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import chain
+from threading import Condition
 
 WORTH_A_THREAD = 64  # operations of a program: fewer are run sooner than handed over
 
@@ -29,6 +30,51 @@ def share(threads: int, n: int, run: Callable[[int], None]) -> None:
         wait(begun)
     for helper in begun:
         helper.result()
+
+
+def pass_on(threads: int, n: int, n_stages: int, under_way: int, run: Callable[[int, int], None]) -> None:
+    """Call run(item, stage) for stages 0 … n_stages - 1 of items 0 … n - 1, once each: a stage of an item after its
+    stage before, and after the same stage of the item before. As `share`: each thread has a part of the stages, and
+    takes others' where none of its own is ready. under_way : most items that are begun and not ended, >= 1."""
+    behind, running = [0] * n, [False] * n  # stages that an item has behind it; whether it is in one
+    oldest, failed = 0, False  # item that has not ended; whether a call raised
+    changed = Condition()
+
+    def ready(thread: int) -> int | None:
+        """The oldest item that is ready for a stage of this thread, or else for any."""
+        other = None
+        for item in range(oldest, min(oldest + under_way, n)):
+            stage = behind[item]
+            if running[item] or stage == n_stages or (item > oldest and behind[item - 1] <= stage):
+                continue
+            if stage * threads // n_stages == thread:
+                return item
+            other = item if other is None else other
+        return other
+
+    def work(thread: int) -> None:
+        nonlocal oldest, failed
+        with changed:
+            while oldest < n and not failed:
+                item = ready(thread)
+                if item is None:
+                    changed.wait()
+                    continue
+                running[item] = True
+                changed.release()
+                raised = True
+                try:
+                    run(item, behind[item])
+                    raised = False
+                finally:
+                    changed.acquire()
+                    running[item], failed = False, failed or raised
+                    changed.notify_all()
+                behind[item] += 1
+                while oldest < n and behind[oldest] == n_stages:
+                    oldest += 1
+
+    share(threads, threads, work)
 
 
 @cache

@@ -38,7 +38,7 @@ BACK = "back_"
 # Places in `numbers` of a member.
 BEGUN, FRONT_NUMBER, BACK_NUMBER = range(3)
 TREE = 2  # what draws are for
-PIECE = 1024  # operations between two looks at the errors: what a drift costs, against calls
+PIECE = 2048  # operations between two looks at the errors: what a drift costs, against calls
 
 
 class Adaptation(NamedTuple):

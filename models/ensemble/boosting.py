@@ -5,13 +5,12 @@ more: it falls with the margin by which the members before were right. Online bo
 whose sums run along.
 
 The weight of member m depends on members before it only, and these on their own past only. So a member runs a whole
-chunk and hands a column of weights on to the next. On several threads each takes a chunk at a time through all members,
-a member behind the thread with the chunk before: the same bits.
+chunk and hands a column of weights on to the next. On several threads each has some of the members, that run one chunk
+while those before them run the next: the same bits.
 """
 
 import math
 from abc import abstractmethod
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,14 @@ from models.ensemble.draws import key, poisson, uniform_at
 from models.ensemble.members import LEARNED, Ensemble
 from models.hoeffding.tree import HoeffdingTree
 from models.kernel import kernel
-from models.threads import share
+from models.threads import pass_on
 
 BOOST = 2  # what draws are for
-# On several threads: chunks that each takes of a program, and fewest operations of one. The more, the less the first
-# and the last have to themselves, and the more calls.
-ROUNDS, LEAST_FLIGHT = 4, 512
+# On several threads, chunks of a program for each, and fewest operations of one: the more chunks, the sooner all have
+# work, and the more calls.
+ROUNDS, LEAST_FLIGHT = 2, 512
 # Further columns of a member's quality: weight that it predicted correctly and wrongly, as boosting weighs.
 RIGHT, WRONG = N_QUALITY, N_QUALITY + 1
-
-_Stages = SimpleQueue[None]  # a token for each that a chunk has behind it: being made ready, and run by each member
 
 
 class _Flight:
@@ -66,8 +63,10 @@ class Boosting(Ensemble):
 
     def _prepare(self) -> None:
         n = len(self._members)
-        self._length = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs)
-        self._flights = [_Flight(self.schema, n, self._length) for _ in range(self._parameters["threads"])]
+        threads = self._parameters["threads"]
+        n_flights = 1 if threads == 1 else 2 * threads
+        self._length = length_of_chunks(n_flights * n, n_flights * self.schema.n_features, self.schema.n_outputs)
+        self._flights = [_Flight(self.schema, n, self._length) for _ in range(n_flights)]
         self._keys = [key(self.seed, serial, BOOST) for serial in self._serials.tolist()]
 
     @abstractmethod
@@ -79,46 +78,23 @@ class Boosting(Ensemble):
         """After the member in `slot` has run and errors are known: what the next one sees."""
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        n = len(program.op)
+        n, n_members, n_flights = len(program.op), len(self._members), len(self._flights)
         threads = max(1, min(self._parameters["threads"], n // LEAST_FLIGHT))
         length = self._length
         if threads > 1:
             length = min(length, max(LEAST_FLIGHT, -(-n // (ROUNDS * threads))))
-        starts = range(0, n, length)
-        done: list[_Stages] = [SimpleQueue() for _ in starts]
-        chunks = iter(enumerate(starts))
 
-        def fly(thread: int) -> None:
-            flight = self._flights[thread]
-            for number, start in chunks:
-                before = done[number - 1] if number else None
-                self._fly(flight, program.part(start, start + length), slab, before, done[number])
-                chunk = flight.chunk
-                combine(chunk.program.op, chunk.program.row, chunk.source, flight.planes, flight.factors, out)
+        def stage_of(number: int, stage: int) -> None:
+            flight = self._flights[number % n_flights]
+            if stage == 0:
+                self._enter(flight, program.part(number * length, (number + 1) * length), slab)
+            elif stage <= n_members:
+                self._fly(stage - 1, flight)
+            else:
+                op, row, _, _ = flight.chunk.program
+                combine(op, row, flight.chunk.source, flight.planes, flight.factors, out)
 
-        share(threads, threads, fly)
-
-    def _fly(self, flight: _Flight, program: Program, slab: Floats, before: _Stages | None, done: _Stages) -> None:
-        """Let all members run a chunk, one after the other, each once it has run the chunk before."""
-        n, n_stages = len(program.op), 1 + len(self._members)
-        told = 0
-        try:
-            for stage in range(n_stages):
-                if before is not None:
-                    before.get()
-                if stage == 0:
-                    self._enter(flight, program, slab)
-                else:
-                    op, row, y, _ = flight.chunk.program
-                    weighted = Program(op, row, y, flight.weights[:n])
-                    slot = stage - 1
-                    self._members[slot].run(weighted, flight.chunk.slab, flight.planes[slot], flight.errors[:n])
-                    self._next(slot, flight, n)
-                done.put(None)
-                told += 1
-        finally:
-            for _ in range(told, n_stages):  # after an error: nobody waits for ever
-                done.put(None)
+        pass_on(threads, -(-n // length), n_members + 2, n_flights, stage_of)
 
     def _enter(self, flight: _Flight, program: Program, slab: Floats) -> None:
         """Make the next chunk ready for the first member."""
@@ -127,6 +103,13 @@ class Boosting(Ensemble):
         flight.chunk = chunk
         add_up(chunk.ordinal, chunk.program.w, self._weight, flight.seen)
         self._first(flight, len(chunk.program.op))
+
+    def _fly(self, slot: int, flight: _Flight) -> None:
+        """Let a member run a chunk that those before it have run."""
+        op, row, y, _ = flight.chunk.program
+        weighted = Program(op, row, y, flight.weights[: len(op)])
+        self._members[slot].run(weighted, flight.chunk.slab, flight.planes[slot], flight.errors[: len(op)])
+        self._next(slot, flight, len(op))
 
     def _weigh_flight(self, slot: int, flight: _Flight, errors: Floats, vote: int) -> None:
         """Say how much the predictions of a member count, and keep its quality."""

@@ -6,6 +6,7 @@ features only, one after the other as in a learner of so many features. So the k
 models.blocks and models.hoeffding.split run on it as they are, on a row of gathered values.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,7 @@ def widest(schema: Schema, n_bins: int, s: int) -> tuple[int, int]:
     return blocks, 0 if n_bins else schema.n_outputs + rows
 
 
+@lru_cache(100)
 def _widths(schema: Schema, n_bins: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers of each feature in a block, and in a row of the cache."""
     layout, block, _ = lay_out(schema, n_bins)

@@ -58,6 +58,7 @@ from models.observers import (
 )
 
 UNWATCHED = np.zeros(0)
+FIRST_ROOM = 16  # leaves, once there are two
 
 
 class HoeffdingTree(Learner):
@@ -228,6 +229,7 @@ class HoeffdingTree(Learner):
 
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
         """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
+        n_nodes, n_blocks = max(n_nodes, 2 * FIRST_ROOM), max(n_blocks, FIRST_ROOM)
         old = self._nodes
         self._nodes = Nodes(
             enlarge(old.links, n_nodes),

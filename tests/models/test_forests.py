@@ -143,7 +143,7 @@ def test_threads_and_splits_change_no_bit(name, monkeypatch):
     outs = np.zeros((3, len(stream.y), 3))
     whole.run(program, stream.x, outs[0])
     threaded.run(program, stream.x, outs[1])
-    cuts = [0, 1, 700, 1024, 1025, 4000, len(program.op)]
+    cuts = [0, 1, 700, 2048, 2049, 4000, len(program.op)]
     for a, b in pairwise(cuts):
         pieces.run(cut(program, a, b), stream.x, outs[2])
     assert outs[0].tobytes() == outs[1].tobytes() == outs[2].tobytes()

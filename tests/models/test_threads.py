@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from models.threads import share
+from models.threads import pass_on, share
 
 
 @pytest.mark.parametrize(("threads", "n"), [(1, 5), (2, 0), (2, 1), (2, 11), (3, 10), (8, 3)])
@@ -45,3 +45,30 @@ def test_what_a_thread_raises_comes_out_after_all_have_ended(bad):
     with pytest.raises(ValueError, match=str(bad)):
         share(2, 10, run)
     assert running == [bad]
+
+
+@pytest.mark.parametrize(
+    ("threads", "n", "n_stages", "under_way"), [(1, 3, 4, 1), (2, 0, 3, 4), (2, 7, 5, 1), (3, 9, 12, 4)]
+)
+def test_items_pass_through_their_stages_in_order(threads, n, n_stages, under_way):
+    began, ended = [], []
+
+    def run(item, stage):
+        began.append((item, stage))
+        assert stage == 0 or (item, stage - 1) in ended
+        assert item == 0 or (item - 1, stage) in ended
+        assert len({i for i, _ in began}) - sum(stage == n_stages - 1 for _, stage in ended) <= under_way
+        ended.append((item, stage))
+
+    pass_on(threads, n, n_stages, under_way, run)
+    assert sorted(ended) == [(item, stage) for item in range(n) for stage in range(n_stages)]
+
+
+@pytest.mark.parametrize("bad", [(0, 0), (2, 1), (4, 3)])
+def test_what_a_stage_raises_comes_out(bad):
+    def run(item, stage):
+        if (item, stage) == bad:
+            raise ValueError(item)
+
+    with pytest.raises(ValueError, match=str(bad[0])):
+        pass_on(2, 5, 4, 3, run)
