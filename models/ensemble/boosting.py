@@ -255,14 +255,19 @@ def boost(op, row, ordinal, w, seen, errors, quality, rates, factors):
     Oza and Russell 2001, figure 3: half of all weight, seen[i], goes to what the member got right, half to the rest.
     Mutates quality, rates, factors.
     """
+    right, wrong = quality[RIGHT], quality[WRONG]  # not in place: others' rows lie beside, and other threads write them
     for i in range(len(op)):
         if op[i] == PREDICT:
-            wrong = (quality[WRONG] + 1.0) / (quality[RIGHT] + quality[WRONG] + 2.0)
-            factors[row[i]] = max(0.0, math.log((1.0 - wrong) / wrong))
+            share = (wrong + 1.0) / (right + wrong + 2.0)
+            factors[row[i]] = max(0.0, math.log((1.0 - share) / share))
         elif ordinal[i] >= 0:
-            side = RIGHT if errors[i] == 0.0 else WRONG
-            quality[side] += w[i] * rates[i]
-            rates[i] *= seen[i] / (2.0 * quality[side])
+            if errors[i] == 0.0:
+                right += w[i] * rates[i]
+                rates[i] *= seen[i] / (2.0 * right)
+            else:
+                wrong += w[i] * rates[i]
+                rates[i] *= seen[i] / (2.0 * wrong)
+    quality[RIGHT], quality[WRONG] = right, wrong
 
 
 @kernel

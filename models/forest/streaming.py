@@ -35,13 +35,13 @@ from models.forest.false_roots import (
 from models.forest.trees import LEAVES, NODES
 from models.kernel import kernel
 from models.observers import check_growth
-from models.threads import _pool as pool
+from models.threads import share
 
 BOOTSTRAP, FEATURES = 1, 2  # what draws are for
 FADING = 0.9  # of the trees' quality, each batch
 FIRST_REPLACED = 3  # batch
 LEAST_NODES = 16  # room in a tree
-WORTH_A_THREAD = 64  # rows: fewer are voted on sooner than handed over
+WORTH_A_THREAD = 4000  # rows, times trees: fewer find their leaves sooner than they are handed over
 
 # Places in `numbers`, and in `quality`.
 LEARNED, NEXT_SERIAL = range(2)
@@ -250,22 +250,18 @@ class StreamingDecisionForest(Learner):
                 self._learn_batch()
         self._predict(rows[n_voted:], slab, out)
 
-    def _each(self, function: Callable[[int, int, int], None], n: int, threads: int) -> None:
-        """Call function(range, first, last) for as many ranges of 0 .. n - 1 as there are threads."""
-        if threads == 1:
-            function(0, 0, n)
-            return
-        cuts = [n * k // threads for k in range(threads + 1)]
-        list(pool(self._threads).map(function, range(threads), cuts[:-1], cuts[1:]))
+    def _each(self, function: Callable[[int, int], None], n: int, threads: int) -> None:
+        """Call function(first, last) for as many ranges of 0 .. n - 1 as there are threads."""
+        share(threads, threads, lambda k: function(n * k // threads, n * (k + 1) // threads))
 
     def _predict(self, rows: NDArray[np.int32], slab: Floats, out: Floats) -> None:
         if not len(rows):
             return
 
-        def vote_on(_: int, first: int, last: int) -> None:
+        def vote_on(first: int, last: int) -> None:
             vote(self._forest, self._n_values, slab, rows, first, last, self._settings.majority, out)
 
-        self._each(vote_on, len(rows), self._threads if len(rows) >= WORTH_A_THREAD else 1)
+        self._each(vote_on, len(rows), self._threads_for(len(rows)))
 
     def _take_in(self, x: Floats, y: Floats, w: Floats) -> None:
         """Put labels into the ring. x : (n, d), a copy."""
@@ -285,30 +281,39 @@ class StreamingDecisionForest(Learner):
         self._make_room()
         new = np.arange(learned - n, learned) % len(self._y)
         batch = np.ascontiguousarray(self._columns[:, new].T)
-        number, threads = learned // n, min(self._threads, n_trees)
+        number = learned // n
+        begun: list[int] = []
 
-        def sort_in(_: int, first: int, last: int) -> None:
+        def sort_in(first: int, last: int) -> None:
             arrive(
                 self._forest, self._window, self._n_values, batch, new, self._keys[BOOTSTRAP],
                 self._settings.bootstrap, first, last, self._right,
             )  # fmt: skip
 
-        def learn(part: int, first: int, last: int) -> None:
+        def learn(first: int, last: int) -> None:
+            scratch = self._scratch.pop()  # there is one a thread
             regrow(
                 self._forest, self._window, self._n_values, new, self._keys[BOOTSTRAP], self._keys[FEATURES], number,
-                self._settings, self._scratch[part], first, last,
+                self._settings, scratch, first, last,
             )  # fmt: skip
+            self._scratch.append(scratch)
 
-        self._each(sort_in, n_trees, threads)
+        self._each(sort_in, n_trees, min(self._threads_for(n), n_trees))
         self._quality *= FADING
         self._quality[:, HITS] += self._right
         self._quality[:, WEIGHT] += self._w[new].sum()
         if self._replaced != "never" and number >= FIRST_REPLACED:
             chance = 1.0 if self._replaced == "always" else 1.0 / number
             if chance == 1.0 or key(self.seed, number) < chance * 2.0**64:
-                for tree in self._weakest(self._n_replaced):
-                    self._begin_anew(int(tree))
-        self._each(learn, n_trees, threads)
+                begun = self._weakest(self._n_replaced).tolist()
+                for tree in begun:
+                    self._begin_anew(tree)
+        parts = _parts(n_trees, begun, self._threads)
+        share(self._threads, len(parts), lambda k: learn(*parts[k]))
+
+    def _threads_for(self, n_rows: int) -> int:
+        """Threads that find the leaves of so many rows."""
+        return self._threads if n_rows * len(self._serials) >= WORTH_A_THREAD else 1
 
     def _make_room(self) -> None:
         """For as many nodes as a batch can add, in every tree; and scratch."""
@@ -508,6 +513,19 @@ def _with_room(forest: Forest, n_nodes: int, n_outputs: int) -> Forest:
     for array, old in pairs:
         array[tuple(slice(n) for n in old.shape)] = old
     return wider
+
+
+def _parts(n_trees: int, begun: list[int], threads: int) -> list[tuple[int, int]]:
+    """Ranges of trees that threads grow: first each that is begun anew, which takes as long as many others."""
+    if threads == 1:
+        return [(0, n_trees)]
+    size = -(-n_trees // (4 * threads))
+    parts = [(tree, tree + 1) for tree in begun]
+    first = 0
+    for last in sorted([*begun, n_trees]):
+        parts += [(at, min(at + size, last)) for at in range(first, last, size)]
+        first = last + 1
+    return parts
 
 
 @kernel(allocates=True)

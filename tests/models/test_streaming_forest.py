@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, PREDICT, Program, Schema
+from models.forest import streaming
 from models.forest.node_tests import sort_values
 from models.forest.trees import NODES
 from models.registry import create
@@ -109,11 +110,13 @@ def test_what_waits_in_the_buffer_says_nothing():
     assert learner.predict_many(x).tobytes() != before
 
 
-def test_threads_do_not_matter():
+def test_threads_do_not_matter(monkeypatch):
+    monkeypatch.setattr(streaming, "WORTH_A_THREAD", 1)
     x, y = stream(700)
+    more = {"n_trees": 27, "batch_size": 50, "window": 150, "n_replaced": 2}
     found = []
     for threads in (1, 3):
-        learner = create(FOREST, SCHEMA, n_trees=5, batch_size=50, window=150, vote="average", threads=threads)
+        learner = create(FOREST, SCHEMA, vote="average", threads=threads, **more)
         out = test_then_train(learner, x, y, np.ones(700)).tobytes()
         found.append((out, learner.predict_many(x).tobytes(), [array.tobytes() for array in learner.state()]))
     assert found[0] == found[1]
