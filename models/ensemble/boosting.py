@@ -26,7 +26,7 @@ from models.threads import pass_on
 BOOST = 2  # what draws are for
 # On several threads, chunks of a program for each, and fewest operations of one: the more chunks, the sooner all have
 # work, and the more calls.
-ROUNDS, LEAST_FLIGHT = 2, 512
+ROUNDS, LEAST_FLIGHT = 1, 512
 # Further columns of a member's quality: weight that it predicted correctly and wrongly, as boosting weighs.
 RIGHT, WRONG = N_QUALITY, N_QUALITY + 1
 
@@ -111,15 +111,6 @@ class Boosting(Ensemble):
         self._members[slot].run(weighted, flight.chunk.slab, flight.planes[slot], flight.errors[: len(op)])
         self._next(slot, flight, len(op))
 
-    def _weigh_flight(self, slot: int, flight: _Flight, errors: Floats, vote: int) -> None:
-        """Say how much the predictions of a member count, and keep its quality."""
-        chunk = flight.chunk
-        op, row, _, w = chunk.program
-        weigh(
-            op, row, chunk.ordinal, w, errors, vote, False, self.FADING,
-            self._quality[slot], flight.planes[slot], flight.factors[slot],
-        )  # fmt: skip
-
 
 class SmoothBoost(Boosting):
     """Hoeffding trees of which each learns with less weight what those before it got right.
@@ -167,9 +158,11 @@ class SmoothBoost(Boosting):
         flight.weights[:n] = flight.chunk.program.w
 
     def _next(self, slot: int, flight: _Flight, n: int) -> None:
-        errors, chunk = flight.errors[:n], flight.chunk
-        self._weigh_flight(slot, flight, errors, self._vote)
-        smooth(chunk.ordinal, chunk.program.w, errors, self._smooth[slot + 1], flight.margins, flight.weights)
+        op, row, _, w = flight.chunk.program
+        weigh_and_smooth(
+            op, row, flight.chunk.ordinal, w, flight.errors[:n], self._vote, self.FADING, self._quality[slot],
+            flight.planes[slot], flight.factors[slot], self._smooth[slot + 1], flight.margins, flight.weights,
+        )  # fmt: skip
 
 
 class OnlineBoosting(Boosting):
@@ -209,21 +202,16 @@ class OnlineBoosting(Boosting):
 
     def _first(self, flight: _Flight, n: int) -> None:
         flight.margins[:n] = 1.0
-        self._draw(0, flight, n)
+        ordinal, w = flight.chunk.ordinal, flight.chunk.program.w
+        draw(ordinal, w, flight.margins, self._parameters["poisson"], self._keys[0], flight.weights)
 
     def _next(self, slot: int, flight: _Flight, n: int) -> None:
-        errors, chunk = flight.errors[:n], flight.chunk
-        op, row, _, w = chunk.program
-        self._weigh_flight(slot, flight, errors, AVERAGE)
-        boost(op, row, chunk.ordinal, w, flight.seen, errors, self._quality[slot], flight.margins, flight.factors[slot])
-        if slot + 1 < len(self._members):
-            self._draw(slot + 1, flight, n)
-
-    def _draw(self, slot: int, flight: _Flight, n: int) -> None:
-        """The weights that a member learns with, from its rates, which are the margins."""
-        chunk = flight.chunk
-        drawn = self._parameters["poisson"]
-        draw(chunk.ordinal, chunk.program.w, flight.margins, drawn, self._keys[slot], flight.weights)
+        op, row, _, w = flight.chunk.program
+        weigh_and_boost(
+            op, row, flight.chunk.ordinal, w, flight.seen, flight.errors[:n], self.FADING, self._quality[slot],
+            flight.planes[slot], flight.factors[slot], flight.margins, self._parameters["poisson"],
+            self._keys[min(slot + 1, len(self._keys) - 1)], flight.weights,
+        )  # fmt: skip
 
 
 @kernel
@@ -277,3 +265,20 @@ def draw(ordinal, w, rates, drawn, key, weights):
         weights[i] = w[i]
         if ordinal[i] >= 0:
             weights[i] *= poisson(rates[i], uniform_at(key, ordinal[i])) if drawn else rates[i]
+
+
+@kernel
+def weigh_and_smooth(op, row, ordinal, w, errors, vote, fading, quality, votes, factors, table, hits, weights):
+    """What follows a member of SmoothBoost, in one call: `weigh`, `smooth`. O(n n_outputs)."""
+    weigh(op, row, ordinal, w, errors, vote, False, fading, quality, votes, factors)
+    smooth(ordinal, w, errors, table, hits, weights)
+
+
+@kernel
+def weigh_and_boost(
+    op, row, ordinal, w, seen, errors, fading, quality, votes, factors, rates, drawn, next_key, weights
+):  # fmt: skip
+    """What follows a member of online boosting, in one call: `weigh`, `boost`, and `draw` for the next member."""
+    weigh(op, row, ordinal, w, errors, AVERAGE, False, fading, quality, votes, factors)
+    boost(op, row, ordinal, w, seen, errors, quality, rates, factors)
+    draw(ordinal, w, rates, drawn, next_key, weights)
