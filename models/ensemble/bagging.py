@@ -31,7 +31,8 @@ class OnlineBagging(Ensemble):
     n_models : int
         Members, >= 1.
     threads : int
-        Threads that run members, >= 1; the results are the same.
+        Threads that run members, >= 1; the results are the same. They pay where cores are idle, and programs have some
+        hundred instances: see docs/ensembles.md.
     vote : {"average", "weighted", "majority"}
         The mean of the members' probabilities; the same weighted by each member's recent accuracy; one vote a member.
     **tree

@@ -126,7 +126,8 @@ class SmoothBoost(Boosting):
     n_models : int
         Members, >= 1.
     threads : int
-        Threads that run members, >= 1; the results are the same.
+        Threads that run members, >= 1; the results are the same. They pay less than in bagging, since members wait for
+        each other: see docs/ensembles.md.
     vote : {"average", "weighted", "majority"}
         As in OnlineBagging.
     gamma : float
@@ -179,7 +180,8 @@ class OnlineBoosting(Boosting):
     n_models : int
         Members, >= 1.
     threads : int
-        Threads that run members, >= 1; the results are the same.
+        Threads that run members, >= 1; the results are the same. They pay less than in bagging, since members wait for
+        each other: see docs/ensembles.md.
     poisson : bool
         A member learns a label as often as a draw from Poisson(lambda) says. False: with the weight lambda.
     **tree

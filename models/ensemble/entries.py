@@ -6,7 +6,9 @@ from models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 from models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
-THREADS = Parameter("threads", int, 1, 1, 64, text="threads that run members; same results")
+THREADS = Parameter(
+    "threads", int, 1, 1, 64, text="threads that run members; same results, sooner where cores are idle"
+)
 VOTE = Parameter(
     "vote",
     str,

@@ -33,7 +33,8 @@ class LeveragingBagging(OnlineBagging):
     n_models : int
         Members, >= 1.
     threads : int
-        Threads that run members, >= 1; the results are the same.
+        Threads that run members, >= 1; the results are the same. They pay where cores are idle, and programs have some
+        hundred instances: see docs/ensembles.md.
     vote : {"average", "weighted", "majority"}
         As in OnlineBagging.
     rate : float

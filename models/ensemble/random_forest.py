@@ -26,7 +26,8 @@ class AdaptiveRandomForest(WatchedForest):
     n_models : int
         Members, >= 1.
     threads : int
-        Threads that run members, >= 1; the results are the same.
+        Threads that run members, >= 1; the results are the same. They pay where cores are idle, and programs have some
+        hundred instances: see docs/ensembles.md.
     vote : {"weighted", "average", "majority"}
         The mean of the members' probabilities, weighted by each member's recent accuracy or not; one vote a member. Of
         values, weighted by the inverse of the recent error or not; their median.

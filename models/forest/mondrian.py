@@ -77,7 +77,7 @@ class MondrianForest(Learner):
     aggregation : bool
         False: a Mondrian forest of Lakshminarayanan et al. (classification), or the mean of the leaf (regression).
     threads : int
-        That share the trees, >= 1. Changes nothing but the time.
+        That share the trees, >= 1. Changes nothing but the time. Two take half of it.
 
     Notes
     -----

@@ -114,7 +114,8 @@ class StreamingDecisionForest(Learner):
     max_nodes : int
         Of a tree, >= 1.
     threads : int
-        >= 1; the results are the same.
+        >= 1; the results are the same. They pay where batches and trees are many: a tree that is begun anew grows on
+        one, half of the work at the defaults.
 
     Notes
     -----
