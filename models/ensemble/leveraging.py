@@ -57,6 +57,7 @@ class LeveragingBagging(OnlineBagging):
 
     name = "leveraging-bagging"
     PER_SLOT = (*OnlineBagging.PER_SLOT, "windows")
+    SHORTER = 2  # at a change a member runs again what is left of the chunk
 
     def _set_up(self) -> None:
         super()._set_up()

@@ -72,6 +72,7 @@ class Ensemble(Learner):
     PER_SLOT: ClassVar[tuple[str, ...]] = ("serials", "quality")  # state with a row a member, as attributes after _
     N_QUALITY: ClassVar[int] = N_QUALITY
     FADING: ClassVar[float] = 0.999  # of the members' quality, each label
+    SHORTER: ClassVar[int] = 1  # how many times chunks are shorter than they could be
     VOTE: ClassVar[str] = "average"  # of ensembles whose users do not choose it
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -158,7 +159,7 @@ class Ensemble(Learner):
     def _prepare(self) -> None:
         """What follows from the schema and the number of members, and is not state."""
         n = len(self._members)
-        length = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs)
+        length = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs) // self.SHORTER
         self._gatherer = Gatherer(self.schema.n_features, length)
         self._planes = np.zeros((n, length, self.schema.n_outputs))
         self._factors = np.zeros((n, length))
