@@ -1,5 +1,6 @@
 """What becomes of a state when the stream file has changed: every row of the table in docs/state.md."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -80,13 +81,20 @@ class Stored:
         return learner, learner.restore(checkpoint.decode(self.manifest, self.chunks), ["s.features", "s.labels"])
 
 
-STORED = Stored()
-KNOWN = STORED.meta["classes"]
-VALUES = STORED.known[1] or []
+@cache
+def stored() -> Stored:
+    """Made by the first test that asks, not by each process that collects this file."""
+    return Stored()
+
+
+# The classes and the values of `c` that it knows, in their order.
+KNOWN = ["inline", "q", "p", 3, True]
+VALUES = ["z", "u", "x", "v", "y", "!", "w"]
 
 
 def test_the_state_is_worth_its_changes() -> None:
-    learner = STORED.learner
+    learner = stored().learner
+    assert (stored().meta["classes"], stored().known[1]) == (KNOWN, VALUES)
     assert learner.pending.n_waiting > 5
     assert learner.models["champion"].size()["n_leaves"] > 1
     assert 3 < len(KNOWN) < 6
@@ -94,10 +102,10 @@ def test_the_state_is_worth_its_changes() -> None:
 
 
 def test_detectors_go_on_where_they_are_the_same_and_with_the_model_that_they_watch() -> None:
-    seen = {role: int(signal.totals[0]) for role, signal in STORED.learner.drift.models.items()}
+    seen = {role: int(signal.totals[0]) for role, signal in stored().learner.drift.models.items()}
     assert min(seen.values()) > 50
     swapped = changed(champion=BAYES, challengers={"most": "majority-class", "tree": TREE})
-    learner, _ = STORED.restored(swapped)
+    learner, _ = stored().restored(swapped)
     assert {role: int(signal.totals[0]) for role, signal in learner.drift.models.items()} == {
         "champion": seen["nb"], "most": seen["most"], "tree": seen["champion"]
     }  # fmt: skip
@@ -126,10 +134,10 @@ def test_a_state_from_before_drift_was_watched_for_is_watched_from_here_on() -> 
 
 
 def test_an_unchanged_stream_file_changes_nothing() -> None:
-    learner, said = STORED.restored(changed())
+    learner, said = stored().restored(changed())
     assert said == []
     assert learner.origin is None
-    assert learner.digest() == STORED.learner.digest()
+    assert learner.digest() == stored().learner.digest()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +152,7 @@ def test_an_unchanged_stream_file_changes_nothing() -> None:
     ],
 )
 def test_what_no_fold_depends_on_is_not_even_mentioned(fields: dict[str, Any]) -> None:
-    assert STORED.changes(changed(**fields)).found == []
+    assert stored().changes(changed(**fields)).found == []
 
 
 GOES_ON = [
@@ -242,15 +250,15 @@ def without_none(fields: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("fields", "expected"), GOES_ON, ids=lambda value: str(value)[:60])
 def test_what_goes_on(fields: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
     spec = build(without_none(fields), "test")
-    changes = STORED.changes(spec)
+    changes = stored().changes(spec)
     assert [(change.what, change.fate) for change in changes.found] == [(what, fate) for what, fate, _ in expected]
     for change, (_, _, said) in zip(changes.found, expected, strict=True):
         assert said in change.sentence
-    learner, sentences = STORED.restored(spec)
+    learner, sentences = stored().restored(spec)
     assert sentences == [change.sentence for change in changes.found]
-    assert learner.origin == [STORED.learner.feature_offset, STORED.learner.label_offset, 1]
+    assert learner.origin == [stored().learner.feature_offset, stored().learner.label_offset, 1]
     # What goes on is what it was, to the bit, whatever its role is now.
-    before = STORED.learner
+    before = stored().learner
     for role, source in changes.takes.items():
         if source is None:
             assert learner.models[role].size()["n_nodes"] <= 1
@@ -261,12 +269,12 @@ def test_what_goes_on(fields: dict[str, Any], expected: list[tuple[str, str, str
     assert learner.pending.counts == before.pending.counts
     # It can be stored, by an encoder that knows what the changelog holds, and restored without any more changes.
     features = [(name, feature.type) for name, feature in spec.features.items()]
-    arrays = checkpoint.decode(STORED.manifest, STORED.chunks).arrays
-    encoder = Encoder("s", 0, features, [], STORED.manifest, arrays)
+    arrays = checkpoint.decode(stored().manifest, stored().chunks).arrays
+    encoder = Encoder("s", 0, features, [], stored().manifest, arrays)
     encoder.take(learner.checkpoint())
-    encoded = encoder.encode(sequence=2, created_ms=0, outputs={}, written=STORED.manifest.chunks())
+    encoded = encoder.encode(sequence=2, created_ms=0, outputs={}, written=stored().manifest.chunks())
     again = PartitionLearner(spec)
-    chunks = {**STORED.chunks, **encoded.new}
+    chunks = {**stored().chunks, **encoded.new}
     assert again.restore(checkpoint.decode(checkpoint.decode_manifest(encoded.data), chunks)) == []
     assert (again.digest(), again.origin) == (learner.digest(), learner.origin)
     # And both go on learning, to the same.
@@ -299,11 +307,11 @@ REFUSALS = [
 @pytest.mark.parametrize(("fields", "what", "said"), REFUSALS, ids=lambda value: str(value)[:60])
 def test_what_is_refused(fields: dict[str, Any], what: str, said: str) -> None:
     spec = build(without_none(fields), "test")
-    changes = STORED.changes(spec)
+    changes = stored().changes(spec)
     assert [change.what for change in changes.found if change.fate == REFUSED] == [what]
     assert said in changes.refused[0]
     with pytest.raises(StateError, match=r"^the state of partition 0 does not fit the stream s: ") as caught:
-        STORED.restored(spec)
+        stored().restored(spec)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -313,21 +321,21 @@ def test_other_topics_are_refused_where_they_are_asked_for() -> None:
         (["other", "s.labels"], "topics.features was s.features, is other"),
         (["s.features", ""], "topics.labels was s.labels, is none"),
     ):
-        assert said in reconcile(changed(), STORED.meta, STORED.known, topics).refused[0]
+        assert said in reconcile(changed(), stored().meta, stored().known, topics).refused[0]
         with pytest.raises(StateError, match="offsets of one topic mean nothing in another"):
-            PartitionLearner(changed()).restore(checkpoint.decode(STORED.manifest, STORED.chunks), topics)
-    assert reconcile(changed(), STORED.meta, STORED.known).found == []
+            PartitionLearner(changed()).restore(checkpoint.decode(stored().manifest, stored().chunks), topics)
+    assert reconcile(changed(), stored().meta, stored().known).found == []
 
 
 def test_a_state_without_names_of_features_is_known_by_their_kinds() -> None:
-    meta = {name: value for name, value in STORED.meta.items() if name not in ("features", "topics", "settings")}
-    assert [change.what for change in reconcile(changed(), meta, STORED.known).found] == ["drift"]
+    meta = {name: value for name, value in stored().meta.items() if name not in ("features", "topics", "settings")}
+    assert [change.what for change in reconcile(changed(), meta, stored().known).found] == ["drift"]
     for features, said in (
         ({**FEATURES, "d": "numeric"}, "there were 3 features, there are 4"),
         ({**FEATURES, "a": "boolean"}, "a was numeric, is boolean"),
         ({**FEATURES, "b": "numeric"}, "b was nominal or boolean, is numeric"),
     ):
-        assert said in reconcile(changed(features=features), meta, STORED.known).refused[0]
+        assert said in reconcile(changed(features=features), meta, stored().known).refused[0]
 
 
 def test_closed_values_are_opened_and_extended() -> None:
@@ -357,8 +365,8 @@ def test_closed_values_are_opened_and_extended() -> None:
     ids=str,
 )
 def test_models_that_are_carried_over_go_on_as_if_nothing_had_changed(fields: dict[str, Any]) -> None:
-    learner, _ = STORED.restored(build(without_none(fields), "test"))
-    undisturbed, _ = STORED.restored(changed())
+    learner, _ = stored().restored(build(without_none(fields), "test"))
+    undisturbed, _ = stored().restored(changed())
     pairs = zip(fold(undisturbed, RELEASES[HALF:]), fold(learner, RELEASES[HALF:]), strict=True)
     k = len(KNOWN)
     for one, other in pairs:
@@ -370,8 +378,8 @@ def test_models_that_are_carried_over_go_on_as_if_nothing_had_changed(fields: di
 
 
 def test_roles_that_have_changed_places_go_on_with_each_others_predictions() -> None:
-    learner, _ = STORED.restored(changed(champion=BAYES, challengers={"nb": TREE, "most": "majority-class"}))
-    undisturbed, _ = STORED.restored(changed())
+    learner, _ = stored().restored(changed(champion=BAYES, challengers={"nb": TREE, "most": "majority-class"}))
+    undisturbed, _ = stored().restored(changed())
     for one, other in zip(fold(undisturbed, RELEASES[HALF:]), fold(learner, RELEASES[HALF:]), strict=True):
         assert one.p["champion"].tobytes() == other.p["nb"].tobytes()
         assert one.p["nb"].tobytes() == other.p["champion"].tobytes()
@@ -381,8 +389,8 @@ def test_roles_that_have_changed_places_go_on_with_each_others_predictions() -> 
 
 def test_a_new_challenger_is_not_scored_for_what_it_never_predicted() -> None:
     """As if it had begun with the stream, but had no predictions to make until now."""
-    learner, _ = STORED.restored(changed(challengers={**STREAM["challengers"], "again": BAYES}))
-    fresh, _ = STORED.restored(changed(challengers={**STREAM["challengers"], "again": "last-label"}))
+    learner, _ = stored().restored(changed(challengers={**STREAM["challengers"], "again": BAYES}))
+    fresh, _ = stored().restored(changed(challengers={**STREAM["challengers"], "again": "last-label"}))
     waiting = learner.pending.n_waiting
     counted = learner.metrics["nb"].metrics()["n"]
     fold(learner, RELEASES[HALF:])
@@ -396,7 +404,7 @@ def test_a_new_challenger_is_not_scored_for_what_it_never_predicted() -> None:
 
 
 def test_lowered_bounds_push_out_what_is_above_them() -> None:
-    learner, _ = STORED.restored(changed(join={**STREAM["join"], "max_pending": 5, "max_labels": 2}))
+    learner, _ = stored().restored(changed(join={**STREAM["join"], "max_pending": 5, "max_labels": 2}))
     assert learner.pending.n_waiting > 5
     assert learner.pending.n_labels_waiting > 2
     before = dict(learner.pending.counts)
@@ -408,7 +416,7 @@ def test_lowered_bounds_push_out_what_is_above_them() -> None:
 
 
 def test_recent_metrics_start_afresh_when_fading_replaces_the_window() -> None:
-    learner, _ = STORED.restored(changed(metrics={"fading": 0.9}))
+    learner, _ = stored().restored(changed(metrics={"fading": 0.9}))
     assert "accuracy" in learner.metrics["champion"].metrics()
     assert "accuracy" not in learner.metrics["champion"].windowed()
     back = Stored(metrics={"fading": 0.9})
@@ -439,16 +447,16 @@ def test_settings_are_plain() -> None:
 
 def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
     forest = {"model": "online-bagging", "n_models": 3, "grace_period": 20}
-    stored = Stored(champion=forest)
-    learner, said = stored.restored(changed(champion={**forest, "n_models": 5, "threads": 2}))
+    kept = Stored(champion=forest)
+    learner, said = kept.restored(changed(champion={**forest, "n_models": 5, "threads": 2}))
     assert len(said) == 1
     assert said[0].endswith("it goes on")
     assert learner.origin is not None  # no fold of all records has this state
     model = learner.models["champion"]
     assert model.size()["n_models"] == 5
-    old = stored.learner.models["champion"].state()
+    old = kept.learner.models["champion"].state()
     assert model.state().serials.tolist() == [*old.serials.tolist(), 3, 4]
     assert model.state().quality[:3].tolist() == old.quality.tolist()
     fold(learner, RELEASES[HALF:])
-    changes = stored.changes(changed(champion={**forest, "n_models": 5, "grace_period": 50}))
+    changes = kept.changes(changed(champion={**forest, "n_models": 5, "grace_period": 50}))
     assert changes.refused
