@@ -12,18 +12,27 @@ stochastic gradient tree. What needs it does not compile ("NRT required but not 
 Compiled kernels are cached in a folder named after a hash of their module's source and of all that it imports: numba
 itself looks only at the module of the outermost kernel, and would go on using what it compiled of the others before
 they were edited. A family of learners is compiled anew only when something that it is made of has changed.
+
+One process at a time compiles a kernel, or looks for it in the cache: who comes second finds what the first has
+compiled. And numba's index of a kernel's variants has no lock of its own: two processes that add one each may give both
+the same file, and the index then leads to the other variant's machine code.
 """
 
+import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
 
+PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
 ROOT = Path(__file__).resolve().parents[1]
 IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(models(?:\.\w+)*)", re.MULTILINE)
 
@@ -55,6 +64,51 @@ def _cache_dir(source: Path) -> str:
     return str(root / f"kernels-{digest.hexdigest()}")
 
 
+@contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Hold an exclusive lock on a file, which ends with its holder at the latest; False if it did not come in time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        held = False
+        while not held and time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = True
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:  # a file system without locks: go on as numba does
+                held = True
+        yield held
+
+
+def _one_at_a_time(dispatcher: Any) -> Any:
+    """Let no other process compile, load or save this kernel at the same time."""
+    compile_one, function = dispatcher.compile, dispatcher.py_func
+    name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
+    path = Path(dispatcher.stats.cache_path) / name
+    inside = False
+
+    def compile_alone(sig: Any) -> Any:
+        nonlocal inside
+        # Threads first, then processes: a thread that waits for the file lets no other one of its process hold it.
+        with global_compiler_lock:
+            if inside or sig in dispatcher.overloads:
+                return compile_one(sig)
+            with _alone(path) as alone:
+                inside = True
+                if not alone:
+                    dispatcher._cache.disable()
+                try:
+                    return compile_one(sig)
+                finally:
+                    inside = False
+                    dispatcher._cache.enable()
+
+    dispatcher.compile = compile_alone
+    return dispatcher
+
+
 def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False, allocates: bool = False) -> Any:
     """Compile `function` lazily, once per signature, and cache it.
 
@@ -66,6 +120,7 @@ def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False, 
     # numba reads its setting when it is handed the function
     before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_dir(Path(function.__code__.co_filename).resolve())
     try:
-        return numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=inline, _nrt=allocates)(function)
+        jit = numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=inline, _nrt=allocates)
+        return function if numba.config.DISABLE_JIT else _one_at_a_time(jit(function))
     finally:
         numba.config.CACHE_DIR = before

@@ -1,5 +1,9 @@
 """Compiled kernels are found again while nothing that they are made of has changed, and only then."""
 
+import fcntl
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +11,7 @@ import pytest
 from models import kernel
 
 ROOT = Path(kernel.__file__).resolve().parents[1]
+jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
 
 
 @pytest.fixture
@@ -53,3 +58,73 @@ def test_the_kernels_of_this_project_depend_on_their_helpers():
     files = kernel._imports(ROOT / "models" / "hoeffding" / "loop.py")
     assert ROOT / "models" / "observers.py" in files
     assert ROOT / "models" / "kernel.py" in files
+
+
+KERNEL = """
+import sys
+import time
+from models import kernel
+
+if sys.argv[2:]:
+    kernel.PATIENCE_SECONDS = 0.1
+
+def scaled(factor):
+    @kernel.kernel
+    def run(x):
+        return factor * x
+
+    return run
+
+def slowly(compile_one):
+    def run(*args):
+        time.sleep(0.5)
+        return compile_one(*args)
+
+    return run
+
+for factor in map(int, sys.argv[1]):
+    run = scaled(factor)
+    run._compiler.compile = slowly(run._compiler.compile)
+    found = run(10)
+    print(factor, found, sum(run.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts processes that call variants of one kernel, a variant for each digit of their argument."""
+    (tmp_path / "variants.py").write_text(KERNEL)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+
+    def process(*arguments):
+        command = [sys.executable, str(tmp_path / "variants.py"), *arguments]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    return process
+
+
+def told(process):
+    """(factor, what it gave for 10, how often it was compiled) of each variant."""
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return [tuple(map(int, line.split())) for line in out.splitlines()]
+
+
+@jit
+def test_processes_compile_each_variant_once_and_mix_up_none(start):
+    processes = [start(factors) for factors in ("1234", "4321", "2143")]
+    found = [row for process in processes for row in told(process)]
+    assert all(result == 10 * factor for factor, result, _ in found)
+    assert sorted(factor for factor, _, compiled in found if compiled) == [1, 2, 3, 4]
+    # All of them are in the cache, under their own names.
+    assert told(start("1234")) == [(factor, 10 * factor, 0) for factor in (1, 2, 3, 4)]
+
+
+@jit
+def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_for_ever(start, tmp_path):
+    assert told(start("1")) == [(1, 10, 1)]
+    (lock,) = tmp_path.rglob("*.lock")
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert told(start("12", "impatient")) == [(1, 10, 1), (2, 20, 1)]
+    assert told(start("12")) == [(1, 10, 0), (2, 20, 1)]  # without the lock, nothing was saved
