@@ -32,7 +32,7 @@ from app.kafka.java import BROKER_FILES, find_java, kafka_jars, kafka_version, l
 from app.kafka.ports import answers, free_port, port_is_free
 
 DEFAULT_PORT = 9092
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
 # Java's options, by the names that Kafka's own scripts read. One compiler tier: against the default two, 6 million

@@ -13,6 +13,7 @@ from aiokafka.structs import TopicPartition
 from app.state.audit import audit
 from app.stream_file.spec import load
 from tests.broker.harness import (
+    PATIENCE,
     ROOT,
     Sent,
     Worker,
@@ -34,7 +35,7 @@ POISON = [None, b"{", b'{"id": "0000001", "x": {"a": "high"}}', b"[]"]
 def riparian_audit(broker, *arguments, code=0):
     """Run the command: what it prints, or with `code` 2 its sentence."""
     command = [sys.executable, "-m", "app.cli", "audit", *map(str, arguments), "--broker", broker]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=90)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr if code == 2 else done.stdout

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.harness import PATIENCE
+
 pytestmark = pytest.mark.broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +30,7 @@ def result(broker, tmp_path_factory):
     target = tmp_path_factory.mktemp("bench") / "figures.json"
     command = [sys.executable, "-m", "benchmarks.end_to_end", "--quick", "--broker", broker, "--json", str(target)]
     command += [part for pair in TINY.items() for part in pair]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads(target.read_text())
     figures["shown"] = done.stdout
@@ -93,7 +95,7 @@ def small(module, broker, tmp_path):
     """The figures of `python -m benchmarks.MODULE --small`, and what it showed."""
     target = tmp_path / "figures.json"
     command = [sys.executable, "-m", f"benchmarks.{module}", "--small", "--broker", broker, "--json", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(target.read_text()), done.stdout
 

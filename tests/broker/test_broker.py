@@ -20,6 +20,7 @@ from app.cli.broker import command
 from app.errors import BrokerError
 from app.kafka import broker as local
 from app.kafka import java, ports
+from tests.broker.harness import PATIENCE
 from tests.conftest import leftovers
 
 pytestmark = pytest.mark.broker
@@ -39,7 +40,7 @@ RIPARIAN = [sys.executable, "-c", "from app.cli import main; main()"]
 
 
 def riparian(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RIPARIAN, *arguments], capture_output=True, text=True, timeout=90)
+    return subprocess.run([*RIPARIAN, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 async def topics(bootstrap: str, create: str | None = None) -> list[str]:

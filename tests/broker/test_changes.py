@@ -9,6 +9,7 @@ import pytest
 from app.errors import StateError
 from app.state.audit import audit
 from tests.broker.harness import (
+    PATIENCE,
     ROOT,
     Worker,
     create_topics,
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.broker
 def check(broker, path, code=0):
     """`riparian check`: what it prints, or with `code` 2 its sentence."""
     command = [sys.executable, "-m", "app.cli", "check", str(path), "--broker", broker]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=90)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stderr if code else done.stdout
 

@@ -20,11 +20,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from app.demo.run import DATA, N_ROWS, TEMPLATE
 from app.kafka.ports import free_port
-from tests.broker.harness import ROOT
+from tests.broker.harness import PATIENCE, ROOT
 from tests.conftest import leftovers
 
 pytestmark = pytest.mark.broker
-PATIENCE = 120.0
 
 
 class Demo(NamedTuple):
@@ -127,7 +126,7 @@ def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: P
     assert any("kafka.Kafka" in command for command in demo.processes().values())
     assert any("app.cli worker" in command for command in demo.processes().values())
     demo.wait_for(r"0 of 1,500 sent")  # plain lines, without a terminal
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
         assert 'riparian_instances_total{partition="0",stream="elec"}' in answer.read().decode()
     output = demo.finish()
     assert demo.process.returncode == 0, output

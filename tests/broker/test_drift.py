@@ -46,6 +46,7 @@ def test_a_change_of_concept_is_told_once_and_answered_though_the_worker_is_kill
         deadline = time.monotonic() + PATIENCE
         while not any(event.level == "drift" for event in drifts(broker, spec)):
             assert time.monotonic() < deadline, worker.output[-3000:]
+            time.sleep(0.2)
         worker.kill()
         assert sending.wait(PATIENCE) == 0
     before = drifts(broker, spec)

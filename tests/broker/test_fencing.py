@@ -4,6 +4,8 @@ import asyncio
 import signal
 import threading
 import time
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from aiokafka.errors import ProducerFenced
@@ -74,37 +76,45 @@ def _last_loaded(output: str) -> str:
 def test_a_worker_that_was_stopped_until_its_partition_moved_corrupts_nothing(broker, tmp_path, topic_name):
     path, spec = stream_file(tmp_path, topic_name)
     create_topics(spec, broker)
-    n = 6000
+    n, stops = 6000, 2
     features, labels = instances(n, delay=20)
-    senders = [
-        threading.Thread(target=send, args=(broker, topic, records), kwargs={"pause": 0.2, "chunk": 50})
-        for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
-    ]
-    with Worker(path, broker, tmp_path, name="first") as first:
-        while "Worker ready" not in first.output:
-            assert first.process.poll() is None, first.output
-            time.sleep(0.1)
-        for sender in senders:
-            sender.start()
-        with Worker(path, broker, tmp_path, name="second") as second:
-            while "Worker ready" not in second.output or not predictions(broker, spec):
-                assert second.process.poll() is None, second.output
+    with Worker(path, broker, tmp_path, name="first") as first, Worker(path, broker, tmp_path, name="second") as second:
+        workers = [first, second]
+        for worker in workers:
+            while "Worker ready" not in worker.output:
+                assert worker.process.poll() is None, worker.output
                 time.sleep(0.1)
-            # One has the partition, the other stands by. Stop the owner in the middle of its work, again and again.
-            workers = [first, second]
-            for _ in range(2):
-                owner = max(workers, key=lambda w: _last_loaded(w.output))
-                owner.process.send_signal(signal.SIGSTOP)
-                at = len(predictions(broker, spec))
-                deadline = time.monotonic() + PATIENCE
-                while len(predictions(broker, spec)) == at:
-                    assert time.monotonic() < deadline, [w.output[-3000:] for w in workers]
-                    time.sleep(0.2)
-                owner.process.send_signal(signal.SIGCONT)
-                time.sleep(3)
+
+        def wait_until(condition: Callable[[], bool]) -> None:
+            deadline = time.monotonic() + PATIENCE
+            while not condition():
+                assert time.monotonic() < deadline, [w.output[-3000:] for w in workers]
+                time.sleep(0.2)
+
+        def n_predicted() -> int:
+            return len(predictions(broker, spec))
+
+        def owner() -> Worker:
+            return max(workers, key=lambda w: _last_loaded(w.output))
+
+        # One has the partition, the other stands by. Stop the owner in the middle of its work, again and again.
+        for a, b in pairwise(range(0, n + 1, n // stops)):
+            senders = [
+                threading.Thread(target=send, args=(broker, topic, records[a:b]), kwargs={"pause": 0.2, "chunk": 50})
+                for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels))
+            ]
+            for sender in senders:
+                sender.start()
+            wait_until(lambda a=a: n_predicted() > a)
+            stopped = owner()
+            stopped.process.send_signal(signal.SIGSTOP)
+            at = n_predicted()
+            wait_until(lambda stopped=stopped: owner() is not stopped)
+            wait_until(lambda at=at: n_predicted() > at)
+            stopped.process.send_signal(signal.SIGCONT)
             for sender in senders:
                 sender.join()
-            learner = wait_for_state(broker, spec, n, n)
-            assert [w.stop() for w in workers] == [0, 0]
+        learner = wait_for_state(broker, spec, n, n)
+        assert [w.stop() for w in workers] == [0, 0]
     oracle = check_against_oracle(broker, spec, learner)
     assert oracle.pending.counts["joined"] == n

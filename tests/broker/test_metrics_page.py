@@ -29,7 +29,7 @@ class Page:
         self.port = port
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE) as answer:
             assert answer.status == 200
             text: str = answer.read().decode()
             return text
@@ -47,12 +47,11 @@ class Page:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                if len(self.health()["partitions"]) == n:
+                last: object = (found := self.health())
+                if len(found["partitions"]) == n:
                     return
             except OSError as error:
-                last: object = error
-            else:
-                last = self.health()
+                last = error
             assert time.monotonic() < deadline, last
             time.sleep(0.1)
 

@@ -133,7 +133,7 @@ def test_records_deleted_unread_stop_the_worker_or_are_skipped_and_counted(broke
         wait_for_state(broker, spec, 600, 600, worker=worker)
         more = lose(worker, 600, 1000, 900, 900)
         learner = wait_for_state(broker, spec, 1000, 1000, worker=worker)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
             metrics = page.read().decode()
     seen = {p["offset"] for p in predictions(broker, spec)}
     skipped = [i for i in range(1000) if i not in seen]

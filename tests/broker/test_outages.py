@@ -12,6 +12,7 @@ import pytest
 
 from app.kafka.broker import LocalBroker
 from tests.broker.harness import (
+    PATIENCE,
     ROOT,
     Worker,
     check_against_oracle,
@@ -32,7 +33,7 @@ def test_an_absent_broker_is_one_sentence_and_an_exit_code(tmp_path, topic_name)
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "app.cli", "worker", str(path), "--broker", f"127.0.0.1:{port}", "--wait", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     assert done.returncode == 2
     lines = done.stderr.strip().splitlines()
     assert "trying again" in lines[0]

@@ -108,7 +108,7 @@ def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path:
 
 
 def metrics_page(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as answer:
         text: str = answer.read().decode()
     return text
 

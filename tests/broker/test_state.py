@@ -16,6 +16,7 @@ from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import changelog, checkpoint, portable
 from app.state.audit import audit
 from tests.broker.harness import (
+    PATIENCE,
     ROOT,
     Worker,
     _raw,
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.broker
 def riparian(broker, *arguments, code=0):
     """Run a command; its output, and what it says on stderr."""
     command = [sys.executable, "-m", "app.cli", *map(str, arguments), "--broker", broker]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=90)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout if code == 0 else done.stderr
