@@ -24,7 +24,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -67,18 +67,19 @@ def _cache_dir(source: Path) -> str:
 @contextmanager
 def _alone(path: Path) -> Iterator[bool]:
     """Hold an exclusive lock on a file, which ends with its holder at the latest; False if it did not come in time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        held = False
-        while not held and time.monotonic() < deadline:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = True
-            except BlockingIOError:
-                time.sleep(0.02)
-            except OSError:  # a file system without locks: go on as numba does
-                held = True
+    held, deadline = False, time.monotonic() + PATIENCE_SECONDS
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(path.open("w"))
+            while not held and time.monotonic() < deadline:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    held = True
+                except BlockingIOError:
+                    time.sleep(0.02)
+        except OSError:  # another user's file, or a file system without locks: go on as numba does
+            held = True
         yield held
 
 
