@@ -47,7 +47,7 @@ def observe_bins(block, known, layout, n_classes, x, r, c, w):
 @kernel
 def score_bins(block, class_weights, n_seen, layout, x, r, joint):
     """Naive Bayes as models.observers.score. Mutates joint. O(d (log n_bins + n_classes)), logarithms from a table."""
-    k = len(joint)
+    k = len(class_weights)
     for c in range(k):
         joint[c] = log_plus(class_weights[c], 0.0) if class_weights[c] > 0.0 else -math.inf
     for f in range(len(layout.n_values)):

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
 from models.kernel import kernel
+from models.likelihood import BEYOND, N_FIRST, cache_prior, count_plus, precision
 
 Offsets = NDArray[np.uint64]
 
-LOG_PI = math.log(math.pi)
 N_LOGS = 4096
 LOGS = np.array([-math.inf] + [math.log(n) for n in range(1, N_LOGS)])
 LEAST_VARIANCE = 1e-300  # below it 1 / variance overflows
@@ -80,12 +80,14 @@ def lay_out(schema: Schema, n_bins: int = 0) -> tuple[Layout, int, int]:
     n_values = np.array(schema.n_values, dtype=np.int32)
     numeric = n_values == 0
     stats = np.where(numeric, _numeric(n_bins, k), (1 + n_values) * k)
-    cache = np.where(numeric, 3, 1 + n_values) * k
-    starts = [np.concatenate(([first], first + np.cumsum(widths))) for first, widths in ((0, stats), (k, cache))]
+    cache = np.where(numeric, 2, 1 + n_values) * k
+    starts = [
+        np.concatenate(([first], first + np.cumsum(widths))) for first, widths in ((0, stats), (N_FIRST * k, cache))
+    ]
     codes = np.concatenate(([0], np.cumsum(n_values)))
     offset, cached, code = (np.ascontiguousarray(s[:-1], dtype=np.uint64) for s in (*starts, codes))
     layout = Layout(n_values, offset, cached, code, np.array([n_bins], np.int64))
-    return layout, int(starts[0][-1]), 0 if n_bins else int(starts[1][-1])
+    return layout, int(starts[0][-1]), 0 if n_bins else int(starts[1][-1]) + BEYOND
 
 
 def _numeric(n_bins: int, n_classes: int) -> int:
@@ -163,7 +165,7 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
     c = np.uint64(c)
     new = False
     if fresh:
-        cached[c] = log_plus(class_weight, 0.0)
+        cached[k + k + c] = class_weight
     for f in range(len(layout.n_values)):
         n_values = layout.n_values[f]
         value = x[r, f]
@@ -181,171 +183,60 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
                 block[i] += w
                 block[i + step] += w
                 if fresh:
-                    cached[j] = log_plus(block[i], known.n_seen[f])
-                    cached[j + step] = log_plus(block[i + step], 1.0)
+                    cached[j] = count_plus(block[i], known.n_seen[f])
+                    cached[j + step] = count_plus(block[i + step], 1.0)
             continue
         if value - value != 0.0:  # NaN or infinite
             continue
-        n = block[i]
         least = i + k + k + k
-        if n == 0.0:
-            block[i] = w
-            block[i + k] = value
+        before = block[i]
+        n = before + w
+        m2 = 0.0
+        moved = value
+        if before == 0.0:
             block[least] = value
             block[least + k] = value
         else:
-            n += w
             mean = block[i + k]
-            moved = mean + w * (value - mean) / n
-            block[i] = n
-            block[i + k] = moved
-            block[i + k + k] += w * (value - mean) * (value - moved)
+            step = w * (value - mean)
+            moved = mean + step / n
+            m2 = block[i + k + k] + step * (value - moved)
             if value < block[least]:
                 block[least] = value
             if value > block[least + k]:
                 block[least + k] = value
+        block[i] = n
+        block[i + k] = moved
+        block[i + k + k] = m2
+        if fresh:
+            cached[j] = moved
+            cached[j + k] = precision(n, m2)
     if fresh:
-        for f in range(len(layout.n_values)):
-            value = x[r, f]
-            if layout.n_values[f] == 0 and value - value == 0.0:
-                cache_density(block, layout.offset[f] + c, cached, layout.cached[f] + c, k)
+        cache_prior(cached, layout.n_values, layout.cached, k, c)
     return new
-
-
-@kernel(inline=True)
-def cache_density(block, i, cached, j, k):
-    """Cache one numeric feature and class, whose first numbers are block[i] and cached[j]; k classes, all uint64."""
-    n = block[i]
-    m2 = block[i + k + k]
-    cached[j] = block[i + k]
-    if n > 1.0 and m2 > LEAST_VARIANCE * (n - 1.0):
-        a = 0.5 * (n - 1.0) / m2
-        cached[j + k] = a
-        cached[j + k + k] = 0.5 * (math.log(a) - LOG_PI)
-    elif n > 0.0:  # no variance: 1 at the mean, 0 elsewhere
-        cached[j + k] = -1.0
-        cached[j + k + k] = 0.0
-    else:  # the class is unseen: likelihood 0
-        cached[j + k] = 0.0
-        cached[j + k + k] = -math.inf
-
-
-@kernel
-def refresh(block, cached, n_seen, layout, class_weights):
-    """Compute the whole cache row of a block. n_seen : Known.n_seen. class_weights : (n_classes,). Mutates cached."""
-    k = np.uint64(len(class_weights))
-    for c in range(k):
-        weight = class_weights[c]
-        cached[c] = log_plus(weight, 0.0) if weight > 0.0 else -math.inf
-    for f in range(len(layout.n_values)):
-        for c in range(k):
-            i = layout.offset[f] + c
-            j = layout.cached[f] + c
-            if layout.n_values[f] == 0:
-                cache_density(block, i, cached, j, k)
-                continue
-            cached[j] = log_plus(block[i], n_seen[f]) if block[i] > 0.0 else math.inf
-            for v in range(np.uint64(layout.n_values[f])):
-                step = v * k + k
-                cached[j + step] = log_plus(block[i + step], 1.0)
-
-
-@kernel(inline=True)
-def score(cached, n_values, offset, x, r, joint):
-    """Naive Bayes from a fresh cache row: joint[c] = log P(c) + sum of log P(x_f | c), up to a constant.
-
-    n_values, offset : Layout.n_values and Layout.cached (few arguments: this is the hottest call). Returns the
-    likeliest class, ties to the lowest, or -1 where all have likelihood 0. Mutates joint. O(d n_classes), no logarithm.
-    """
-    k = np.uint64(len(joint))
-    for c in range(k):
-        joint[c] = cached[c]
-    for f in range(len(n_values)):
-        value = x[r, f]
-        mean = offset[f]
-        if n_values[f] > 0:
-            if value >= 0.0 and value < n_values[f]:
-                seen = mean + np.uint64(value) * k + k
-                for c in range(k):
-                    joint[c] += cached[seen + c] - cached[mean + c]
-        elif value - value == 0.0:
-            a = mean + k
-            b = a + k
-            for c in range(k):
-                distance = value - cached[mean + c]
-                term = cached[b + c] - cached[a + c] * distance * distance
-                if cached[a + c] < 0.0:
-                    term = 0.0 if distance == 0.0 else -math.inf
-                joint[c] += term
-    best = -1
-    most = -math.inf
-    for c in range(len(joint)):
-        if joint[c] > most:
-            most = joint[c]
-            best = c
-    return best
-
-
-@kernel(inline=True)
-def score_two(cached, n_values, offset, x, r, joint):
-    """`score` for two classes, the same bits: sums in registers take 14 ns on Agrawal, sums in `joint` 37 ns.
-
-    Called by the loop over the program, not by `score`: with both in one function it takes 73 ns.
-    """
-    one = np.uint64(1)
-    two = np.uint64(2)
-    first = cached[0]
-    second = cached[1]
-    for f in range(len(n_values)):
-        value = x[r, f]
-        i = offset[f]
-        if n_values[f] > 0:
-            if value >= 0.0 and value < n_values[f]:
-                j = i + np.uint64(value) * two + two
-                first += cached[j] - cached[i]
-                second += cached[j + one] - cached[i + one]
-        elif value - value == 0.0:
-            a = cached[i + two]
-            b = cached[i + two + one]
-            near = value - cached[i]
-            far = value - cached[i + one]
-            term = cached[i + two + two] - a * near * near
-            other = cached[i + two + two + one] - b * far * far
-            if min(a, b) < 0.0:
-                if a < 0.0:
-                    term = 0.0 if near == 0.0 else -math.inf
-                if b < 0.0:
-                    other = 0.0 if far == 0.0 else -math.inf
-            first += term
-            second += other
-    joint[0] = first
-    joint[1] = second
-    if second > first:
-        return 1
-    return 0 if first > -math.inf else -1
 
 
 @kernel(inline=True)
 def write_joint(joint, best, out, r):
     """out[r, :] = probabilities of the classes from log scores whose highest is joint[best]."""
     total = 0.0
-    for c in range(len(joint)):
+    for c in range(out.shape[1]):
         p = 1.0
         if c != best:
             p = math.exp(joint[c] - joint[best]) if joint[c] > -math.inf else 0.0
         out[r, c] = p
         total += p
-    for c in range(len(joint)):
+    for c in range(out.shape[1]):
         out[r, c] /= total
 
 
 @kernel(inline=True)
 def write_weights(class_weights, out, r):
-    """out[r, :] = shares of the classes, all 0 where there is no weight."""
+    """out[r, :] = shares of the classes of what they weigh, all 0 where there is no weight."""
     total = 0.0
-    for c in range(len(class_weights)):
+    for c in range(out.shape[1]):
         total += class_weights[c]
-    for c in range(len(class_weights)):
+    for c in range(out.shape[1]):
         out[r, c] = class_weights[c] / total if total > 0.0 else 0.0
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.kernel import kernel
+from models.likelihood import refresh, score, score_two, scratch_of
 from models.observers import (
     Cache,
     Known,
@@ -19,11 +20,7 @@ from models.observers import (
     know_nothing,
     lay_out,
     observe,
-    refresh,
-    score,
-    score_two,
     transfer,
-    write_joint,
     write_weights,
 )
 
@@ -82,7 +79,7 @@ class NaiveBayes(Learner):
         """What follows from the schema, and is not state."""
         self._layout, _, width = lay_out(self.schema)
         self._cache = Cache(np.zeros((1, width)), np.zeros(1, np.uint8))
-        self._joint = np.zeros(self.schema.n_outputs)
+        self._joint = scratch_of(self.schema)
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         _run(
@@ -148,9 +145,9 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
             if n_classes == 2:
                 best = score_two(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)
             else:
-                best = score(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)
+                best = score(cache.rows, 0, layout.n_values, layout.cached, n_classes, slab, r, joint)
             if best >= 0:
-                write_joint(joint, best, out, r)
+                write_weights(joint[0], out, r)
             else:
                 write_weights(weights[0], out, r)
         elif y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf:

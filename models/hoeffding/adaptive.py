@@ -40,7 +40,8 @@ from models.hoeffding.subtrees import (
     try_branch,
 )
 from models.kernel import kernel
-from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
+from models.likelihood import refresh, score, score_two
+from models.observers import heaviest, observe, write_weights
 from models.streams.randomness import seeded
 
 # Further places in `progress`: trees of the next operation that have not learned it yet, 0 where it has not begun, and
@@ -306,7 +307,7 @@ def _learn(r, c, w, at, best, slab, nodes, windows, random, known, cache, layout
                 if n_classes == 2:
                     best = score_two(cached[end], n_values, layout.cached, slab, r, scratch.joint)
                 else:
-                    best = score(cached[end], n_values, layout.cached, slab, r, scratch.joint)
+                    best = score(cached, end, n_values, layout.cached, n_classes, slab, r, scratch.joint)
             if best < 0:
                 best = majority
             if settings.leaf_prediction == NB or not leaf[end, MC_CORRECT] > leaf[end, NB_CORRECT]:
@@ -416,10 +417,10 @@ def _run(op, row, y, w, slab, out, progress, nodes, windows, random, known, cach
                 if weights.shape[1] == 2:
                     best = score_two(cached[node], n_values, layout.cached, slab, r, joint)
                 else:
-                    best = score(cached[node], n_values, layout.cached, slab, r, joint)
+                    best = score(cached, node, n_values, layout.cached, weights.shape[1], slab, r, joint)
                 last_best = best
             if best >= 0:
-                write_joint(joint, best, out, r)
+                write_weights(joint[0], out, r)
             else:
                 write_weights(weights[node], out, r)
             continue

@@ -37,7 +37,8 @@ from models.hoeffding.subtrees import (
     try_branch,
 )
 from models.kernel import kernel
-from models.observers import heaviest, observe, refresh, score, score_two, write_joint, write_weights
+from models.likelihood import refresh, score, score_two
+from models.observers import heaviest, observe, write_joint, write_weights
 
 
 class ExtremelyFastDecisionTreeState(NamedTuple):
@@ -272,7 +273,7 @@ def _loop(*, binned: bool) -> Any:
                     settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT]
                 ):
                     if binned:
-                        best = score_bins(stats[node], weights[node], n_seen, layout, slab, r, joint)
+                        best = score_bins(stats[node], weights[node], n_seen, layout, slab, r, joint[0])
                     else:
                         if fresh[node] == 0:
                             refresh(stats[node], cached[node], n_seen, layout, weights[node])
@@ -280,13 +281,15 @@ def _loop(*, binned: bool) -> Any:
                         if n_classes == 2:
                             best = score_two(cached[node], n_values, layout.cached, slab, r, joint)
                         else:
-                            best = score(cached[node], n_values, layout.cached, slab, r, joint)
+                            best = score(cached, node, n_values, layout.cached, n_classes, slab, r, joint)
                     last_best = best
                     last_scored = True
-                if best >= 0:
-                    write_joint(joint, best, out, r)
-                else:
+                if best < 0:
                     write_weights(weights[node], out, r)
+                elif binned:
+                    write_joint(joint[0], best, out, r)
+                else:
+                    write_weights(joint[0], out, r)
                 continue
             if not (y[i] >= 0.0 and y[i] < n_classes and w[i] > 0.0 and w[i] < np.inf):
                 continue
@@ -309,7 +312,7 @@ def _loop(*, binned: bool) -> Any:
                 best = last_best
                 if not last_scored:
                     if binned:
-                        best = score_bins(stats[end], weights[end], n_seen, layout, slab, r, joint)
+                        best = score_bins(stats[end], weights[end], n_seen, layout, slab, r, joint[0])
                     else:
                         if fresh[end] == 0:
                             refresh(stats[end], cached[end], n_seen, layout, weights[end])
@@ -317,7 +320,7 @@ def _loop(*, binned: bool) -> Any:
                         if n_classes == 2:
                             best = score_two(cached[end], n_values, layout.cached, slab, r, joint)
                         else:
-                            best = score(cached[end], n_values, layout.cached, slab, r, joint)
+                            best = score(cached, end, n_values, layout.cached, n_classes, slab, r, joint)
                 if best < 0:
                     best = majority
                 if majority == c:

@@ -3,7 +3,7 @@
 A PREDICT finds its leaf and writes what majority class or naive Bayes says there. A LEARN finds its leaf (or opens a
 branch for a new value), counts which of the two was right, observes, and lets the leaf try to split when its grace
 period has ended. A tree that is watched, as members of ensembles are, first says of each LEARN whether it would have
-predicted the class: where the row was predicted just before, it is known already.
+predicted the class. A label that comes right after its instance was predicted finds leaf and likeliest class there.
 """
 
 from typing import Any
@@ -33,7 +33,8 @@ from models.hoeffding.nodes import (
 from models.hoeffding.parameters import NB, NBA
 from models.hoeffding.subspaces import gather, know, layout_at, name_test
 from models.kernel import kernel
-from models.observers import Known, heaviest, observe, refresh, score, score_two, write_joint, write_weights
+from models.likelihood import refresh, score, score_two
+from models.observers import Known, heaviest, observe, write_joint, write_weights
 
 
 def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
@@ -76,106 +77,88 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
             if subspaces:
                 name_test(chosen, node, links)
             progress[WAITING] = -1
-        # The leaf and naive Bayes class of the row predicted last, while nothing was learned since.
+        # Where the last row was led, its leaf, and its naive Bayes class, while nothing was learned since.
         last_row = -1
-        last_node = 0
-        last_best = -1
-        last_scored = False
-        # Of a tree that is watched: the row predicted last, and the class.
-        told_row = -1
-        told = -1
+        end = 0
+        node = 0
+        best = -1
+        scored = False
         for i in range(progress[NEXT], len(op)):
             r = row[i]
             at = 0 if subspaces else r
             predicting = op[i] == PREDICT
-            if predicting or (watched and r != told_row and y[i] >= 0.0 and y[i] < n_classes):
-                node = route(links, test, child_of_value, n_values, slab, r, 0)
-                last_row = r
-                if links[node, TEST] >= 0:
-                    node = route_known(links, test, child_of_value, n_values, slab, r, node)
-                    last_row = -1  # learning it may open a branch
-                last_node = node
-                last_scored = False
-                best = -1
-                block = links[node, BLOCK]
-                if block >= 0 and (
-                    settings.leaf_prediction == NB
-                    or (settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT])
-                ):
-                    if subspaces:
-                        here = layout_at(chosen, node)
-                        gather(chosen, node, known.n_seen, slab, r)
-                    if binned:
-                        best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint)
-                    else:
-                        if fresh[block] == 0:
-                            refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
-                            fresh[block] = 1
-                        if n_classes == 2:
-                            best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
-                        else:
-                            best = score(cached[block], here.n_values, here.cached, x, at, joint)
-                    last_best = best
-                    last_scored = True
-                if watched:
-                    told_row = r
-                    told = best if best >= 0 else heaviest(weights[node])
-                if predicting:
-                    if best >= 0:
-                        write_joint(joint, best, out, r)
-                    else:
-                        write_weights(weights[node], out, r)
+            learning = False
+            if not predicting:
+                if not (y[i] >= 0.0 and y[i] < n_classes):
                     continue
-            if not (y[i] >= 0.0 and y[i] < n_classes):
+                learning = w[i] > 0.0 and w[i] < np.inf
+                if not (watched or learning):
+                    continue
+            if r != last_row:
+                end = route(links, test, child_of_value, n_values, slab, r, 0)
+                node = end
+                if links[end, TEST] >= 0:
+                    node = route_known(links, test, child_of_value, n_values, slab, r, end)
+                if subspaces:
+                    here = layout_at(chosen, node)
+                    gather(chosen, node, known.n_seen, slab, r)
+                last_row = r
+                scored = False
+            block = links[node, BLOCK]
+            # Whether the leaf says what naive Bayes says.
+            bayes = block >= 0 and (
+                settings.leaf_prediction == NB
+                or (settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT])
+            )
+            if not scored and (
+                (bayes and (predicting or watched)) or (learning and block >= 0 and settings.leaf_prediction == NBA)
+            ):
+                scored = True
+                if binned:
+                    best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint[0])
+                else:
+                    if fresh[block] == 0:
+                        refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
+                        fresh[block] = 1
+                    if n_classes == 2:
+                        best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
+                    else:
+                        best = score(cached, block, here.n_values, here.cached, n_classes, x, at, joint)
+            if predicting:
+                if not (bayes and best >= 0):
+                    write_weights(weights[node], out, r)
+                elif binned:
+                    write_joint(joint[0], best, out, r)
+                else:
+                    write_weights(joint[0], out, r)
                 continue
             c = int(y[i])
+            majority = heaviest(weights[node])
             if watched:
-                errors[i] = 0.0 if told == c else 1.0
-            if not (w[i] > 0.0 and w[i] < np.inf):
-                continue
-            if last_row == r:
-                node = last_node
-            else:
-                last_scored = False
-                node = route(links, test, child_of_value, n_values, slab, r, 0)
-                if (
-                    links[node, TEST] >= 0
-                    and counts[N_NODES] < settings.max_nodes
-                    and (settings.max_leaves < 0 or counts[N_LEAVES] < settings.max_leaves)
-                ):
-                    if try_branch(node, int(slab[r, links[node, TEST]]), nodes, progress) == GROW:
-                        progress[NEXT] = i
-                        return GROW
-                    node = counts[N_NODES] - 1
-                    if settings.max_active_leaves >= 0:
-                        rank_leaves(nodes, fresh, settings)
-                elif links[node, TEST] >= 0:
-                    node = route_known(links, test, child_of_value, n_values, slab, r, node)
+                errors[i] = 0.0 if (best if bayes and best >= 0 else majority) == c else 1.0
+                if not learning:
+                    continue
+            if (
+                links[end, TEST] >= 0
+                and counts[N_NODES] < settings.max_nodes
+                and (settings.max_leaves < 0 or counts[N_LEAVES] < settings.max_leaves)
+            ):
+                if try_branch(end, int(slab[r, links[end, TEST]]), nodes, progress) == GROW:
+                    progress[NEXT] = i
+                    return GROW
+                node = counts[N_NODES] - 1
+                if settings.max_active_leaves >= 0:
+                    rank_leaves(nodes, fresh, settings)
+                block = links[node, BLOCK]
+                best = majority = -1  # a leaf that knows nothing
+                if subspaces:
+                    here = layout_at(chosen, node)
+                    gather(chosen, node, known.n_seen, slab, r)
             last_row = -1
-            told_row = -1
-            block = links[node, BLOCK]
-            if subspaces and block >= 0 and not last_scored:
-                here = layout_at(chosen, node)
-                gather(chosen, node, known.n_seen, slab, r)
             if block >= 0 and settings.leaf_prediction == NBA:
-                majority = heaviest(weights[node])
-                best = last_best
-                if not last_scored:
-                    if binned:
-                        best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint)
-                    else:
-                        if fresh[block] == 0:
-                            refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
-                            fresh[block] = 1
-                        if n_classes == 2:
-                            best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
-                        else:
-                            best = score(cached[block], here.n_values, here.cached, x, at, joint)
-                if best < 0:
-                    best = majority
                 if majority == c:
                     leaf[node, MC_CORRECT] += w[i]
-                if best == c:
+                if (best if best >= 0 else majority) == c:
                     leaf[node, NB_CORRECT] += w[i]
             weights[node, c] += w[i]
             leaf[node, SEEN] += w[i]

@@ -16,6 +16,7 @@ from models.contract import Floats, Schema
 from models.ensemble.draws import uniform_at
 from models.hoeffding.nodes import TEST
 from models.kernel import kernel
+from models.likelihood import BEYOND, N_FIRST
 from models.observers import Layout, lay_out
 
 
@@ -59,7 +60,7 @@ def lay_out_subspaces(schema: Schema, n_bins: int, features: NDArray[np.int32]) 
         features,
         layout.n_values[features],
         _starts(blocks, 0),
-        _starts(rows, schema.n_outputs),
+        _starts(rows, N_FIRST * schema.n_outputs),
         layout.code[features],
         layout.bins,
         np.zeros((1, s)),
@@ -70,7 +71,7 @@ def lay_out_subspaces(schema: Schema, n_bins: int, features: NDArray[np.int32]) 
 def widest(schema: Schema, n_bins: int, s: int) -> tuple[int, int]:
     """Room for a block of any `s` features, and for its row of the cache."""
     blocks, rows = (int(np.sort(widths)[len(widths) - s :].sum()) for widths in _widths(schema, n_bins))
-    return blocks, 0 if n_bins else schema.n_outputs + rows
+    return blocks, 0 if n_bins else N_FIRST * schema.n_outputs + rows + BEYOND
 
 
 @lru_cache(100)
@@ -79,7 +80,7 @@ def _widths(schema: Schema, n_bins: int) -> tuple[NDArray[np.int64], NDArray[np.
     layout, block, _ = lay_out(schema, n_bins)
     n_values = layout.n_values.astype(np.int64)
     starts = np.append(layout.offset.astype(np.int64), block)
-    return starts[1:] - starts[:-1], schema.n_outputs * np.where(n_values == 0, 3, 1 + n_values)
+    return starts[1:] - starts[:-1], schema.n_outputs * np.where(n_values == 0, 2, 1 + n_values)
 
 
 def _starts(widths: NDArray[np.int64], first: int) -> NDArray[np.uint64]:

@@ -21,6 +21,7 @@ from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
 from models.hoeffding.parameters import NBA, bins_of, check_parameters, settings_of
 from models.hoeffding.split import branch
 from models.kernel import kernel
+from models.likelihood import scratch_of
 from models.observers import Cache, Known, check_growth, know_nothing, lay_out, transfer
 
 # Columns of MutableNodes.links.
@@ -62,7 +63,8 @@ class MutableNodes(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What kernels write though it is no state. joint : (n_outputs,), post : (branches + 1, n_outputs), found : 4."""
+    """What kernels write though it is no state. joint : of models.likelihood.scratch_of. post : (branches + 1,
+    n_outputs). found : 4."""
 
     joint: Floats
     post: Floats
@@ -98,7 +100,7 @@ class MutableTree(Learner):
         self._cache = Cache(np.zeros((n_rows, width)), np.zeros(n_rows, np.uint8))
         k = self.schema.n_outputs
         branches = max(2, *self.schema.n_values, 2)
-        self._scratch = Scratch(np.zeros(k), np.zeros((branches + 1, k)), np.zeros(4))
+        self._scratch = Scratch(scratch_of(self.schema), np.zeros((branches + 1, k)), np.zeros(4))
 
     def _grow(self, n_rows: int, n_mapped: int) -> None:
         """Room for so many rows and entries of child_of_value; capacities double."""

@@ -48,6 +48,7 @@ from models.hoeffding.nodes import (
 )
 from models.hoeffding.parameters import NBA, bins_of, check_parameters, settings_of
 from models.hoeffding.subspaces import Subspaces
+from models.likelihood import scratch_of
 from models.observers import (
     Cache,
     Known,
@@ -202,7 +203,7 @@ class HoeffdingTree(Learner):
         n_blocks = len(self._nodes.stats)
         self._cache = Cache(np.zeros((n_blocks, self._widths(self.schema)[1])), np.zeros(n_blocks, np.uint8))
         k = self.schema.n_outputs
-        self._joint = np.zeros(k)
+        self._joint = scratch_of(self.schema)
         self._post = np.zeros((max(2, *self.schema.n_values, 2) + 1, k))
         self._found = np.zeros(4)
 

@@ -61,13 +61,13 @@ class MutableTreeTwin(HoeffdingTreeTwin):
         mode = self.settings["leaf_prediction"]
         best = None
         if mode == "nb" or (mode == "nba" and leaf.nb_correct >= leaf.mc_correct):
-            best = likeliest(self.scores(leaf, x))
+            best = likeliest(self.odds(leaf, x))
         return heaviest(leaf.weights) if best is None else best
 
     def count_correct(self, leaf, x, y, w):
         if self.settings["leaf_prediction"] == "nba":
             majority = heaviest(leaf.weights)
-            best = likeliest(self.scores(leaf, x))
+            best = likeliest(self.odds(leaf, x))
             leaf.mc_correct += w if majority == y else 0.0
             leaf.nb_correct += w if (majority if best is None else best) == y else 0.0
 

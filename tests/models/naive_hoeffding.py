@@ -6,10 +6,15 @@ models.hoeffding.split and models.hoeffding.tree; it shares no code with them. N
 capacity. Sums go over features, classes and branches in ascending order, so that figures can be compared exactly.
 """
 
+import decimal
 import itertools
 import math
 
 LN_2 = math.log(2.0)
+EXACT_LN_2 = decimal.Context(prec=40).ln(2)
+ROOTS = [float(decimal.Context(prec=40).power(2, decimal.Decimal(j) / 64)) for j in range(64)]
+MOST = 2.0**60
+LEAST = 1e-300
 
 
 def missing(value):
@@ -42,11 +47,18 @@ class Gaussian:
     def variance(self):
         return self.m2 / (self.n - 1.0) if self.n > 1.0 else 0.0
 
-    def log_density(self, value):
-        if self.variance() <= 1e-300:
-            return 0.0 if value == self.mean else -math.inf
+    def precision(self):
+        """1 / (2 variance), 0 where it is too small for a float; None where all values are the same."""
+        if self.variance() <= LEAST:
+            return None
         a = 0.5 * (self.n - 1.0) / self.m2
-        return 0.5 * (math.log(a) - math.log(math.pi)) - a * (value - self.mean) * (value - self.mean)
+        return a if a >= LEAST else 0.0
+
+    def distance(self, value):
+        a = self.precision()
+        if a is None:
+            return 0.0 if value == self.mean else math.inf
+        return a * (value - self.mean) * (value - self.mean) if a > 0.0 else math.inf
 
     def weight_up_to(self, threshold):
         if threshold >= self.greatest:
@@ -119,11 +131,18 @@ class NumericObserver:
             self.classes[c] = Gaussian(value, weight)
 
     def log_likelihood(self, value, c, n_known):
+        """Of a histogram."""
         if missing(value):
             return 0.0
-        if c in self.classes and self.histogram:
-            return self.histogram.log_share(value, c) - math.log(self.classes[c] + 1.0)
-        return self.classes[c].log_density(value) if c in self.classes else -math.inf
+        return self.histogram.log_share(value, c) - math.log(self.classes[c] + 1.0) if c in self.classes else -math.inf
+
+    def multiply(self, value, c, n_known, parts):
+        if missing(value):
+            return
+        parts["distance"] += self.classes[c].distance(value) if c in self.classes else math.inf
+        a = self.classes[c].precision() if c in self.classes else 0.0
+        if a:
+            parts["precisions"].append(a)
 
     def candidates(self, settings):
         if not self.classes:
@@ -164,6 +183,15 @@ class NominalObserver:
         n = self.values.get(int(value), {}).get(c, 0.0)
         return math.log(n + 1.0) - math.log(self.classes[c] + n_known)
 
+    def multiply(self, value, c, n_known, parts):
+        if missing(value):
+            return
+        if c not in self.classes:
+            parts["distance"] = math.inf
+            return
+        parts["above"].append(min(self.values.get(int(value), {}).get(c, 0.0) + 1.0, MOST))
+        parts["below"].append(min(self.classes[c] + n_known, MOST))
+
     def candidates(self, settings):
         if not settings["binary_splits"]:
             return [None] if self.values else []
@@ -184,6 +212,9 @@ class Unobserved:
 
     def log_likelihood(self, value, c, n_known):
         return 0.0
+
+    def multiply(self, value, c, n_known, parts):
+        pass
 
     def candidates(self, settings):
         return []
@@ -280,29 +311,86 @@ class Node:
         return total(self.weights) - max(self.weights.values(), default=0.0)
 
 
-def naive_bayes(weights, observers, x, known):
-    """Log scores of the classes up to a constant, -inf for those of likelihood 0."""
+def scaled(x):
+    """x > 0 as a number in [1, 2) and an exponent of 2."""
+    m, e = math.frexp(x)
+    return 2.0 * m, e - 1
+
+
+def product(factors):
+    """Their product, rounded each time, as a number in [1, 2) and an exponent of 2."""
+    result, exponent = 1.0, 0
+    for factor in factors:
+        part, shift = scaled(factor)
+        result, more = scaled(result * part)
+        exponent += shift + more
+    return result, exponent
+
+
+def exponential(x):
+    """exp(x), x <= 0, as a number and an exponent of 2: 2^(1/64) to a power from a table, and the series beyond."""
+    step = EXACT_LN_2 / 64
+    high = round(float(step) * 2.0**38) / 2.0**38
+    low = float(step - decimal.Decimal(high))
+    x = max(x, -1e9)
+    steps = int(x * float(1 / step) - 0.5)
+    r = (x - steps * high) - steps * low
+    rest = r + r * r * ((0.5 + r * (1.0 / 6.0)) + r * r * (1.0 / 24.0 + r * (1.0 / 120.0)))
+    return ROOTS[steps % 64] + ROOTS[steps % 64] * rest, steps // 64
+
+
+def odds_of_products(weights, observers, x, known):
+    """Likelihoods of the classes, relative to each other; those of likelihood 0 are left out."""
+    found = {}
+    for c in sorted(weights):
+        if weights[c] > 0.0:
+            parts = {"distance": 0.0, "precisions": [], "above": [], "below": []}
+            for f, observer in enumerate(observers):
+                observer.multiply(x[f], c, len(known[f]), parts)
+            if parts["distance"] < math.inf:
+                above, n_above = product(parts["above"])
+                below, n_below = product(parts["below"])
+                squared, n_squared = product(parts["precisions"])
+                weight, n_weight = scaled(min(max(weights[c], LEAST), 1.0 / LEAST))
+                root = math.sqrt(squared * 2.0 ** (n_squared % 2))
+                prior = weight * root / below
+                found[c] = (above * prior, n_above + n_weight + n_squared // 2 - n_below, parts["distance"])
+    nearest = min((distance for _, _, distance in found.values()), default=0.0)
+    for c, (m, e, distance) in found.items():
+        part, shift = exponential(nearest - distance) if distance > nearest else (1.0, 0)
+        found[c] = (m * part, e + shift)
+    top = max((e for _, e in found.values()), default=0)
+    return {c: math.ldexp(m, e - top) for c, (m, e) in found.items() if e - top >= -1022}
+
+
+def odds_of_logarithms(weights, observers, x, known):
+    """The same of histograms, from sums of logarithms."""
     scores = {}
     for c in sorted(weights):
         if weights[c] > 0.0:
             scores[c] = math.log(weights[c])
             for f, observer in enumerate(observers):
                 scores[c] += observer.log_likelihood(x[f], c, len(known[f]))
-    return scores
+    top = max(scores.values(), default=-math.inf)
+    return {c: math.exp(score - top) for c, score in scores.items() if score > -math.inf}
 
 
-def likeliest(scores):
+def naive_bayes(weights, observers, x, known, histograms=False):
+    """Likelihoods of the classes times their weights, relative to each other."""
+    return (odds_of_logarithms if histograms else odds_of_products)(weights, observers, x, known)
+
+
+def likeliest(odds):
     best = None
-    for c in sorted(scores):
-        if scores[c] > -math.inf and (best is None or scores[c] > scores[best]):
+    for c in sorted(odds):
+        if odds[c] > 0.0 and (best is None or odds[c] > odds[best]):
             best = c
     return best
 
 
-def from_scores(scores, n_classes):
-    top = scores[likeliest(scores)]
-    odds = [math.exp(scores[c] - top) if c in scores else 0.0 for c in range(n_classes)]
-    return [p / add_up(odds) for p in odds]
+def from_odds(odds, n_classes):
+    shares = [odds.get(c, 0.0) for c in range(n_classes)]
+    return [p / add_up(shares) for p in shares]
 
 
 def from_weights(weights, n_classes):
@@ -318,10 +406,10 @@ class NaiveBayesTwin:
         self.observers = [NominalObserver() if n else NumericObserver() for n in n_values]
 
     def predict(self, x):
-        scores = naive_bayes(self.weights, self.observers, x, self.known)
-        if likeliest(scores) is None:
+        odds = naive_bayes(self.weights, self.observers, x, self.known)
+        if likeliest(odds) is None:
             return from_weights(self.weights, self.n_classes)
-        return from_scores(scores, self.n_classes)
+        return from_odds(odds, self.n_classes)
 
     def learn(self, x, y, w=1.0):
         if w <= 0.0:
@@ -396,16 +484,16 @@ class HoeffdingTreeTwin:
         active = [leaf for leaf in leaves if leaf.observers is not None]
         return min(active, key=lambda leaf: (leaf.promise(), -leaf.id))
 
-    def scores(self, leaf, x):
-        return naive_bayes(leaf.weights, leaf.observers, x, self.known)
+    def odds(self, leaf, x):
+        return naive_bayes(leaf.weights, leaf.observers, x, self.known, leaf.n_bins > 0)
 
     def predict(self, x):
         leaf = self.leaf(x, learning=False)
         mode = self.settings["leaf_prediction"]
         if leaf.observers is not None and (mode == "nb" or (mode == "nba" and leaf.nb_correct >= leaf.mc_correct)):
-            scores = self.scores(leaf, x)
-            if likeliest(scores) is not None:
-                return from_scores(scores, self.n_classes)
+            odds = self.odds(leaf, x)
+            if likeliest(odds) is not None:
+                return from_odds(odds, self.n_classes)
         return from_weights(leaf.weights, self.n_classes)
 
     def learn(self, x, y, w=1.0):
@@ -415,7 +503,7 @@ class HoeffdingTreeTwin:
         leaf = self.leaf(x, learning=True)
         if self.settings["leaf_prediction"] == "nba" and leaf.observers is not None:
             majority = heaviest(leaf.weights)
-            best = likeliest(self.scores(leaf, x))
+            best = likeliest(self.odds(leaf, x))
             leaf.mc_correct += w if majority == y else 0.0
             leaf.nb_correct += w if (majority if best is None else best) == y else 0.0
         leaf.weights[y] = leaf.weights.get(y, 0.0) + w
