@@ -56,7 +56,8 @@ def load(typing: Any, array: Any, row: Any, start: Any, n: Any) -> Any:
     """array[row, start : start + n]; row and start are uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = builder.load(_place(context, builder, array, *arguments[:3], n.literal_value))
+        rows, row, start, _ = arguments
+        value = builder.load(_place(context, builder, array, rows, row, start, n.literal_value))
         value.align = 8
         return value
 
@@ -68,7 +69,8 @@ def put(typing: Any, lanes: Any, array: Any, row: Any, start: Any) -> Any:
     """array[row, start : start + n] = lanes; row and start are uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[0], _place(context, builder, array, *arguments[1:], lanes.n)).align = 8
+        value, rows, row, start = arguments
+        builder.store(value, _place(context, builder, array, rows, row, start, lanes.n)).align = 8
         return context.get_dummy_value()
 
     return types.void(lanes, array, types.uint64, types.uint64), generate

@@ -364,12 +364,11 @@ def score_two(cached, n_values, offset, x, r, joint):
         joint[0, 1] = m1
         return 1
     part, n = exp_parts(-abs(s1 - s0))
-    if s0 < s1:
-        m1 *= part
-        n1 += n
-    else:
-        m0 *= part
-        n0 += n
+    nearer = s0 < s1
+    m0 *= 1.0 if nearer else part
+    m1 *= part if nearer else 1.0
+    n0 += np.int64(0) if nearer else n
+    n1 += n if nearer else np.int64(0)
     top = max(n0, n1)
     m0 *= power(max(n0 - top, np.int64(-1023)))
     m1 *= power(max(n1 - top, np.int64(-1023)))

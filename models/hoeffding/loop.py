@@ -156,10 +156,9 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
                     gather(chosen, node, known.n_seen, slab, r)
             last_row = -1
             if block >= 0 and settings.leaf_prediction == NBA:
-                if majority == c:
-                    leaf[node, MC_CORRECT] += w[i]
-                if (best if best >= 0 else majority) == c:
-                    leaf[node, NB_CORRECT] += w[i]
+                # Added, not jumped over: which of them is right is hard to foresee.
+                leaf[node, MC_CORRECT] += w[i] if majority == c else 0.0
+                leaf[node, NB_CORRECT] += w[i] if (best if best >= 0 else majority) == c else 0.0
             weights[node, c] += w[i]
             leaf[node, SEEN] += w[i]
             if block >= 0:
