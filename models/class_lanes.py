@@ -2,16 +2,16 @@
 
 A loop over ten classes within a loop over features keeps its sums in memory, and LLVM makes no vectors of it: it does
 so for sixteen numbers and more. So kernels say it. `load` takes `n` numbers of a row into lanes, `spread` the same
-number; `add`, `subtract`, `multiply` work lane by lane, and `put` writes them. `n` is a constant to the compiler, which
-makes of lanes what the processor has (one or two AVX-512 registers, two or four of AVX, ...). Each lane rounds as a
-float64 does and nothing is fused: the bits are those of a loop. Lanes beyond the numbers that are meant hold whatever
-comes next in the row; rows are that much longer.
+number; `add`, `subtract`, `multiply`, `divide` work lane by lane, and `put` writes them. `n` is a constant to the
+compiler, which makes of lanes what the processor has (one or two AVX-512 registers, two or four of AVX, ...). Each lane
+rounds as a float64 does and nothing is fused: the bits are those of a loop. Lanes beyond the numbers that are meant
+hold whatever comes next in the row; rows are that much longer.
 """
 
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
 WIDEST = 16
@@ -98,7 +98,7 @@ def _of_two(operation: str) -> Any:
     return of_two
 
 
-add, subtract, multiply = map(_of_two, ("fadd", "fsub", "fmul"))
+add, subtract, multiply, divide = map(_of_two, ("fadd", "fsub", "fmul", "fdiv"))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -115,16 +115,56 @@ def distances(typing: Any, apart: Any, a: Any) -> Any:
     return apart(apart, a), generate
 
 
+# Exponents of 2 are counted in lanes whose bits are int64; `spread(0.0, n)` is none.
+
+
 @intrinsic  # type: ignore[untyped-decorator]
-def exponents(typing: Any, lanes: Any) -> Any:
-    """floor(log2(x)) of each normal x > 0, as float64."""
+def add_exponents(typing: Any, counts: Any, lanes: Any) -> Any:
+    """counts + floor(log2(abs(x))) of each normal x."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = builder.bitcast(arguments[0], ir.VectorType(ir.IntType(64), lanes.n))
-        whole = builder.sub(builder.lshr(bits, _whole(52, lanes.n)), _whole(1023, lanes.n))
-        return builder.sitofp(whole, ir.VectorType(ir.DoubleType(), lanes.n))
+        counts, bits = (builder.bitcast(a, ir.VectorType(ir.IntType(64), lanes.n)) for a in arguments)
+        biased = builder.and_(builder.lshr(bits, _whole(52, lanes.n)), _whole(2047, lanes.n))
+        counts = builder.add(counts, builder.sub(biased, _whole(1023, lanes.n)))
+        return builder.bitcast(counts, ir.VectorType(ir.DoubleType(), lanes.n))
 
-    return lanes(lanes), generate
+    return lanes(lanes, lanes), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def counted(typing: Any, counts: Any) -> Any:
+    """Counts as float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = builder.bitcast(arguments[0], ir.VectorType(ir.IntType(64), counts.n))
+        return builder.sitofp(whole, ir.VectorType(ir.DoubleType(), counts.n))
+
+    return counts(counts), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def root(typing: Any, lanes: Any, counts: Any) -> Any:
+    """sqrt(x 2^n) of each, without its exponent: of x, or of 2 x where the count n is odd."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits, counts = (builder.bitcast(a, ir.VectorType(ir.IntType(64), lanes.n)) for a in arguments)
+        odd = builder.shl(builder.and_(counts, _whole(1, lanes.n)), _whole(52, lanes.n))
+        doubled = builder.bitcast(builder.add(bits, odd), ir.VectorType(ir.DoubleType(), lanes.n))
+        kind = ir.FunctionType(doubled.type, [doubled.type])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{lanes.n}f64"), [doubled])
+
+    return lanes(lanes, counts), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def halved(typing: Any, counts: Any) -> Any:
+    """floor(n / 2) of each count, as float64: the exponent of `root`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = builder.bitcast(arguments[0], ir.VectorType(ir.IntType(64), counts.n))
+        return builder.sitofp(builder.ashr(whole, _whole(1, counts.n)), ir.VectorType(ir.DoubleType(), counts.n))
+
+    return counts(counts), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -9,13 +9,10 @@ leaf that learns nothing keeps its bytes. Within a block, feature after feature,
 Where a learner asks for histograms (n_bins > 0), a numeric feature has other numbers, and there is no cache:
 models.blocks.
 
-`cache` has a row for each block with the logarithms that naive Bayes needs, so that a prediction takes none. It is
+`cache` has a row for each block with the numbers that naive Bayes needs, side by side (models.likelihood). It is
 scratch, never state: each number in it is a pure function of the statistics, so it can be dropped at any time
-(`fresh[block] = 0`) and results are the same bits. Row: log weight of each class, then of each feature
-
-- numeric: mean, a, b with log density = b - a (x - mean)^2, where a = 1 / (2 variance), b = log(a / pi) / 2;
-- nominal: log(n_c + V'), then log(n_vc + 1) of each value, V' being the number of values the learner has seen
-  (Laplace's estimate). V' is the learner's, not the block's: capacity plays no part, so growing it changes nothing.
+(`fresh[block] = 0`) and results are the same bits. Laplace's estimate (n_vc + 1) / (n_c + V') takes for V' the number of
+values that the learner has seen, not the block: capacity plays no part, so growing it changes nothing.
 
 The numbers follow MOA's observers: variance M2 / (n - 1), and a class that a block has not seen yet has likelihood 0,
 as has a value beside a mean without variance. Weights count as repetitions. A missing value (NaN, also infinities) is
@@ -32,7 +29,7 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
 from models.kernel import kernel
-from models.likelihood import BEYOND, N_FIRST, cache_prior, count_plus, precision
+from models.likelihood import BEYOND, count_plus, known_weight, precision
 
 Offsets = NDArray[np.uint64]
 
@@ -81,9 +78,7 @@ def lay_out(schema: Schema, n_bins: int = 0) -> tuple[Layout, int, int]:
     numeric = n_values == 0
     stats = np.where(numeric, _numeric(n_bins, k), (1 + n_values) * k)
     cache = np.where(numeric, 2, 1 + n_values) * k
-    starts = [
-        np.concatenate(([first], first + np.cumsum(widths))) for first, widths in ((0, stats), (N_FIRST * k, cache))
-    ]
+    starts = [np.concatenate(([first], first + np.cumsum(widths))) for first, widths in ((0, stats), (k, cache))]
     codes = np.concatenate(([0], np.cumsum(n_values)))
     offset, cached, code = (np.ascontiguousarray(s[:-1], dtype=np.uint64) for s in (*starts, codes))
     layout = Layout(n_values, offset, cached, code, np.array([n_bins], np.int64))
@@ -165,7 +160,7 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
     c = np.uint64(c)
     new = False
     if fresh:
-        cached[k + k + c] = class_weight
+        cached[c] = known_weight(class_weight)
     for f in range(len(layout.n_values)):
         n_values = layout.n_values[f]
         value = x[r, f]
@@ -211,8 +206,6 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
         if fresh:
             cached[j] = moved
             cached[j + k] = precision(n, m2)
-    if fresh:
-        cache_prior(cached, layout.n_values, layout.cached, k, c)
     return new
 
 

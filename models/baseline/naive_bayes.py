@@ -143,7 +143,7 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
                 refresh(stats[0], cache.rows[0], known.n_seen, layout, weights[0])
                 fresh[0] = 1
             if n_classes == 2:
-                best = score_two(cache.rows[0], layout.n_values, layout.cached, slab, r, joint)
+                best = score_two(cache.rows, 0, layout.n_values, layout.cached, slab, r, joint)
             else:
                 best = score(cache.rows, 0, layout.n_values, layout.cached, n_classes, slab, r, joint)
             if best >= 0:

@@ -305,7 +305,7 @@ def _learn(r, c, w, at, best, slab, nodes, windows, random, known, cache, layout
                     refresh(stats[end], cached[end], known.n_seen, layout, weights[end])
                     fresh[end] = 1
                 if n_classes == 2:
-                    best = score_two(cached[end], n_values, layout.cached, slab, r, scratch.joint)
+                    best = score_two(cached, end, n_values, layout.cached, slab, r, scratch.joint)
                 else:
                     best = score(cached, end, n_values, layout.cached, n_classes, slab, r, scratch.joint)
             if best < 0:
@@ -415,7 +415,7 @@ def _run(op, row, y, w, slab, out, progress, nodes, windows, random, known, cach
                     refresh(stats[node], cached[node], known.n_seen, layout, weights[node])
                     fresh[node] = 1
                 if weights.shape[1] == 2:
-                    best = score_two(cached[node], n_values, layout.cached, slab, r, joint)
+                    best = score_two(cached, node, n_values, layout.cached, slab, r, joint)
                 else:
                     best = score(cached, node, n_values, layout.cached, weights.shape[1], slab, r, joint)
                 last_best = best

@@ -279,7 +279,7 @@ def _loop(*, binned: bool) -> Any:
                             refresh(stats[node], cached[node], n_seen, layout, weights[node])
                             fresh[node] = 1
                         if n_classes == 2:
-                            best = score_two(cached[node], n_values, layout.cached, slab, r, joint)
+                            best = score_two(cached, node, n_values, layout.cached, slab, r, joint)
                         else:
                             best = score(cached, node, n_values, layout.cached, n_classes, slab, r, joint)
                     last_best = best
@@ -318,7 +318,7 @@ def _loop(*, binned: bool) -> Any:
                             refresh(stats[end], cached[end], n_seen, layout, weights[end])
                             fresh[end] = 1
                         if n_classes == 2:
-                            best = score_two(cached[end], n_values, layout.cached, slab, r, joint)
+                            best = score_two(cached, end, n_values, layout.cached, slab, r, joint)
                         else:
                             best = score(cached, end, n_values, layout.cached, n_classes, slab, r, joint)
                 if best < 0:

@@ -121,7 +121,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
                         refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
                         fresh[block] = 1
                     if n_classes == 2:
-                        best = score_two(cached[block], here.n_values, here.cached, x, at, joint)
+                        best = score_two(cached, block, here.n_values, here.cached, x, at, joint)
                     else:
                         best = score(cached, block, here.n_values, here.cached, n_classes, x, at, joint)
             if predicting:

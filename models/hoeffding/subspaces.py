@@ -16,7 +16,7 @@ from models.contract import Floats, Schema
 from models.ensemble.draws import uniform_at
 from models.hoeffding.nodes import TEST
 from models.kernel import kernel
-from models.likelihood import BEYOND, N_FIRST
+from models.likelihood import BEYOND
 from models.observers import Layout, lay_out
 
 
@@ -60,7 +60,7 @@ def lay_out_subspaces(schema: Schema, n_bins: int, features: NDArray[np.int32]) 
         features,
         layout.n_values[features],
         _starts(blocks, 0),
-        _starts(rows, N_FIRST * schema.n_outputs),
+        _starts(rows, schema.n_outputs),
         layout.code[features],
         layout.bins,
         np.zeros((1, s)),
@@ -71,7 +71,7 @@ def lay_out_subspaces(schema: Schema, n_bins: int, features: NDArray[np.int32]) 
 def widest(schema: Schema, n_bins: int, s: int) -> tuple[int, int]:
     """Room for a block of any `s` features, and for its row of the cache."""
     blocks, rows = (int(np.sort(widths)[len(widths) - s :].sum()) for widths in _widths(schema, n_bins))
-    return blocks, 0 if n_bins else N_FIRST * schema.n_outputs + rows + BEYOND
+    return blocks, 0 if n_bins else schema.n_outputs + rows + BEYOND
 
 
 @lru_cache(100)
