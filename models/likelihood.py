@@ -6,7 +6,7 @@ With a = 1 / (2 variance), the likelihood of class c of weight w_c is, up to a f
 
 over the features whose value is known (models.observers has the symbols). Products of hundreds of features leave the
 range of float64: so they are kept as a number and an exponent of 2, which is taken out before it could be too large.
-That is exact: rounding is that of the multiplications. One square root, one division and one exponential a class remain.
+That is exact: rounding is that of the multiplications. A root, a division and an exponential a class remain.
 
 A row of the cache: the weight of each class, 0 or brought into LEAST .. 1 / LEAST; then of each feature and class
 
@@ -229,7 +229,7 @@ def score(rows, block, n_values, offset, n_classes, x, r, joint):
 def score_two(rows, block, n_values, offset, x, r, joint):
     """`score` for two classes, the same bits.
 
-    Called by the loop over the program, not by `score`: with both in one function it takes twice the time.
+    Called by the loop over the program, not by `score`: arrays and loops over two classes take longer than the sums.
     """
     at = np.uint64(block)
     _sums_of_two(rows, at, n_values, offset, 2, np.uint64(0), x, r, joint)

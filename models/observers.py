@@ -11,13 +11,13 @@ models.blocks.
 
 `cache` has a row for each block with the numbers that naive Bayes needs, side by side (models.likelihood). It is
 scratch, never state: each number in it is a pure function of the statistics, so it can be dropped at any time
-(`fresh[block] = 0`) and results are the same bits. Laplace's estimate (n_vc + 1) / (n_c + V') takes for V' the number of
-values that the learner has seen, not the block: capacity plays no part, so growing it changes nothing.
+(`fresh[block] = 0`) and results are the same bits. Laplace's estimate (n_vc + 1) / (n_c + V') takes for V' the number
+of values that the learner has seen, not the block: capacity plays no part, so growing it changes nothing.
 
 The numbers follow MOA's observers: variance M2 / (n - 1), and a class that a block has not seen yet has likelihood 0,
 as has a value beside a mean without variance. Weights count as repetitions. A missing value (NaN, also infinities) is
 left out. Deviations: Laplace's estimate knows the learner's values (MOA: the highest code of the class so far), and
-sums of logarithms do not underflow where MOA's products of 200 likelihoods do.
+products of 200 likelihoods do not underflow, as MOA's do.
 """
 
 import math
@@ -152,8 +152,7 @@ def observe(block, cached, fresh, known, layout, n_classes, x, r, c, w, class_we
     """Learn row `r` of x, of class `c` and weight `w` > 0, into a block whose cache row is `cached`.
 
     fresh : whether `cached` is up to date; then it is kept so. class_weight : the new weight of c. Returns whether a
-    nominal value was new to the learner: then all caches are out of date. Mutates block, cached, known. O(d), with
-    two logarithms a nominal feature and one a numeric one if fresh.
+    nominal value was new to the learner: then all caches are out of date. Mutates block, cached, known. O(d).
     """
     # Unsigned offsets: a signed index costs a test for "from the end", and they are sums here.
     k = np.uint64(n_classes)
