@@ -60,7 +60,6 @@ def test_a_thousand_features_neither_overflow_nor_underflow(n_classes, scale):
     # Rows between two instances, so that the answer is not plain; some with values missing.
     share = rng.random((8, 1))
     rows = np.where(nominal, x[:8], share * x[:8] + (1.0 - share) * x[8:16])
-    p = learner.predict_many(rows)
     rows[4:, rng.random(d) < 0.3] = np.nan
     p = learner.predict_many(rows)
     for i, row in enumerate(rows):
