@@ -23,8 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from models.contract import Floats, Schema
-from models.kernel import kernel
 from models.class_lanes import (
     WIDEST,
     add,
@@ -41,6 +39,8 @@ from models.class_lanes import (
     spread,
     subtract,
 )
+from models.contract import Floats, Schema
+from models.kernel import kernel
 
 MOST = 2.0**60
 LEAST = 1e-300

@@ -3,7 +3,8 @@
 `python -m tests.golden.make` writes those that are missing, and into state-v1.json what they came to. It never writes
 one again: a golden file is what an older version wrote. When the format changes, raise the version in the names and
 keep the old files as long as they can be read. A change of a kernel that is meant to change results changes only the
-recorded digest `continued`, by hand.
+recorded digest `continued`, by hand; where the scores so far, which are part of a state, came from other bits, the fold
+from the beginning comes to a digest `beginning` of its own.
 """
 
 import json
