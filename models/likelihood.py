@@ -10,7 +10,8 @@ That is exact: rounding is that of the multiplications. A root, a division and a
 
 A row of the cache: the weight of each class, 0 or brought into LEAST .. 1 / LEAST; then of each feature and class
 
-- numeric: mean, a; -1 for a class whose values are all the same (1 at the mean, 0 elsewhere), 0 for one not seen;
+- numeric: mean, a; 0 for a class not seen, -pi for one whose values are all the same: 1 at the mean and 0 elsewhere,
+  where densities are 1 / sqrt(pi) of what is computed here;
 - nominal: n_c + V', infinite for a class not seen; then n_vc + 1 of each value.
 
 Counts beyond MOST are taken for MOST, so that 16 of them can be multiplied at a time; a variance beyond 1 / LEAST gives
@@ -89,7 +90,7 @@ def precision(n, m2):
     if n > 1.0 and m2 > LEAST * (n - 1.0):
         a = 0.5 * (n - 1.0) / m2
         return a if a >= LEAST else 0.0
-    return -1.0 if n > 0.0 else 0.0
+    return -math.pi if n > 0.0 else 0.0
 
 
 @kernel(inline=True)

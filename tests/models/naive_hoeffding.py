@@ -141,6 +141,8 @@ class NumericObserver:
             return
         parts["distance"] += self.classes[c].distance(value) if c in self.classes else math.inf
         a = self.classes[c].precision() if c in self.classes else 0.0
+        if a is None:  # likelihood 1 at the one value, where others are taken sqrt(pi) times as large as they are
+            a = math.pi
         if a:
             parts["precisions"].append(a)
 

@@ -70,3 +70,12 @@ def test_a_thousand_features_neither_overflow_nor_underflow(n_classes, scale):
             if abs(odds) < 600.0:
                 assert math.log(p[i, 0] / p[i, 1]) == pytest.approx(odds, rel=1e-9, abs=1e-9)
             assert (p[i, 0] > p[i, 1]) == (odds > 0.0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_value_that_is_always_the_same_has_likelihood_1_beside_densities(n_classes):
+    learner = NaiveBayes(Schema((0,), n_classes, "classification"))
+    learner.learn_many(np.array([[2.0], [2.0], [2.0], [1.0], [2.0], [3.0]]), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]))
+    p = learner.predict_many(np.array([[2.0], [2.5]]))
+    assert p[0, 0] / p[0, 1] == pytest.approx(math.sqrt(2.0 * math.pi), rel=1e-12)  # the variance is 1
+    assert p[1].tolist() == [0.0, 1.0, *[0.0] * (n_classes - 2)]
