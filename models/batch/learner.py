@@ -24,7 +24,7 @@ from models.batch.predict import FIELDS, nothing, predict, room_for
 from models.batch.process import PROCESSES, FitError
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.drift.adwin import ROWS as RANKS
-from models.drift.adwin import TOTAL, WIDTH, AdwinState, _adwin
+from models.drift.adwin import TOTAL, WIDTH, AdwinState, adwin_update
 from models.drift.contract import DRIFT
 from models.drift.scaling import standardise
 from models.entry import CLASSIFICATION, signature
@@ -307,7 +307,7 @@ def _watched(model, labels, watch, room, joint, x, r, y, delta, classes):
         standardise(watch.value, watch.scaled, watch.spread)
     adwin = watch.adwin
     before = adwin.sums[TOTAL] / max(1, adwin.counts[WIDTH])
-    _adwin(
+    adwin_update(
         watch.scaled, watch.level, delta, ADWIN_CLOCK, ADWIN_SIDE,
         adwin.counts, adwin.sums, adwin.filled, adwin.totals, adwin.spreads,
     )  # fmt: skip

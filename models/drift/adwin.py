@@ -57,7 +57,7 @@ class Adwin(Detector):
 
     def _update(self, x: Floats, level: Levels) -> None:
         p = self._parameters
-        _adwin(x, level, p["delta"], p["clock"], p["min_side"], *self._state)
+        adwin_update(x, level, p["delta"], p["clock"], p["min_side"], *self._state)
 
     @property
     def width(self) -> int:
@@ -143,7 +143,7 @@ def _has_cut(delta, min_side, counts, sums, filled, totals):
 
 
 @kernel
-def _adwin(x, level, delta, clock, min_side, counts, sums, filled, totals, spreads):
+def adwin_update(x, level, delta, clock, min_side, counts, sums, filled, totals, spreads):
     """Fold `x` into the window, one level a value. O(max_buckets log(width) / clock) a value."""
     for i in range(len(x)):
         level[i] = STABLE
@@ -160,7 +160,7 @@ def _adwin(x, level, delta, clock, min_side, counts, sums, filled, totals, sprea
 @kernel
 def rises(value, delta, clock, min_side, counts, sums, filled, totals, spreads):
     """Add a finite value to the window; whether it is cut then, and its mean rises. Mutates all arrays. Cost as
-    `_adwin`."""
+    `adwin_update`."""
     counts[TIME] += 1
     _insert(value, counts, sums, filled, totals, spreads)
     if counts[TIME] % clock != 0 or counts[WIDTH] <= SMALLEST_WINDOW:

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from models.contract import PREDICT
-from models.drift.adwin import _adwin
+from models.drift.adwin import adwin_update
 from models.drift.contract import DRIFT
 from models.gradient.bins import find_cells, widen_ranges
 from models.gradient.clock import (
@@ -176,7 +176,7 @@ def _has_risen(watch, s, delta, error, level):
     """Fold an error into the detector of stage s: whether it found that errors are more now. Mutates watch, level."""
     sums, counts = watch.watch_sums[s], watch.watch_counts[s]
     before = sums[0] / counts[1] if counts[1] > 0 else 0.0
-    _adwin(
+    adwin_update(
         error, level, delta, CLOCK, MIN_SIDE, counts, sums, watch.watch_filled[s], watch.watch_totals[s],
         watch.watch_spreads[s],
     )  # fmt: skip
