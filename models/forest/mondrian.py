@@ -57,7 +57,8 @@ class MondrianForest(Learner):
     label outside 0 .. n_outputs - 1, or beyond 1e100, and a weight that is not positive and finite teach nothing.
 
     Memory is bounded by n_trees and max_nodes. At the bound a tree goes on splitting: of 16 pairs of leaves drawn at
-    random, the one goes whose parent has predicted best compared with them.
+    random, the one goes whose parent has predicted best compared with them. That parent begins its box anew, and so can
+    split again.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ LINKS, THRESHOLD = range(2)
 # Columns of `nodes`, from VALUES on the weight of each class, or the mean target. TIME is that of the split, infinite
 # in a leaf.
 ODDS, WEIGHT, TIME, VALUES = range(4)
+FORMER = ODDS  # of a leaf: its weight when its children went, 0 if it had none
 # Columns of `pairs`: the node whose children nodes 1 + 2 i and 2 + 2 i are, and its odds if both are leaves, else -1.
 PARENT, CLOSABLE = range(2)
 # Places in `counts`: nodes, labels learned, classes seen.

@@ -15,6 +15,7 @@ from models.forest.mondrian_nodes import (
     CLASSES,
     CLOSABLE,
     FEATURE,
+    FORMER,
     FOUR,
     LEARNED,
     LEFT,
@@ -38,6 +39,7 @@ from models.forest.mondrian_weights import climb, pseudo_count
 from models.kernel import kernel
 
 LEAST_DISTANCE = 1e-15  # in ranges; below it lies rounding
+LEAST_SHARE = 1e-12  # of a leaf's weight; below it lies rounding
 TRIES = 16  # pairs of leaves of which one goes
 DRAWS = 32  # random numbers a label and tree has to itself
 
@@ -73,7 +75,10 @@ def _choose(tree, node, settings, one, u):
 @kernel
 def _make_room(tree, n, node, key, at):
     """Of TRIES pairs of leaves drawn, drop the one whose parent has the greatest odds; returns its place, or -1 where
-    none was found. The pair of `node`, and its children, stay. Mutates the tree. O(TRIES)."""
+    none was found. The pair of `node`, and its children, stay. Mutates the tree. O(TRIES + d).
+
+    The box of the new leaf is begun anew: it was nearly as wide as its cell, and what is in a box parts no leaf.
+    """
     found = -1
     most = -1.0
     own = (node - 1) // 2
@@ -88,11 +93,30 @@ def _make_room(tree, n, node, key, at):
     parent = np.int64(tree.pairs[found, PARENT])
     tree.links[parent, LEFT] = 0
     tree.nodes[parent, TIME] = np.inf
+    tree.nodes[parent, FORMER] = tree.nodes[parent, WEIGHT]
+    for i in range(tree.boxes.shape[1]):
+        tree.boxes[parent, i] = np.nan
+    for i in range(tree.seen.shape[1]):
+        tree.seen[parent, i] = 0
     if parent > 0:
         above = (parent - 1) // 2
         if tree.links[1 + 2 * above, LEFT] == 0 and tree.links[2 + 2 * above, LEFT] == 0:
             tree.pairs[above, CLOSABLE] = tree.nodes[np.int64(tree.pairs[above, PARENT]), ODDS]
     return 1 + 2 * found
+
+
+@kernel
+def _forget(tree, leaf, settings):
+    """Scale the weights of a leaf to what came since its children went: its box holds no more. Mutates the tree.
+    O(n_outputs)."""
+    nodes = tree.nodes
+    if nodes[leaf, FORMER] > 0.0:
+        share = max((nodes[leaf, WEIGHT] - nodes[leaf, FORMER]) / nodes[leaf, WEIGHT], LEAST_SHARE)
+        nodes[leaf, WEIGHT] *= share
+        if settings.classes:
+            for i in range(VALUES, nodes.shape[1]):
+                nodes[leaf, i] *= share
+        nodes[leaf, FORMER] = 0.0
 
 
 @kernel
@@ -136,7 +160,9 @@ def _part(tree, settings, node, pair, chosen, u, time, one):
         tree.seen[old, i] = tree.seen[node, i]
         tree.seen[new, i] = one.words[i]
     odds = 1.0
-    if not is_leaf:
+    if is_leaf:
+        _forget(tree, old, settings)
+    else:
         tree.pairs[(np.int64(tree.links[old, LEFT]) - 1) // 2, PARENT] = old
         # its own likelihood, to the sum of that over it and what is below
         odds = 2.0 * tree.nodes[old, ODDS] / (1.0 + tree.nodes[old, ODDS])

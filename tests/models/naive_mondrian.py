@@ -26,6 +26,7 @@ class Node:
     def __init__(self):
         self.box = {}
         self.weight = 0.0
+        self.former = 0.0  # weight when the children went
         self.shares = {}
         self.mean = 0.0
         self.test = None
@@ -212,7 +213,8 @@ class NaiveTree:
             if found is None or parent.own - parent.below > self.pairs[found].own - self.pairs[found].below:
                 found = at
         if found is not None:
-            self.pairs[found].children, self.pairs[found].time = (), math.inf
+            leaf = self.pairs[found]
+            leaf.children, leaf.time, leaf.box, leaf.former = (), math.inf, {}, leaf.weight
         return found
 
     def _part(self, node, x, distances, place, u):
@@ -227,6 +229,11 @@ class NaiveTree:
         above.box = {g: set(v) if self.n_values[g] else v for g, v in node.box.items()}
         above.weight, above.shares, above.mean = node.weight, dict(node.shares), node.mean
         above.own, above.below = node.own, node.kept()
+        if node.former:  # the box holds what came since
+            share = max((node.weight - node.former) / node.weight, 1e-12)
+            node.weight *= share
+            node.shares = {y: share * weight for y, weight in node.shares.items()}
+            node.former = 0.0
         v = x[f]
         if self.n_values[f]:
             above.test, above.children = (f, v), (leaf, node)

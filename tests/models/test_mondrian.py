@@ -138,7 +138,7 @@ def test_boxes_and_links_are_sound(max_nodes):
         while waiting:
             node = waiting.pop()
             reached += 1
-            assert nodes[node, WEIGHT] == nodes[node, VALUES:].sum()
+            assert nodes[node, WEIGHT] == pytest.approx(nodes[node, VALUES:].sum(), rel=1e-12)
             feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
             if left == 0:
                 assert nodes[node, TIME] == np.inf
@@ -218,6 +218,16 @@ def test_a_full_forest_still_learns_a_new_concept():
     learner.learn_many(3.0 + x[:4000, ::-1], y[:4000])
     assert (learner.state().counts[:, NODES] == 101).all()
     assert (learner.predict_many(3.0 + x[4000:, ::-1]).argmax(axis=1) == y[4000:]).mean() > 0.9
+
+
+def test_a_full_forest_learns_a_new_concept_where_it_has_been_before():
+    """Leaves whose children went must split again, though no instance lies beyond the others."""
+    x = np.random.default_rng(3).random((12_000, 2))
+    learner = learner_of(Schema((0, 0), 2, "classification"), max_nodes=101)
+    learner.learn_many(x[:5000], (x[:5000, 0] > x[:5000, 1]).astype(float))
+    y = ((x[:, 0] > 0.5) ^ (x[:, 1] > 0.5)).astype(float)
+    learner.learn_many(x[5000:10_000], y[5000:10_000])
+    assert (learner.predict_many(x[10_000:]).argmax(axis=1) == y[10_000:]).mean() > 0.85
 
 
 def test_the_unit_of_targets_does_not_matter():
