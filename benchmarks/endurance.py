@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import MODELS as PEERS
-from benchmarks.peers import Model
+from benchmarks.peers import Model, chosen
 from benchmarks.tables import test_then_train
 from models.contract import Learner, Schema
 from models.ensemble.adaptation import WatchedTree
@@ -119,12 +119,11 @@ def main() -> None:
     parser.add_argument("--changing", action="store_true", help="another function every part")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
+    names = chosen(parser, options.models, MODELS)
     n_parts = max(3, options.n // options.part)
     report = {}
     print("          2nd and last part: thousand/s, ratio; nodes; state and its bound, MB; resident MB; % or MAE")
-    for name in options.models.split(","):
-        if name not in MODELS:
-            parser.error(f"{name!r} is not one of {', '.join(MODELS)}")
+    for name in names:
         report[name] = found = endure(name, n_parts, options.part, options.changing)
         rates, state = found["instances_per_second"], found["state_bytes"]
         print(

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -339,6 +340,15 @@ def line(name: str, stream: str, found: dict[str, Any]) -> str:
     return "".join(cells)
 
 
+def chosen(parser: argparse.ArgumentParser, names: str, known: Collection[str]) -> list[str]:
+    """Names between commas; an error of the parser where one is not known."""
+    found = names.split(",")
+    for name in found:
+        if name not in known:
+            parser.error(f"{name!r} is not one of {', '.join(known)}")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default=",".join(MODELS), help=f"of {', '.join(MODELS)}")
@@ -349,11 +359,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the peers are kept")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
-    models, streams = options.models.split(","), options.streams.split(",")
-    for given, known in ((models, MODELS), (streams, STREAMS)):
-        for name in given:
-            if name not in known:
-                parser.error(f"{name!r} is not one of {', '.join(known)}")
+    models, streams = chosen(parser, options.models, MODELS), chosen(parser, options.streams, STREAMS)
     peers = available(options.folder)
     report: dict[str, Any] = {
         "n": options.n, "river_n": options.river_n, "rounds": options.rounds, "cores": os.cpu_count(),

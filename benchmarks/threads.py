@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.peers import STREAMS
+from benchmarks.peers import STREAMS, chosen
 from benchmarks.tables import test_then_train
 from models.contract import Floats, Learner, Program, Schema
 from models.registry import create
@@ -94,11 +94,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
-    models, streams = options.models.split(","), options.streams.split(",")
-    for given, known in ((models, MODELS), (streams, STREAMS)):
-        for name in given:
-            if name not in known:
-                parser.error(f"{name!r} is not one of {', '.join(known)}")
+    models, streams = chosen(parser, options.models, MODELS), chosen(parser, options.streams, STREAMS)
     report = {}
     print(f"{'':25}{'thousand/s':>16}{'ratio':>8}{'quartiles':>14}{'CPU':>7}")
     for name in models:

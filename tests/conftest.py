@@ -13,6 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# Of tests that look at what numba compiles: for whoever runs some with the JIT off, to step through a kernel.
+jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
+
 # Every process that a test starts inherits this, so that one that was left over is found at the end, whoever its parent
 # is by then. The processes of pytest-xdist, which share the tests, take the mark of the one that started them.
 XDIST_WORKER = os.environ.get("PYTEST_XDIST_WORKER")

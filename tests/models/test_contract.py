@@ -6,7 +6,6 @@ compiled for one signature only.
 
 import importlib
 import json
-import os
 import pkgutil
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pytest
 import models
 from models.contract import LEARN, PREDICT, Bags, Program, Schema
 from models.registry import REGISTRY, create, validate
+from tests.conftest import jit
 
 N_VALUES = (0, 0, 4, 0, 2)
 K = 3
@@ -188,7 +188,6 @@ ALL = [
     for task in REGISTRY[name].tasks
     for i, case in enumerate(cases)
 ]
-jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
 every_learner = pytest.mark.parametrize(("name", "task", "case"), ALL)
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from models import kernel
+from tests.conftest import jit
 
 ROOT = Path(kernel.__file__).resolve().parents[1]
-jit = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"), reason="the JIT is off")
 
 
 @pytest.fixture
