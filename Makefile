@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
 EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
 
-.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean bench-peers figure-forests
+.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean bench-peers figure-forests papers
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
@@ -19,6 +19,7 @@ help:
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
 	@echo "               (BATCH=1: those that are refitted on a window, as docs/accuracy-batch.md)"
 	@echo "make figure-forests  accuracy of streaming forests against labels learned, as docs/forests.md: DATA=folder"
+	@echo "make papers  the papers' tables beside ours, as docs/papers.md: PAPERS=names, SEEDS=n, DATA=folder"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
 
@@ -81,6 +82,9 @@ accuracy: setup
 figure-forests: setup
 	$(BIN)/python -c 'import sklearn' 2>/dev/null || $(BIN)/python -m pip install --quiet scikit-learn
 	$(BIN)/python -m benchmarks.forests $(if $(DATA),--data $(DATA))
+
+papers: setup
+	$(BIN)/python -m benchmarks.papers $(PAPERS) $(if $(DATA),--data $(DATA)) $(if $(SEEDS),--seeds $(SEEDS))
 
 clean:
 	-@test ! -x $(BIN)/riparian || $(BIN)/riparian broker stop

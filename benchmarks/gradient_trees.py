@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from app.dataset.data import DataFile
-from benchmarks.tables import NOMINAL, Table, encode, read, test_then_train
+from benchmarks.tables import NOMINAL, Table, read, test_then_train
 from models.contract import Schema
 from models.registry import create
 from models.streams import agrawal
@@ -68,30 +67,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def read_regression(path: Path) -> Table:
-    """A CSV whose last column is the target; nominal values get codes in order of first sight."""
-    file = DataFile(path)
-    types = file.types(task="regression")
-    wanted = [file.position(name, "a feature") for name in (*types.features, types.target)]
-    x, y = [], []
-    codes: list[dict[str, int]] = [{} for _ in wanted]
-    for block in file.blocks(wanted):
-        columns = [
-            file.numbers(block, at, name) if kind == "numeric" else encode(block.columns[at], codes[at])
-            for at, (name, kind) in enumerate(types.features.items())
-        ]
-        x.append(np.column_stack(columns))
-        y.append(file.numbers(block, len(columns), types.target))
-    n_values = tuple(types.n_values.get(name, 0) for name in types.features)
-    return Table(Schema(n_values, 1, "regression"), np.concatenate(x), np.concatenate(y))
-
-
 def tables(folder: Path, rows: int | None, shuffle: int | None) -> dict[str, Table]:
     found = {name: read(folder / f"{name}.csv.gz", nominal) for name, nominal in NOMINAL.items()}
     stream = agrawal.generate(100_000, 1)
     schema = Schema(stream.n_values, stream.n_classes, "classification")
     found["agrawal"] = Table(schema, stream.x, stream.y.astype(np.float64))
-    found |= {name: read_regression(folder / f"{name}.csv.gz") for name in REGRESSIONS}
+    found |= {name: read(folder / f"{name}.csv.gz", task="regression") for name in REGRESSIONS}
     for name, table in found.items():
         order = np.arange(len(table.y))
         if shuffle is not None:

@@ -16,17 +16,18 @@ NOMINAL = {"elec": ("day",), "weather": (), "pendigits": (), "nursery": ("childr
 
 
 class Table(NamedTuple):
-    """x : (n, d) float64. y : (n,) class codes."""
+    """x : (n, d) float64. y : (n,) class codes, or targets."""
 
     schema: Schema
     x: Floats
     y: Floats
 
 
-def read(path: Path, nominal: tuple[str, ...]) -> Table:
-    """A CSV whose last column is the class. nominal : features that are categories though they look like numbers."""
+def read(path: Path, nominal: tuple[str, ...] = (), task: str = "classification") -> Table:
+    """A CSV whose last column is the class, or the target. nominal : features that are categories though they look like
+    numbers."""
     file = DataFile(path)
-    types = file.types(task="classification", nominal=nominal)
+    types = file.types(task=task, nominal=nominal)
     wanted = [file.position(name, "a feature") for name in (*types.features, types.target)]
     x, y = [], []
     codes: list[dict[str, int]] = [{} for _ in wanted]
@@ -36,9 +37,11 @@ def read(path: Path, nominal: tuple[str, ...]) -> Table:
             for at, (name, kind) in enumerate(types.features.items())
         ]
         x.append(np.column_stack(columns))
-        y.append(encode(block.columns[-1], codes[-1]))
+        at = len(columns)
+        regression = task == "regression"
+        y.append(file.numbers(block, at, types.target) if regression else encode(block.columns[at], codes[at]))
     n_values = tuple(types.n_values.get(name, 0) for name in types.features)
-    return Table(Schema(n_values, types.n_classes, "classification"), np.concatenate(x), np.concatenate(y))
+    return Table(Schema(n_values, 1 if regression else types.n_classes, task), np.concatenate(x), np.concatenate(y))
 
 
 def encode(column: list[str], codes: dict[str, int]) -> Floats:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.gradient_trees import measure, read_regression
+from benchmarks.gradient_trees import measure
 from benchmarks.tables import NOMINAL, read
 from models.contract import LEARN, Schema
 from models.gradient.bins import bin_of, equal_width, quantiles
@@ -442,6 +442,6 @@ def test_accuracy_on_public_data(data_dir, name, parameters, least, most):
 
 @pytest.mark.data
 def test_error_on_public_data(data_dir):
-    table = read_regression(data_dir / "abalone.csv.gz")
+    table = read(data_dir / "abalone.csv.gz", task="regression")
     assert measure(table, {})["score"] < 1.42
     assert measure(table, {"linear_rate": 0.0})["score"] < 1.66
