@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.cli.evaluate import progress
+from app.cli.progress import progress
 from app.dataset.data import DataFile
 from app.dataset.synthetic import Recipe, SyntheticFile
 from app.errors import RiparianError

@@ -50,14 +50,11 @@ def command(
     if partition is None and spec.partitions > 1 and (start or until):
         raise click.UsageError("--from and --until name a checkpoint of one partition: give --partition, too")
 
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
+    from app.cli.progress import progress
     from app.errors import TopicError
     from app.state.audit import Report, audit
     from app.state.changelog import no_state
 
-    errors = Console(stderr=True)
     wanted = range(spec.partitions) if partition is None else [partition]
 
     async def run() -> list[Report]:
@@ -70,24 +67,11 @@ def command(
                 "worker first"
             )
         reports = []
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=errors,
-            transient=True,
-            disable=not errors.is_terminal,
-        ) as progress:
-            for k in wanted:
-                bar = progress.add_task(f"{spec.name}, partition {k}", total=None)
-
-                def advance(done: int, total: int, bar: TaskID = bar) -> None:
-                    progress.update(bar, completed=done, total=total)
-
-                found = await audit(spec, broker, k, start=start, until=until, on_progress=advance)
-                if found is not None:
-                    reports.append(found)
+        for k in wanted:
+            with progress(f"{spec.name}, partition {k}") as told:
+                found = await audit(spec, broker, k, start=start, until=until, on_progress=told)
+            if found is not None:
+                reports.append(found)
         return reports
 
     reports = asyncio.run(run())

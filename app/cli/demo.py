@@ -99,12 +99,12 @@ def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
     """Stream the data and sum up; whether the figures are those of `riparian evaluate`, where they have to be."""
     from app.demo import run as demo
 
-    click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.broker} (the first time compiles its kernels) …")
+    click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.broker} …")
     began = time.monotonic()
 
     async def stream() -> "Figures":
         nonlocal began
-        await demo.until_ready(plan, worker)
+        await demo.until_ready(plan, worker, click.echo)
         click.echo(f"Metrics: {plan.metrics_url}")
         began = time.monotonic()
         with _view(plan) as show:

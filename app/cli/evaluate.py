@@ -1,8 +1,7 @@
 """`riparian evaluate`: test-then-train over a file, in memory, without a broker."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +69,19 @@ SORTS = (
 @click.option("--target", metavar="COLUMN", help="The column to predict. [default: the last]")
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: inferred from the target]")
 @click.option("--nominal", multiple=True, metavar="COLUMN", help="Nominal although it looks numeric. Repeatable.")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="No feature, such as an id. Repeatable.")
+@click.option(
+    "--max-values",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="Most values of a nominal feature; a column with more is refused. [default: 1000]",
+)
+@click.option(
+    "--date-parts",
+    multiple=True,
+    metavar="COLUMN",
+    help="Make COLUMN_hour and COLUMN_weekday of a column of times. Repeatable.",
+)
 @click.option("--window", type=click.IntRange(min=1), metavar="N", help="Labels in the curve's window. [default: 1000]")
 @click.option("--fading", type=float, metavar="F", help="Factor by which the past fades, instead of the window.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Read the first N rows only.")
@@ -122,6 +134,9 @@ def command(
     target: str | None,
     task: str | None,
     nominal: tuple[str, ...],
+    ignore: tuple[str, ...],
+    max_values: int | None,
+    date_parts: tuple[str, ...],
     window: int | None,
     fading: float | None,
     limit: int | None,
@@ -139,7 +154,8 @@ def command(
     """Predict each row of a file, then learn it: prequential evaluation, in memory.
 
     The rows go through the code that the worker runs, so a worker that sees the same rows and the same delay reports
-    the same figures. The file is CSV with a header, gzipped or not; an empty cell or "?" is a missing value.
+    the same figures. The file is CSV with a header, gzipped or not; an empty cell or "?" is a missing value. A column
+    of numbers is a numeric feature, one of times (ISO 8601) is left out, any other is a nominal feature.
 
     \b
     riparian evaluate elec.csv.gz --model hoeffding-tree --model naive-bayes
@@ -148,7 +164,9 @@ def command(
     riparian evaluate --generate agrawal:function=3 -n 50000 --drift 25000 --to function=5 --model hoeffding-tree
     """
     from app.cli import evaluation_table as shown
-    from app.dataset.data import DataFile
+    from app.cli.progress import progress
+    from app.dataset.data import MOST_NOMINAL, DataFile
+    from app.dataset.dated import DatedFile
     from app.dataset.shuffled import ShuffledFile
     from app.dataset.synthetic import SyntheticFile
     from app.dataset.table import read_table
@@ -175,7 +193,17 @@ def command(
         for option in [option for option, value in strangers.items() if value]:
             raise click.UsageError(f"{why} and {option} exclude each other")
         path = Path(data or "")
-        table = read_table(DataFile(path), bag=bag, target=target, task=task, nominal=nominal, limit=limit)
+        table = read_table(
+            DatedFile(DataFile(path), date_parts),
+            bag=bag,
+            target=target,
+            task=task,
+            nominal=nominal,
+            ignore=ignore,
+            max_values=max_values or MOST_NOMINAL,
+            limit=limit,
+        )
+        tell_times(table.times, date_parts)
         results: list[dict[str, Any]] = []
         with progress(f"{len(chosen)} models on {path.name}", len(chosen) * repeats) as told:
             for one in chosen:
@@ -211,7 +239,7 @@ def command(
         stray = [option for option, value in {"-n": n, "--drift": drifts, "--to": concepts}.items() if value]
         if stray:
             raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
-        files = [DataFile(data or "")] * repeats
+        files = [DatedFile(DataFile(data or ""), date_parts)] * repeats
     # What a file is told to be does not depend on the order of its rows; generated ones differ.
     kinds = {
         id(file): problem_for(
@@ -220,6 +248,8 @@ def command(
             target=target,
             task=task,
             nominal=nominal,
+            ignore=ignore,
+            max_values=max_values,
             clock=clock,
             window=window,
             fading=fading,
@@ -228,6 +258,7 @@ def command(
         )
         for file in files
     }
+    tell_times(next(iter(kinds.values())).times, date_parts)
     problems = [
         (ShuffledFile(file, each, limit) if shuffle else file, kinds[id(file)])
         for file, each in zip(files, seeds, strict=True)
@@ -239,7 +270,7 @@ def command(
     what = chosen[0].model if len(chosen) == 1 else f"{len(chosen)} models"
     times = f", {repeats} times" if repeats > 1 else ""
     with progress(f"{what} on {files[0].path.name}{times}", sum(t.n * len(t.specs) for t in tasks)) as told:
-        results = run(tasks, jobs, told)
+        results = run(tasks, jobs, told, told.elsewhere)
     summary = summarise(chosen, results, sort)
     metrics = tasks[0].specs[0].metrics
     past = shown.past(metrics.window, metrics.fading)
@@ -261,17 +292,15 @@ def command(
         shown.show_all(summary, results[0], shuffle)
 
 
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, where that is a terminal; yields what tells it how much is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    errors = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
-        bar = bars.add_task(what, total=total)
-        yield lambda done: bars.update(bar, completed=done)
+def tell_times(columns: Sequence[str], made: Sequence[str]) -> None:
+    """Say which columns were left out because they hold times, unless parts of them were made."""
+    for name in columns:
+        if name not in made:
+            click.echo(
+                f"riparian: column {name!r} holds times and is left out; --date-parts {name} makes features of its "
+                f"hour and weekday, --ignore {name} silences this",
+                err=True,
+            )
 
 
 def parse_settings(settings: Sequence[str], option: str = "--set", example: str = "grace_period=100") -> dict[str, Any]:

@@ -96,11 +96,13 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
     for name in parameters:
         table.add_column(name, justify="right")
     keys = [key for key in COLUMNS if any(key in entry["mean"] for entry in summary)]
-    for key in keys:
-        table.add_column(COLUMNS[key][0], justify="right", no_wrap=True)
+    detectors = list(summary[0].get("drifts", ()))
+    for heading in [*(COLUMNS[key][0] for key in keys), *(f"{name} drifts" for name in detectors)]:
+        table.add_column(heading, justify="right", no_wrap=True)
     for entry in summary:
         given = [str(entry["parameters"].get(name, "")) for name in parameters]
-        cells = [entry["model"], *given, *(_cell(entry, key) for key in keys)]
+        drifts = [f"{entry['drifts'][name]:,.10g}" for name in detectors]
+        cells = [entry["model"], *given, *(_cell(entry, key) for key in keys), *drifts]
         table.add_row("*" if entry["best"] else "", *cells, style="bold" if entry["best"] else "")
     console.print(table)
 

@@ -91,22 +91,11 @@ def command(
     if out is None:
         raise click.UsageError(f"name the file to write: riparian generate {name} {name}.csv.gz")
 
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from app.cli.progress import progress
 
     started = time.perf_counter()
-    errors = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    ) as progress:
-        bar = progress.add_task(f"{name} to {out.name}", total=file.count())
-        n_bytes = write_csv(file, out, lambda rows: progress.update(bar, completed=rows))
+    with progress(f"{name} to {out.name}", file.count()) as told:
+        n_bytes = write_csv(file, out, told)
     seconds = time.perf_counter() - started
     if as_json:
         found = {"stream": file.recipe.plain(), "file": str(out), "bytes": n_bytes, "seconds": round(seconds, 3)}

@@ -31,6 +31,12 @@ from app.cli.generate import recipe, recipe_options
     help="From an instance's features to its label: 250ms, 30s, 5m, by the records' timestamps.",
 )
 @click.option("--target", metavar="COLUMN", help="The column that holds the label. [default: the last]")
+@click.option(
+    "--date-parts",
+    multiple=True,
+    metavar="COLUMN",
+    help="Make COLUMN_hour and COLUMN_weekday of a column of times, as `evaluate` does. Repeatable.",
+)
 @click.option("--bag", metavar="COLUMN", help="The column that names the bag of a row. [default, of bags: bag]")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Publish the first N rows only.")
 @click.option("--id-prefix", default="", metavar="TEXT", help="Put before the row's number, which is its id.")
@@ -48,6 +54,7 @@ def command(
     rate: float | None,
     label_delay: str,
     target: str | None,
+    date_parts: tuple[str, ...],
     bag: str | None,
     limit: int | None,
     id_prefix: str,
@@ -70,6 +77,7 @@ def command(
         raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
 
     from app.dataset.data import DataFile
+    from app.dataset.dated import DatedFile
     from app.dataset.synthetic import SyntheticFile
     from app.errors import DataError
     from app.stream_file.durations import parse_duration
@@ -84,7 +92,7 @@ def command(
     if name is not None:
         file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
     elif data is not None:
-        file = DataFile(data)
+        file = DatedFile(DataFile(data), date_parts)
     if spec.task == "multi-instance":
         bag = bag or "bag"
         target = target or ("label" if "label" in file.names else None)
@@ -101,23 +109,11 @@ def command(
     if rows == 0:
         raise DataError(f"{data} has a header and no rows: expected at least one")
 
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+    from app.cli.progress import progress
     from app.dataset.render import rows_of_bags, rows_of_file
     from app.replay import publish
 
-    errors = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    ) as progress:
-        bar = progress.add_task(f"{file.path.name} to {spec.topics.features}", total=rows)
+    with progress(f"{file.path.name} to {spec.topics.features}", rows) as told:
         done = asyncio.run(
             publish(
                 spec,
@@ -128,7 +124,7 @@ def command(
                 rate=rate,
                 label_delay=delay,
                 n=rows,
-                on_progress=lambda sent: progress.update(bar, completed=sent),
+                on_progress=told,
             )
         )
     if as_json:

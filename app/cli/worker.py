@@ -90,11 +90,13 @@ def command(
 
     asyncio.run(prepare())
 
+    from app.cli.progress import progress
     from app.partition.learner import PartitionLearner
     from app.worker.application import create_app, run
     from app.worker.metrics import Metrics
 
-    PartitionLearner(spec).warm_up()
+    with progress(f"stream {spec.name}", only_compiling=True):
+        PartitionLearner(spec).warm_up()
     metrics = Metrics(spec)
     app, engine = create_app(
         spec,

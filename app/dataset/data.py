@@ -1,8 +1,9 @@
 """CSV files with a header, as blocks of columns: what `riparian evaluate` and `riparian replay` read.
 
 Plain or gzip (told by content, not by name). A cell is missing where it is empty or "?". Column types are given by a
-stream file, or inferred in a first pass: numeric where every value is a number, else nominal. Rows are read in blocks,
-so memory stays bounded whatever the size of the file.
+stream file, or inferred in a first pass: numeric where every value is a number, a time where every value is one in ISO
+8601, else nominal. A nominal column of many values is an id or the like, and is refused: a model would keep something
+for each of them. Rows are read in blocks, so memory stays bounded whatever the size of the file.
 """
 
 import csv
@@ -11,6 +12,7 @@ import math
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -27,6 +29,8 @@ MOST_NUMERIC_CLASSES = 20
 # Distinct values kept while types are inferred; a column that has looked numeric so far needs few.
 MOST_VALUES = 1_000_000
 MOST_NUMBERS = 2_000
+# Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
+MOST_NOMINAL = 1_000
 
 BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
 
@@ -47,7 +51,8 @@ class Types(NamedTuple):
     """What a first pass over a file found.
 
     features : name -> "numeric" or "nominal", in the file's order. n_values : name of a nominal feature -> number of
-    its values. n_classes : of a classification's target, else 0. n : rows.
+    its values. n_classes : of a classification's target, else 0. n : rows. times : columns of times, which are no
+    features: each value comes once.
     """
 
     features: dict[str, str]
@@ -56,6 +61,7 @@ class Types(NamedTuple):
     task: str
     n_classes: int
     n: int
+    times: tuple[str, ...] = ()
 
 
 class DataFile:
@@ -208,6 +214,8 @@ class DataFile:
         target: str | None = None,
         task: str | None = None,
         nominal: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        max_values: int = MOST_NOMINAL,
         limit: int | None = None,
     ) -> Types:
         """Read the file once and infer the type of every column.
@@ -215,56 +223,75 @@ class DataFile:
         Parameters
         ----------
         target : str, optional
-            The column to predict; the last one by default.
+            The column to predict; by default the last one that is not ignored.
         task : str, optional
             "classification" or "regression". By default a classification, unless the target is numeric with more
             than 20 values or fractional ones.
         nominal : sequence of str
-            Columns that are nominal although they look like numbers.
+            Columns that are nominal although they look like numbers, or like times.
+        ignore : sequence of str
+            Columns that are not looked at.
+        max_values : int
+            Most values of a nominal feature; one with more is a DataError.
         limit : int, optional
             Rows to look at.
         """
-        target, goal = self.target(target)
-        forced = {self.position(name, "a nominal feature") for name in nominal}
-        if goal in forced:
+        for role, named in (("a nominal feature", nominal), ("--ignore", ignore)):
+            for name in named:
+                self.position(name, role)
+        kept = [name for name in self.names if name not in ignore]
+        target, _ = self.target(kept[-1] if target is None and kept else target)
+        if target in ignore:
+            raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --target")
+        if target in nominal:
             task = task or CLASSIFICATION
-        numeric = set(range(len(self.names))) - forced
-        values = [_Values() for _ in self.names]
-        fractional = False
+        columns = {name: _Column(name in nominal) for name in self.names if name not in ignore}
         n = 0
-        for block in self.blocks(range(len(self.names)), limit):
+        for block in self.blocks([self.names.index(name) for name in columns], limit):
             n += len(block)
-            for j, column in enumerate(block.columns):
-                known = dict.fromkeys(map(str.strip, column))
-                for text in MISSING:
-                    known.pop(text, None)
-                if j in numeric:
-                    found = [_number(text) for text in known]
-                    if None in found:
-                        numeric.discard(j)
-                    elif j == goal:
-                        fractional |= any(v != int(v) for v in found if v is not None)
-                values[j].add(known, MOST_NUMBERS if j in numeric else MOST_VALUES)
+            for column, cells in zip(columns.values(), block.columns, strict=True):
+                column.add(cells)
         if n == 0:
             raise DataError(f"{self.path} has a header and no rows: expected at least one")
-        if not len(values[goal]):
+        goal = columns.pop(target)
+        if not len(goal):
             raise DataError(f"column {target!r} of {self.path} is empty: choose another target by --target")
-        numbers = goal in numeric
+        if goal.is_time:
+            raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --target")
         if task is None:
-            many = len(values[goal]) > MOST_NUMERIC_CLASSES
-            task = REGRESSION if numbers and (fractional or many) else CLASSIFICATION
-        if task == REGRESSION and not numbers:
+            many = len(goal) > MOST_NUMERIC_CLASSES
+            task = REGRESSION if goal.numeric and (goal.fractional or many) else CLASSIFICATION
+        if task == REGRESSION and not goal.numeric:
             raise DataError(
                 f"column {target!r} of {self.path} is not numeric: use --task classification, or another --target"
             )
-        others = [(j, name) for j, name in enumerate(self.names) if j != goal]
+        features = {name: column for name, column in columns.items() if not column.is_time}
+        if not features:
+            raise DataError(
+                f"{self.path} has no feature left beside the target {target!r}: expected at least one, so ignore fewer "
+                "columns, or make features of a column of times by --date-parts"
+            )
+        for name, column in features.items():
+            if not column.numeric and len(column) > max_values:
+                raise self._too_many(name, column, max_values)
         return Types(
-            features={name: NUMERIC if j in numeric else NOMINAL for j, name in others},
-            n_values={name: len(values[j]) for j, name in others if j not in numeric},
+            features={name: NUMERIC if column.numeric else NOMINAL for name, column in features.items()},
+            n_values={name: len(column) for name, column in features.items() if not column.numeric},
             target=target,
             task=task,
-            n_classes=len(values[goal]) if task == CLASSIFICATION else 0,
+            n_classes=len(goal) if task == CLASSIFICATION else 0,
             n=n,
+            times=tuple(name for name, column in columns.items() if column.is_time),
+        )
+
+    def _too_many(self, name: str, column: "_Column", max_values: int) -> DataError:
+        n = len(column)
+        values = f"{n:,} values" if n < MOST_VALUES else f"more than {MOST_NUMBERS:,} values"
+        if column.example is not None:  # one stray text among numbers will do
+            values += f" that are not all numbers (such as {column.example[:40]!r})"
+        return DataError(
+            f"column {name!r} of {self.path} has {values}, and a nominal feature has at most {max_values:,}: leave the "
+            f"column out by --ignore {name}, or take it as it is by --max-values {n}"
         )
 
     def target(self, name: str | None, features: Collection[str] = ()) -> tuple[str, int]:
@@ -277,25 +304,56 @@ class DataFile:
         return name, self.position(name, "the target")
 
 
-class _Values:
-    """Distinct values of a column, up to a bound; `len()` is `MOST_VALUES` once they were too many to keep."""
+class _Column:
+    """What the values of a column are, of those seen so far.
 
-    def __init__(self) -> None:
-        self.known: dict[str, None] | None = {}
+    numeric, time : whether all are numbers, or moments. fractional : whether a number has a fraction. example : the
+    first value that is no number. `len()` : distinct values, `MOST_VALUES` once they were too many to keep.
+    """
 
-    def add(self, texts: dict[str, None], bound: int) -> None:
-        if self.known is not None:
-            self.known |= texts
-            if len(self.known) > bound:
-                self.known = None
+    def __init__(self, nominal: bool) -> None:
+        self.numeric = self.time = not nominal
+        self.fractional = False
+        self.example: str | None = None
+        self._known: dict[str, None] | None = {}
+
+    @property
+    def is_time(self) -> bool:
+        return self.time and not self.numeric
 
     def __len__(self) -> int:
-        return MOST_VALUES if self.known is None else len(self.known)
+        return MOST_VALUES if self._known is None else len(self._known)
+
+    def add(self, cells: list[str]) -> None:
+        known = dict.fromkeys(map(str.strip, cells))
+        for text in MISSING:
+            known.pop(text, None)
+        if not known:
+            return
+        if self.numeric:
+            found = [_number(text) for text in known]
+            if None in found:
+                self.numeric, self.example = False, list(known)[found.index(None)]
+            else:
+                self.fractional |= any(v != int(v) for v in found if v is not None)
+        self.time &= not self.numeric and all(iso_time(text) is not None for text in known)
+        if self._known is not None:
+            self._known |= known
+            if len(self._known) > (MOST_NUMBERS if self.numeric else MOST_VALUES):
+                self._known = None
 
 
 def texts(column: list[str]) -> list[str | None]:
     """The values of a nominal column: stripped of blanks, None where missing."""
     return [None if value in MISSING else value for value in map(str.strip, column)]
+
+
+def iso_time(text: str) -> datetime | None:
+    """The moment that an ISO 8601 text is, as it says it (with its offset from UTC, or none); None where it is none."""
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
 
 
 def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:

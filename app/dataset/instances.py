@@ -6,12 +6,12 @@ stream can share what was read, and the vocabularies with it.
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import Block, DataFile, Floats, texts
+from app.dataset.data import Block, DataFile, Floats, iso_time, texts
 from app.errors import DataError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Ints
@@ -123,10 +123,9 @@ def _seconds(file: DataFile, line: int, text: str, name: str) -> float:
         return float(text)
     except ValueError:
         pass
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise _no_time(file, line, text, name) from None
+    moment = iso_time(text)
+    if moment is None:
+        raise _no_time(file, line, text, name)
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 

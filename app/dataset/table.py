@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import DataFile, Floats, texts
+from app.dataset.data import MOST_NOMINAL, DataFile, Floats, texts
 from app.errors import DataError
 from app.evaluation.evaluate import MOST_CLASSES
 from models.contract import Bags, Schema
@@ -22,7 +22,8 @@ from topics.records import CLASSIFICATION, NUMERIC, REGRESSION
 
 class Table(NamedTuple):
     """n rows, or bags. x : (n, d) float64, or Bags. y : (n,) class codes or targets. classes : texts, empty for a
-    regression. ids : of bags. features : name -> "numeric" or "nominal"; values : of the nominal ones, by code."""
+    regression. ids : of bags. features : name -> "numeric" or "nominal"; values : of the nominal ones, by code. times :
+    columns that were left out because they hold times."""
 
     x: Floats | Bags
     y: Floats
@@ -31,6 +32,7 @@ class Table(NamedTuple):
     ids: list[str]
     features: dict[str, str]
     values: dict[str, list[str]]
+    times: Sequence[str] = ()
 
     def take(self, rows: np.ndarray) -> Floats | Bags:
         """x of some of them."""
@@ -44,9 +46,12 @@ def read_table(
     target: str | None = None,
     task: str | None = None,
     nominal: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    max_values: int = MOST_NOMINAL,
     limit: int | None = None,
 ) -> Table:
-    """The rows of a file that have a label; with `bag`, the column that says so, its bags.
+    """The rows of a file that have a label; with `bag`, the column that says so, its bags. The rest as in
+    `DataFile.types`.
 
     Raises
     ------
@@ -59,12 +64,17 @@ def read_table(
             target = "label"
     if bag is not None and bag == target:
         raise DataError(f"column {bag!r} of {file.path} would be the bag and the target: name the target by --target")
-    types = file.types(target=target, task=CLASSIFICATION if bag is not None else task, nominal=nominal, limit=limit)
+    types = file.types(
+        target=target,
+        task=CLASSIFICATION if bag is not None else task,
+        nominal=nominal,
+        ignore=ignore if bag is None else [*ignore, bag],
+        max_values=max_values,
+        limit=limit,
+    )
     if types.n_classes > MOST_CLASSES:
         raise DataError(f"column {types.target!r} of {file.path} has {types.n_classes} classes: use --task regression")
-    features = {name: kind for name, kind in types.features.items() if name != bag}
-    if not features:
-        raise DataError(f"{file.path} has no features beside the bag and the target: expected at least one column")
+    features = types.features
     columns = [*features, types.target, *([] if bag is None else [bag])]
     codes: dict[str, dict[str, int]] = {name: {} for name, kind in features.items() if kind != NUMERIC}
     x: list[Floats] = []
@@ -107,9 +117,8 @@ def read_table(
     goal = types.task if bag is None else MULTI_INSTANCE
     schema = Schema(n_values, 1 if goal == REGRESSION else max(2, len(classes)), goal)
     ids = [owners[i] for i in kept] if bag is not None else []
-    return Table(
-        slab, np.array(y), schema, classes, ids, features, {name: list(known) for name, known in codes.items()}
-    )
+    values = {name: list(known) for name, known in codes.items()}
+    return Table(slab, np.array(y), schema, classes, ids, features, values, types.times)
 
 
 def _starts(file: DataFile, owners: list[str], labels: list[str | None], lines: list[int], bag: str) -> list[int]:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app import compiling
 from app.demo import view as demo_view
 from app.errors import BrokerError, RiparianError
 from app.kafka import supervisor
@@ -156,22 +157,31 @@ class WorkerProcess:
                 pipe.close()
             self._supervisor.wait()
 
+    def lines(self) -> list[str]:
+        """What is in its log."""
+        return self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
+
     def check(self) -> None:
         """RiparianError with the worker's own last words where it has ended."""
         assert self._supervisor is not None
         code = self._supervisor.poll()
         if code is None:
             return
-        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if self.log.exists() else []
+        lines = self.lines()
         said = lines[-1].removeprefix("riparian: ") if lines else "it said nothing"
         raise RiparianError(f"the worker ended with exit code {code} ({said}): see {self.log}")
 
 
-async def until_ready(plan: Plan, worker: WorkerProcess) -> None:
-    """Wait until the worker has its partition."""
-    deadline = time.monotonic() + WORKER_SECONDS
+async def until_ready(plan: Plan, worker: WorkerProcess, say: Callable[[str], None]) -> None:
+    """Wait until the worker has its partition; what it says meanwhile, that it compiles kernels, is passed on."""
+    deadline, said = time.monotonic() + WORKER_SECONDS, 0
     while True:
         worker.check()
+        lines = worker.lines()
+        for line in lines[said:]:
+            if compiling.SENTENCE in line:
+                say(line.removeprefix("riparian: "))
+        said = len(lines)
         with contextlib.suppress(OSError, ValueError):
             if (await asyncio.to_thread(_json, plan.health_url))["partitions"]:
                 return

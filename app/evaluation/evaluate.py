@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import DataFile, Floats
+from app.dataset.data import MOST_NOMINAL, DataFile, Floats
 from app.dataset.instances import InstanceReader, Instances
 from app.dataset.lateness import Lateness
 from app.errors import DataError, SpecError
@@ -37,12 +37,14 @@ class Problem(NamedTuple):
     """The stream that a file stands for, without a model.
 
     fields : of a stream file. where : begins the sentence of a SpecError. goal : name of the target column. n : rows.
+    times : columns that were left out because they hold times.
     """
 
     fields: Mapping[str, Any]
     where: str
     goal: str
     n: int
+    times: Sequence[str] = ()
 
     def spec(self, model: str, parameters: Mapping[str, Any], seed: int | None = None) -> Spec:
         """The stream with `model` as its only model. SpecError where that or a parameter is not valid."""
@@ -59,6 +61,8 @@ def problem_for(
     target: str | None = None,
     task: str | None = None,
     nominal: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    max_values: int | None = None,
     clock: str | None = None,
     window: int | None = None,
     fading: float | None = None,
@@ -71,26 +75,40 @@ def problem_for(
     ----------
     stream : Spec, optional
         Features, task and settings; without it they are inferred from the file.
-    target, task, nominal, limit
-        As `DataFile.types` takes them (task and nominal only without a stream file).
+    target, task, nominal, ignore, max_values, limit
+        As `DataFile.types` takes them (without a stream file only, but for target and limit).
     clock : str, optional
         The column with the time of each row, which is no feature (unless a stream file says so).
     """
+    if clock is not None:
+        file.position(clock, "the time of a row")
+    times: Sequence[str] = ()
     if stream is None:
-        types = file.types(target=target, task=task, nominal=nominal, limit=limit)
+        likely = [name for name in file.names if name not in ignore][-1:] if target is None else [target]
+        if clock in likely:
+            raise SpecError(_both(clock))
+        types = file.types(
+            target=target,
+            task=task,
+            nominal=nominal,
+            ignore=ignore if clock is None else [*ignore, clock],
+            max_values=max_values or MOST_NOMINAL,
+            limit=limit,
+        )
         if types.n_classes > MOST_CLASSES:
             raise DataError(
                 f"column {types.target!r} of {file.path} has {types.n_classes} classes, at most {MOST_CLASSES} can be "
                 "told apart: use --task regression, or another --target"
             )
-        goal, n = types.target, types.n
+        goal, n, times = types.target, types.n, types.times
         fields: dict[str, Any] = {
             "name": re.sub(r"[^A-Za-z0-9_-]+", "-", file.path.name.partition(".")[0]).strip("-_") or "data",
             "task": types.task,
             "features": {
-                name: {"type": NOMINAL, "max_values": max(1000, types.n_values[name])} if kind == NOMINAL else kind
+                name: {"type": NOMINAL, "max_values": max(MOST_NOMINAL, types.n_values[name])}
+                if kind == NOMINAL
+                else kind
                 for name, kind in types.features.items()
-                if name != clock
             },
             "join": {
                 "max_pending": max(1_000_000, n, int(label_delay) + 1),
@@ -101,24 +119,26 @@ def problem_for(
         if types.task == CLASSIFICATION:
             fields["max_classes"] = max(2, types.n_classes)
     else:
-        if task is not None or nominal:
-            option = "--task" if task is not None else "--nominal"
+        inferring = {"--task": task, "--nominal": nominal, "--ignore": ignore, "--max-values": max_values}
+        for option in [option for option, value in inferring.items() if value]:
             raise SpecError(f"{option} and --stream exclude each other: the stream file says what the data are")
         goal, _ = file.target(target, stream.features)
+        if clock == goal:
+            raise SpecError(_both(goal))
         n = file.count(limit)
         if n == 0:
             raise DataError(f"{file.path} has a header and no rows: expected at least one")
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)
         fields = {key: getattr(stream, key) for key in fields}
-    if clock is not None:
-        file.position(clock, "the time of a row")
-        if clock == goal:
-            raise SpecError(f"column {clock!r} would be the target and the time: name the target by --target")
     if window is not None or fading is not None:
         metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
         metrics |= {k: v for k, v in {"window": window, "fading": fading}.items() if v is not None}
         fields["metrics"] = metrics
-    return Problem(fields, str(file.path), goal, n)
+    return Problem(fields, str(file.path), goal, n, times)
+
+
+def _both(column: str | None) -> str:
+    return f"column {column!r} would be the target and the time: name the target by --target"
 
 
 def spec_for(
@@ -194,9 +214,9 @@ def evaluate_all(
         JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored), the metrics
         that the task has (undefined ones are absent), seconds (CPU time of the learner alone: predicting and learning)
         and instances_per_second by it, state_bytes at the end and peak_state_bytes, curve ([labels scored, accuracy or
-        MAE over the sliding or fading window]), with detectors changes (detector, level, n errors seen, the mean error
-        before and after, None where there is none); where they are not 0, the rows rejected, and the instances expired
-        or evicted, which were never learned.
+        MAE over the sliding or fading window]), with detectors their names (detectors) and the changes (detector,
+        level, n errors seen, the mean error before and after, None where there is none); where they are not 0, the
+        rows rejected, and the instances expired or evicted, which were never learned.
     """
     runs = [_Run(spec, label_delay, clock is not None, detectors) for spec in specs]
     first = runs[0].learner
@@ -307,7 +327,7 @@ class _Run:
             "peak_state_bytes": self.peak_bytes,
             "seconds": round(seconds, 6),
             "curve": self.curve,
-            **({"changes": self.observed.changes} if self.detectors else {}),
+            **({"detectors": list(self.detectors), "changes": self.observed.changes} if self.detectors else {}),
             **{key: count for key, count in counts.items() if count},
         }
 

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import connection
 from typing import Any, TypeVar
 
+from app.compiling import watch
 from app.errors import RiparianError
 
 LOOK_SECONDS = 0.2  # between two looks at the progress
@@ -39,14 +41,21 @@ class Pool:
         Processes.
     on_progress : callable, optional
         Told the sum of what tasks gave to `advance`, now and then.
+    on_compiling : callable, optional
+        Told how many kernels the processes are compiling, now and then.
     """
 
-    def __init__(self, jobs: int, on_progress: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        jobs: int,
+        on_progress: Callable[[int], None] | None = None,
+        on_compiling: Callable[[int], None] | None = None,
+    ) -> None:
         context = multiprocessing.get_context("spawn")
-        self._counter = context.Value("q", 0)
-        self._on_progress = on_progress
+        done, compiling = context.Value("q", 0), context.Value("q", 0)
+        self._told = ((done, on_progress), (compiling, on_compiling))
         self._others = set(multiprocessing.active_children())
-        self._executor = ProcessPoolExecutor(jobs, context, _begin, (self._counter,))
+        self._executor = ProcessPoolExecutor(jobs, context, _begin, (done, compiling))
 
     def __enter__(self) -> "Pool":
         return self
@@ -67,8 +76,9 @@ class Pool:
                 done, left = wait(left, LOOK_SECONDS, FIRST_EXCEPTION)
                 for future in done:
                     future.result()
-                if self._on_progress is not None:
-                    self._on_progress(self._counter.value)
+                for counter, told in self._told:
+                    if told is not None:
+                        told(counter.value)
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise RiparianError(
@@ -78,13 +88,18 @@ class Pool:
 
 def advance(n: int) -> None:
     """In a task: so much more is done."""
-    with _done.get_lock():
-        _done.value += n
+    _add(_done, n)
 
 
-def _begin(counter: Any) -> None:
+def _add(counter: Any, n: int) -> None:
+    with counter.get_lock():
+        counter.value += n
+
+
+def _begin(done: Any, compiling: Any) -> None:
     global _done
-    _done = counter
+    _done = done
+    watch(partial(_add, compiling))
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -43,7 +43,8 @@ def summarise(
     -------
     list of dict
         model, parameters (as given), label, best, repeats, mean and standard_error by measure. A measure is there where
-        all repeats have it, its standard error where there are several.
+        all repeats have it, its standard error where there are several. drifts, where detectors watched: name of the
+        detector -> mean number of drifts.
     """
     by = default_sort(results) if sort in (None, AS_GIVEN) else sort
     repeats = len(results) // len(chosen)
@@ -67,6 +68,10 @@ def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, An
     values = {key: [run[key] for run in runs] for key in MEASURES if all(run.get(key) is not None for run in runs)}
     n = len(runs)
     errors = {key: statistics.stdev(found) / math.sqrt(n) for key, found in values.items()} if n > 1 else {}
+    watched = {}
+    if "changes" in runs[0]:
+        drifts = [change["detector"] for run in runs for change in run["changes"] if change["level"] == "drift"]
+        watched = {"drifts": {name: drifts.count(name) / n for name in runs[0]["detectors"]}}
     return {
         "model": candidate.model,
         "parameters": dict(candidate.parameters),
@@ -75,4 +80,5 @@ def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, An
         "repeats": n,
         "mean": {key: statistics.fmean(found) for key, found in values.items()},
         "standard_error": errors,
+        **watched,
     }

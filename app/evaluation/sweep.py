@@ -136,8 +136,14 @@ def tasks_of(
     return tasks
 
 
-def run(tasks: Sequence[Task], jobs: int, on_progress: Callable[[int], None] | None = None) -> list[dict[str, Any]]:
-    """The results of all runs, in the order of their places. on_progress : told the rows done, of all runs together."""
+def run(
+    tasks: Sequence[Task],
+    jobs: int,
+    on_progress: Callable[[int], None] | None = None,
+    on_compiling: Callable[[int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """The results of all runs, in the order of their places. on_progress : told the rows done, of all runs together.
+    on_compiling : told how many kernels other processes are compiling."""
     results: dict[int, dict[str, Any]] = {}
     if jobs == 1:
         before = 0
@@ -151,7 +157,7 @@ def run(tasks: Sequence[Task], jobs: int, on_progress: Callable[[int], None] | N
             before += task.n * len(task.specs)
     else:
         first = {spec.models()["champion"][0]: spec for task in reversed(tasks) for spec in task.specs}
-        with Pool(jobs, on_progress) as pool:
+        with Pool(jobs, on_progress, on_compiling) as pool:
             pool.map(warm_up, list(first.values()))  # once, and not in every process
             for task, found in zip(tasks, pool.map(_work, tasks), strict=True):
                 results |= zip(task.places, found, strict=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from app.dataset.data import DataFile, texts
+from app.dataset.dated import DatedFile
 from app.errors import DataError
 
 SMALL = "a,b,c\n1,x,UP\n2.5,,DOWN\n?,y,UP\n"
@@ -117,9 +118,86 @@ def test_task_can_be_said(write):
 
 def test_late_text_makes_a_column_nominal(write):
     rows = "".join(f"{i},UP\n" for i in range(3000)) + "x,UP\n"
-    types = DataFile(write("a,y\n" + rows)).types()
+    types = DataFile(write("a,y\n" + rows)).types(max_values=3001)
     assert types.features == {"a": "nominal"}
     assert types.n_values["a"] >= 3001
+
+
+TIMES = "at,y\n2026-01-04,a\n2026-01-05T13:30:00+02:00,b\n ,a\n2026-01-05 23:59:59.5Z,b\n"
+
+
+def test_times_are_no_feature(write):
+    file = DataFile(write("at,v,y\n2026-01-04,1,a\n2026-01-05T13:30:00+02:00,2,b\n,3,b\n"))
+    types = file.types()
+    assert (types.features, types.times) == ({"v": "numeric"}, ("at",))
+    assert file.types(nominal=["at"]).features == {"at": "nominal", "v": "numeric"}
+    with pytest.raises(DataError, match=r"no feature left beside the target 'y'.*--date-parts"):
+        DataFile(write(TIMES, "times.csv")).types()
+    with pytest.raises(DataError, match=r"column 'at' of .* holds times: name the column to predict by --target"):
+        file.types(target="at")
+
+
+@pytest.mark.parametrize(
+    "values", [["2026-01-04", "x"], ["1", "2026-01-04"], ["2026-01-04", "1"], ["12:30", "12:31"], ["?", ""]]
+)
+@pytest.mark.parametrize("size", [1, 10])
+def test_a_column_of_times_holds_nothing_else(write, values, size, monkeypatch):
+    file = DataFile(write("at,y\n" + "".join(f"{value},{i}\n" for i, value in enumerate(values))))
+    blocks = file.blocks
+    monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
+    assert file.types(task="classification").times == ()
+
+
+def test_hour_and_weekday_of_times(write):
+    file = DatedFile(DataFile(write(TIMES)), ["at"])
+    assert file.names == ("at", "at_hour", "at_weekday", "y")
+    expected = [["0", "13", "", "23"], ["Sun", "Mon", "", "Mon"]]
+    assert columns(file)[1:3] == expected
+    assert columns(file, size=1)[1:3] == expected
+    (block,) = file.blocks((3, 2), limit=2)
+    assert block.columns == [["a", "b"], ["Sun", "Mon"]]
+    assert file.types().features == {"at_hour": "numeric", "at_weekday": "nominal"}
+    assert file.count(3) == 3
+    epoch = DatedFile(DataFile(write("at,y\n0,a\n1767571200.5,b\n")), ["at"])
+    assert columns(epoch)[1:3] == [["0", "0"], ["Thu", "Mon"]]
+
+
+def test_errors_about_times(write):
+    with pytest.raises(DataError, match="no column 'when' for --date-parts"):
+        DatedFile(DataFile(write(TIMES)), ["when"])
+    with pytest.raises(DataError, match="has a column 'at_hour' already"):
+        DatedFile(DataFile(write("at,at_hour,y\n2026-01-04,1,a\n")), ["at"])
+    for cell in ("noon", "1e99", "nan"):
+        file = DatedFile(DataFile(write(f"at,y\n2026-01-04,a\n{cell},b\n")), ["at"])
+        with pytest.raises(DataError, match=f"line 3 of .* has '{cell}' in column 'at': expected a time"):
+            columns(file)
+
+
+def test_ids_are_refused_with_the_cure(write):
+    path = write("id,v,y\n" + "".join(f"u{i},{i},{i % 2}\n" for i in range(1001)))
+    file = DataFile(path)
+    message = r"column 'id' of .* has 1,001 values that are not all numbers \(such as 'u0'\), .* at most 1,000: .*"
+    with pytest.raises(DataError, match=message + "--ignore id, .* --max-values 1001$"):
+        file.types()
+    assert file.types(ignore=["id"]).features == {"v": "numeric"}
+    assert file.types(max_values=1001).n_values == {"id": 1001}
+    assert file.types(limit=1000).n_values == {"id": 1000}
+    with pytest.raises(DataError, match=r"column 'v' of .* has 1,001 values, and a nominal feature has at most 1,000"):
+        file.types(ignore=["id"], nominal=["v"])
+
+
+def test_ignored_columns_are_not_looked_at(write):
+    file = DataFile(write("a,b,id\nx,1,u1\ny,2,u2\n"))
+    types = file.types(ignore=["id"])
+    assert (types.target, types.features) == ("b", {"a": "nominal"})
+    with pytest.raises(DataError, match=r"no column 'c' for --ignore"):
+        file.types(ignore=["c"])
+    with pytest.raises(DataError, match=r"column 'b' of .* would be the target and ignored"):
+        file.types(target="b", ignore=["b"])
+    with pytest.raises(DataError, match="no feature left"):
+        file.types(ignore=["a", "b"])
+    with pytest.raises(DataError, match="would be the target and ignored"):
+        file.types(ignore=["a", "b", "id"])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -180,8 +181,9 @@ def test_options_that_exclude_each_other(mixed):
     file = DataFile(mixed)
     with pytest.raises(SpecError, match="--task and --stream exclude each other"):
         spec_for(file, "naive-bayes", {}, stream=loads(STREAM), task="regression")
-    with pytest.raises(SpecError, match="--nominal and --stream exclude each other"):
-        spec_for(file, "naive-bayes", {}, stream=loads(STREAM), nominal=["v"])
+    for option, value in {"nominal": ["v"], "ignore": ["v"], "max_values": 5}.items():
+        with pytest.raises(SpecError, match=f"--{option.replace('_', '-')} and --stream exclude each other"):
+            spec_for(file, "naive-bayes", {}, stream=loads(STREAM), **{option: value})
     spec, goal, n = spec_for(file, "naive-bayes", {}, stream=loads(STREAM.replace("  v:", "  w:")))
     with pytest.raises(DataError, match="no column 'w' for a feature of the stream"):
         evaluate(file, spec, goal, n)
@@ -247,6 +249,48 @@ def test_command_prints_json_or_a_table(mixed):
     table = invoke("evaluate", mixed, "--model", "hoeffding-tree", "--set", "grace_period=50", "--label-delay", 5)
     assert f"{result['accuracy']:.4%}" in table.stdout
     assert "5 instances late" in table.stdout
+
+
+def test_columns_of_times_and_ids(tmp_path):
+    """A concept on the hour and the weekday, which neither the time itself nor an id tells."""
+    rows = [datetime(2026, 1, 1) + timedelta(hours=7 * i) for i in range(2000)]
+    path = tmp_path / "shop.csv"
+    lines = [f"O-{i},{t.isoformat()},{int(t.hour < 6 and t.weekday() != 6)}" for i, t in enumerate(rows)]
+    path.write_text("\n".join(["order,at,late", *lines]))
+    tree = ("evaluate", path, "--model", "hoeffding-tree")
+    refused = invoke(*tree)
+    assert isinstance(refused.exception, DataError)
+    assert "--ignore order" in str(refused.exception)
+    assert "no feature left" in str(invoke(*tree, "--ignore", "order").exception)
+    for more in ((), ("--folds", "2")):
+        found = invoke(*tree, "--ignore", "order", "--date-parts", "at", "--json", *more)
+        assert found.exit_code == 0, found.output
+        assert json.loads(found.stdout)["accuracy"] > 0.9
+        assert "left out" not in found.stderr
+        left = invoke(*tree, "--max-values", "2000", "--json", *more)
+        assert left.stderr.count("column 'at' holds times and is left out") == 1
+        assert "left out" not in invoke(*tree, "--ignore", "at", "--max-values", "2000", *more).stderr
+    timed = invoke(*tree, "--ignore", "order", "--date-parts", "at", "--time", "at", "--label-delay", "1d", "--json")
+    assert json.loads(timed.stdout)["clock"] == "at"
+    assert "left out" not in timed.stderr
+
+
+def test_the_table_of_several_models_counts_drifts(tmp_path):
+    generated = ("--generate", "sea:noise=0.0", "-n", 4000, "--drift", 2000, "--to", "function=3")
+    several = ("evaluate", *generated, "--model", "naive-bayes", "--model", "last-label", "--jobs", "1")
+    found = json.loads(invoke(*several, "--detector", "adwin", "--detector", "ddm", "--json").stdout)
+    runs = {run["model"]: run["changes"] for run in found["runs"]}
+    for entry in found["summary"]:
+        for name, n in entry["drifts"].items():
+            changes = [c for c in runs[entry["model"]] if c["detector"] == name and c["level"] == "drift"]
+            assert n == len(changes)
+    assert max(entry["drifts"]["adwin"] for entry in found["summary"]) > 0
+    table = invoke(*several, "--detector", "adwin", "--detector", "ddm").stdout.splitlines()
+    assert table[1].split()[-4:] == ["adwin", "drifts", "ddm", "drifts"]
+    for entry in found["summary"]:
+        row = next(line.split() for line in table if entry["model"] in line)
+        assert row[-2:] == [f"{entry['drifts'][name]:g}" for name in ("adwin", "ddm")]
+    assert "drifts" not in invoke(*several).stdout
 
 
 def test_command_says_what_is_wrong(mixed):

@@ -97,7 +97,7 @@ def test_a_table_of_rows(tmp_path):
         ("bag,label,a\np,1,1\nq,0,1\np,1,2\n", "line 4 of .* goes on with bag 'p', which began in line 2"),
         ("bag,label,a\np,1,1\np,0,1\n", "line 3 of .* gives bag 'p' the label '0', and line 2 gave it '1'"),
         ("bag,label,a\np,1,1\nq,1,1\n", "column 'label' of .* has 1 classes: bags have two"),
-        ("bag,label\np,1\nq,0\n", "has no features beside the bag and the target"),
+        ("bag,label\np,1\nq,0\n", "has no feature left beside the target 'label'"),
         ("group,label,a\np,1,1\nq,0,1\n", "has no column 'bag' for the bag of a row"),
     ],
 )

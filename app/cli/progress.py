@@ -1,0 +1,90 @@
+"""What a command shows while it works, on standard error: a bar where that is a terminal, and anywhere that kernels are
+being compiled. The first start after an installation compiles for up to a minute, and looks like a standstill else.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import click
+
+from app.compiling import SENTENCE, watch
+
+SLOW_SECONDS = 2.0  # of compiling, until it is said
+PAUSE_SECONDS = 1.0  # between two kernels, at most, or else it has ended
+LOOK_SECONDS = 0.2
+
+
+class Work:
+    """What is told how much is done: by a call, with the amount and, where it changes, with that of everything."""
+
+    def __init__(self, what: str, bars: Any, bar: Any) -> None:
+        self._here = self._elsewhere = 0  # kernels being compiled, in this process and in others
+        self._what, self._bars, self._bar = what, bars, bar
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        self._bars.update(self._bar, completed=done, **({} if total is None else {"total": total}))
+
+    def here(self, change: int) -> None:
+        """Of the kernels that this process compiles: one more, or one less."""
+        self._here += change
+
+    def elsewhere(self, n: int) -> None:
+        """So many kernels are being compiled by other processes."""
+        self._elsewhere = n
+
+    def watch(self, ended: threading.Event) -> None:
+        """Say that kernels are being compiled, once that has taken `SLOW_SECONDS`."""
+        since = last = 0.0
+        said = False
+        while not ended.wait(LOOK_SECONDS):
+            now = time.monotonic()
+            if self._here + self._elsewhere > 0:
+                since, last = since or now, now
+            elif now - last > PAUSE_SECONDS:
+                since = 0.0
+            slow = since > 0.0 and now - since > SLOW_SECONDS
+            if self._bars.console.is_terminal:
+                self._bars.update(self._bar, description=f"{self._what}: {SENTENCE}" if slow else self._what)
+                if slow:
+                    self._bars.start()
+            elif slow and not said:
+                said = True
+                click.echo(f"riparian: {SENTENCE} …", err=True)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None, *, only_compiling: bool = False) -> Iterator[Work]:
+    """A bar over some work; yields what is told how much is done.
+
+    only_compiling : nothing is shown, unless kernels are compiled.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    errors = Console(stderr=True)
+    amount = () if only_compiling else (MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *amount)
+    bars = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+    work, ended = Work(what, bars, bars.add_task(what, total=total)), threading.Event()
+    watcher = threading.Thread(target=work.watch, args=(ended,), daemon=True)
+    with ExitStack() as stack:
+        stack.callback(bars.stop)
+        if not only_compiling:
+            bars.start()
+        if "numba" in sys.modules:
+            stack.callback(watch(work.here))
+        watcher.start()
+        stack.callback(watcher.join)
+        stack.callback(ended.set)
+        yield work

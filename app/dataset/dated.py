@@ -1,0 +1,85 @@
+"""Hour and weekday of columns of times, as columns of their own: what a time says again and again, where the time
+itself comes once and teaches a tree nothing.
+
+They stand behind the column that they are made of and are called after it, `at_hour` (a number, 0 to 23) and
+`at_weekday` (a text, Mon to Sun). A time in ISO 8601 is taken as it is written, whatever its offset from UTC; seconds
+since 1970 are UTC.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from app.dataset.data import BLOCK, MISSING, Block, DataFile, iso_time
+from app.errors import DataError
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+PARTS: dict[str, Callable[[datetime], str]] = {
+    "hour": lambda moment: str(moment.hour),
+    "weekday": lambda moment: WEEKDAYS[moment.weekday()],
+}
+
+
+class DatedFile(DataFile):
+    """A file with the parts of some columns of times beside them.
+
+    Parameters
+    ----------
+    file : DataFile
+    columns : sequence of str
+        Columns of times.
+
+    Raises
+    ------
+    DataError
+        There is no such column, or one of its parts has the name of another column.
+    """
+
+    def __init__(self, file: DataFile, columns: Sequence[str]) -> None:
+        self.file, self.path, self.columns = file, file.path, tuple(dict.fromkeys(columns))
+        for name in self.columns:
+            file.position(name, "--date-parts")
+        # Of each column: where its text stands in the file, and which part of it is taken, if not all.
+        self._sources: list[tuple[int, str | None]] = []
+        names: list[str] = []
+        for j, name in enumerate(file.names):
+            for part in (None, *(PARTS if name in self.columns else ())):
+                names.append(name if part is None else f"{name}_{part}")
+                self._sources.append((j, part))
+        self.names = tuple(names)
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise DataError(f"{file.path} has a column {name!r} already: rename it, or do without --date-parts")
+
+    def blocks(self, columns: Sequence[int], limit: int | None = None, size: int = BLOCK) -> Iterator[Block]:
+        wanted = [self._sources[j] for j in columns]
+        read = list(dict.fromkeys(source for source, _ in wanted))
+        for block in self.file.blocks(read, limit, size):
+            texts = dict(zip(read, block.columns, strict=True))
+            yield Block(
+                [
+                    texts[source] if part is None else self._parts(texts[source], block.lines, source, part)
+                    for source, part in wanted
+                ],
+                block.lines,
+            )
+
+    def _parts(self, texts: list[str], lines: list[int], source: int, part: str) -> list[str]:
+        take, known = PARTS[part], dict.fromkeys(MISSING, "")
+        for text, line in zip(texts, lines, strict=True):
+            if text not in known:
+                known[text] = self._part(text, line, source, take)
+        return [known[text] for text in texts]
+
+    def _part(self, text: str, line: int, source: int, take: Callable[[datetime], str]) -> str:
+        if text.strip() in MISSING:
+            return ""
+        try:
+            return take(iso_time(text) or datetime.fromtimestamp(float(text), UTC))
+        except (ValueError, OverflowError, OSError):
+            raise DataError(
+                f"line {line} of {self.path} has {text[:40]!r} in column {self.file.names[source]!r}: expected a time "
+                "such as 2026-11-21T12:00:00Z, or seconds since 1970, or nothing where it is missing"
+            ) from None
+
+    def count(self, limit: int | None = None) -> int:
+        return self.file.count(limit)

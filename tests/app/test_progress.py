@@ -1,0 +1,71 @@
+"""Whoever waits for kernels to be compiled is told why, and nobody else is."""
+
+import threading
+import time
+
+import numba
+import pytest
+
+from app import compiling
+from app.cli import progress as module
+from app.cli.progress import progress
+from app.evaluation import pool as pool_module
+from app.evaluation.pool import Pool
+from tests.conftest import jit
+
+pytestmark = jit
+
+
+def compile_one(i=0):
+    numba.njit(lambda x: x + i)(1)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(module, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+
+
+def test_compiling_is_said_once(at_once, capsys):
+    with progress("work"):
+        compile_one()
+        compile_one(2)
+    said = capsys.readouterr()
+    assert said.err.count(compiling.SENTENCE) == 1
+    assert said.out == ""
+
+
+def test_a_kernel_that_is_there_is_nothing_to_say(at_once, capsys):
+    there = numba.njit(lambda x: x)
+    there(1)
+    with progress("work") as told:
+        there(1)
+        told(1)
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_quickly_compiled_is_not_worth_a_line(monkeypatch, capsys):
+    monkeypatch.setattr(module, "SLOW_SECONDS", 3600.0)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    with progress("work"):
+        compile_one()
+    assert capsys.readouterr().err == ""
+
+
+def test_other_processes_tell_that_they_compile(at_once, monkeypatch, capsys):
+    monkeypatch.setattr(pool_module, "LOOK_SECONDS", 0.01)
+    with progress("work") as told, Pool(1, told, told.elsewhere) as pool:
+        pool.map(compile_one, [1])
+    assert compiling.SENTENCE in capsys.readouterr().err
+
+
+def test_nothing_is_left_behind(at_once):
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="x"), progress("work"):
+        raise ValueError("x")
+    assert threading.active_count() == before
+    changes = []
+    compiling.watch(changes.append)()
+    compile_one()
+    assert changes == []
