@@ -41,6 +41,7 @@ SINGLE = {
     REGRESSION: Single("fimt-dd", NODE_BYTES, {"tree": "fimt-dd", "last-label": "last-label"}),
     MULTI_INSTANCE: Single("stochastic-gradient-tree", NODE_BYTES, {"majority-class": "majority-class"}),
 }
+CHOICES = (FOREST, *(single.tree for single in SINGLE.values()))
 # Microseconds to predict and learn: of a tree, and for each feature that its leaves look at and each class besides. By
 # `python -m benchmarks.auto`, CPU time with nothing else on the core, a tree takes 0.5 (agrawal), 0.9 (elec), 1.4
 # (pendigits), 1.7 (splice), 2.0 (30 features of moving centroids), 0.8 (abalone), 1.0 (fried): all but the centroids at

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 FAMILIES = (hoeffding, regression, ensemble, forest, gradient, soft, bags, batch, adapter, baseline)
 
+# Models whose parameters name code that is imported and called when one is made, and whose state is a pickle: a stream
+# file has to trust both.
+FOREIGN = frozenset(entry.name for entry in adapter.ENTRIES)
+
 REGISTRY: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.ENTRIES}
 
 

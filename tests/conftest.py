@@ -23,6 +23,9 @@ if XDIST_WORKER is None:
     os.environ["RIPARIAN_TEST_RUN"] = uuid.uuid4().hex
 MARK = f"RIPARIAN_TEST_RUN={os.environ['RIPARIAN_TEST_RUN']}"
 
+# Models of other libraries are kept as pickles, which are loaded only where they are signed.
+os.environ.setdefault("RIPARIAN_PICKLE_KEY", uuid.uuid4().hex)
+
 # numba keeps compiled kernels beside their source, where that can be written; else in a folder of ours, named before
 # anything imports numba.
 if not os.access(ROOT / "models", os.W_OK):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from app.cli import broker_option
-from app.errors import BrokerError
+from app.errors import BrokerError, SpecError
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -70,6 +70,7 @@ def command(
 
     for remark in remarks(spec):
         click.echo(f"riparian: {remark}", err=True)
+    check_key(spec)
 
     from app.kafka.admin import ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
@@ -112,6 +113,18 @@ def command(
     if web_port:
         click.echo(f"riparian: metrics at http://{web_host}:{web_port}/metrics", err=True)
     run(app, engine, loglevel=log_level)
+
+
+def check_key(spec: "Spec") -> None:
+    """SpecError where a model's pickles would be written that no later start could load."""
+    from models.adapter import signature
+    from models.registry import FOREIGN
+
+    if any(name in FOREIGN for name, _ in spec.models().values()):
+        try:
+            signature.required()
+        except ValueError as error:
+            raise SpecError(str(error)) from None
 
 
 def remarks(spec: "Spec") -> list[str]:

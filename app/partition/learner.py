@@ -14,13 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import StateError
+from app.errors import SpecError, StateError
 from app.partition.drift import Drift, under
 from app.partition.inputs import Mark, mark
 from app.partition.merge import Ints, Piece, Release
 from app.partition.pending import PendingStore
 from app.state.changes import DETECTORS, next_origin, reconcile, settings
-from app.stream_file.spec import Spec
+from app.stream_file.spec import Spec, place_of
 from app.stream_file.spec_parts import AUTO
 from models.contract import Floats, Learner, Program, Schema
 from models.prequential import Prequential
@@ -134,7 +134,10 @@ class PartitionLearner:
         self.models: dict[str, Learner] = {}
         self.model_names: dict[str, str] = {}
         for role, (name, parameters) in spec.models().items():
-            self.models[role] = create(name, self.schema, seed=spec.seed + partition, **parameters)
+            try:
+                self.models[role] = create(name, self.schema, seed=spec.seed + partition, **parameters)
+            except ValueError as error:  # of what an import path names
+                raise SpecError(f"{place_of(role)}: {error}") from None
             self.model_names[role] = name
         self._first = self.schema
         window, fading = spec.metrics.window, spec.metrics.fading

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.stream_file.durations import format_duration
-from app.stream_file.spec import Spec
+from app.stream_file.spec import Spec, place_of
 from models.drift import DETECTORS as KNOWN
 from models.drift import find
-from models.registry import REGISTRY, validate
+from models.registry import REGISTRY
 from topics.names import CHAMPION
 from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
 from topics.vocabulary import Scalar, canonical
@@ -78,7 +78,7 @@ def settings(spec: Spec) -> dict[str, Any]:
         found["drift.features"] = list(spec.watched())
         found |= {f"drift.{field}": getattr(spec.drift, field) for field in ("on_drift", "window", "patience")}
         overridden = {CHAMPION: spec.champion, **spec.challengers}
-        found |= {f"{_where(role)}.on_drift": m.on_drift for role, m in overridden.items() if m.on_drift is not None}
+        found |= {f"{place_of(role)}.on_drift": m.on_drift for role, m in overridden.items() if m.on_drift is not None}
     for name, feature in spec.features.items():
         if feature.from_ is not None:
             found[f"features.{name}.from"] = list(feature.from_)
@@ -204,13 +204,12 @@ def _known(
 # models --------------------------------------------------------------------------------------------------------------
 
 
-def _complete(model: Sequence[Any], task: str) -> Model:
-    """A model of a state, with parameters that are newer than it."""
+def _complete(model: Sequence[Any]) -> Model:
+    """A model of a state, with the defaults of parameters that are newer than it. What a state says is data: it is
+    compared with the stream file, and never checked by making what it names."""
     name, parameters = model
-    try:
-        return name, validate(name, task, parameters)
-    except ValueError:  # this version does not know it: equal to nothing
-        return name, dict(parameters)
+    defaults = REGISTRY[name].defaults() if name in REGISTRY else {}
+    return name, defaults | dict(parameters)
 
 
 def _same(was: Model, now: Model) -> bool:
@@ -233,12 +232,8 @@ def _told(model: Model, other: Model | None = None) -> str:
     return f"{name} ({', '.join(f'{key} {value}' for key, value in parameters.items())})" if parameters else name
 
 
-def _where(role: str) -> str:
-    return role if role == CHAMPION else f"challengers.{role}"
-
-
 def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str, str | None]]:
-    was = {role: _complete(model, spec.task) for role, model in meta["models"].items()}
+    was = {role: _complete(model) for role, model in meta["models"].items()}
     takes: dict[str, str | None] = {}
     found = []
     for role, model in spec.models().items():
@@ -248,11 +243,11 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
         before = was.get(role)
         if source == role and before == model:
             continue
-        where, now = _where(role), _told(model, before)
+        where, now = place_of(role), _told(model, before)
         if source == role and before is not None:
             found.append(Change(where, CARRIED, f"{where} was {_told(before, model)}, is {now}: it goes on"))
         elif source is not None:
-            said = f"{where} is {now} and goes on with state and metrics of {_where(source)}"
+            said = f"{where} is {now} and goes on with state and metrics of {place_of(source)}"
             found.append(Change(where, CARRIED, said))
         elif role == CHAMPION:
             before = before or ("nothing", {})
@@ -266,8 +261,8 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
             found.append(Change(where, RESTARTED, said))
     for role, model in was.items():
         if role not in takes.values() and takes.get(role, role) is not None:
-            said = f"what {_where(role)} ({_told(model)}) has learned is dropped"
-            found.append(Change(_where(role), DROPPED, said))
+            said = f"what {place_of(role)} ({_told(model)}) has learned is dropped"
+            found.append(Change(place_of(role), DROPPED, said))
     return found, takes
 
 

@@ -35,6 +35,7 @@ from app.stream_file.spec_parts import (
     feature_form,
     model_form,
     name_keys,
+    trust_form,
 )
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
 from topics import records
@@ -111,6 +112,11 @@ class Spec(Part):
     metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
     predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
     codec: Literal["json"] = Field(default="json", description="Format of the records.")
+    trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(trust_form)] = Field(
+        default_factory=list,
+        description="What workers may run besides Riparian: `code` that this file names (a model's `import_path`), and "
+        "`pickles` of such models in the state, which have to be signed. A file with it is a program: read it as one.",
+    )
     seed: int = Field(
         default=0,
         ge=0,
@@ -219,7 +225,7 @@ class Spec(Part):
 
     def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
         from models import auto
-        from models.registry import REGISTRY, validate
+        from models.registry import FOREIGN, REGISTRY, validate
 
         models = {CHAMPION: self.champion, **self.challengers}
         if self.champion.model == AUTO:
@@ -237,7 +243,7 @@ class Spec(Part):
             )
         checked = {}
         for role, model in models.items():
-            where = role if role == CHAMPION else f"challengers.{role}"
+            where = place_of(role)
             if ROLE.fullmatch(role) is None:
                 raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
             if model.model == AUTO:
@@ -246,6 +252,13 @@ class Spec(Part):
                 checked[role] = model.model, validate(model.model, self.task, model.parameters)
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
+            missing = [word for word in ("code", "pickles") if word not in self.trust]
+            if model.model in FOREIGN and missing:
+                raise ValueError(
+                    f"trust: expected [code, pickles], since {where} is {model.model}, which runs what the stream file "
+                    f"names and keeps its state as a pickle, found no {' and no '.join(missing)}; add it where you "
+                    "trust both, or leave the model out"
+                )
             if role == CHAMPION and REGISTRY[model.model].slow and not checked[role][1]["as_champion"]:
                 raise ValueError(
                     f'{where}: expected a model of Riparian\'s own, found "{model.model}", which is slow and keeps its '
@@ -273,11 +286,14 @@ class Spec(Part):
     def adopting(self, meta: Mapping[str, Any]) -> "Spec":
         """This stream with the champion that a state has, where `auto` chose it by the same budget: another version may
         choose another one. meta : of the state."""
+        from models.auto import CHOICES
         from models.registry import validate
 
         if self.champion.model != AUTO or meta.get("auto") != self.champion.parameters:
             return self
         name, parameters = meta["models"][CHAMPION]
+        if name not in CHOICES:  # `auto` never chose it
+            return self
         try:
             chosen = name, validate(name, self.task, parameters)
         except ValueError:  # this version does not know it
@@ -343,6 +359,11 @@ class Spec(Part):
         if self.task == records.REGRESSION:
             return None
         return Vocabulary(self.max_classes, self.classes)
+
+
+def place_of(role: str) -> str:
+    """Where a role's model stands in the stream file."""
+    return role if role == CHAMPION else f"challengers.{role}"
 
 
 def _check_owners(owners: Mapping[str, records.Path | None]) -> None:

@@ -251,6 +251,10 @@ class JoinSpec(Part):
     )
 
 
+def trust_form(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 def drift_form(value: Any) -> Any:
     return {"detectors": []} if value == "none" else value
 

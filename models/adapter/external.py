@@ -1,8 +1,9 @@
 """Models of River, and of scikit-learn with `partial_fit`, as learners: for comparison, beside a champion.
 
 They are asked and taught an instance at a time, as everything else here, so programs may be cut anywhere; that is
-Python, and some hundred to some thousand times slower than a kernel. Their state is a pickle. Whoever may write the
-changelog can put any code into one, and it fits one version of a library only: it is refused where versions differ.
+Python, and some hundred to some thousand times slower than a kernel. Their state is a pickle, which can hold any code:
+it is loaded only where it is signed by the key of this process. It fits one version of a library only, and is refused
+where versions differ.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.adapter import signature
 from models.adapter.imported import make, path_of, version_of
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.entry import CLASSIFICATION
@@ -26,11 +28,13 @@ LEARNED, FAILED, CLASSES = 0, 1, 2  # numbers in State.counts
 
 class ExternalState(NamedTuple):
     """pickled : (bytes,) uint8, the model. about : (bytes,) uint8, JSON: what it was made by, with versions.
+    signature : (32,) uint8, of both; (0,) where the process that wrote it had no key.
     counts : (3,) int64, labels learned, calls that failed, classes that the model was begun with. known, totals : (d,)
     float64, values of each feature seen, and their sum."""
 
     pickled: NDArray[np.uint8]
     about: NDArray[np.uint8]
+    signature: NDArray[np.uint8]
     counts: NDArray[np.int64]
     known: Floats
     totals: Floats
@@ -62,7 +66,7 @@ class External(Learner):
     """
 
     name = "external"
-    incomparable: ClassVar[tuple[str, ...]] = ("pickled",)
+    incomparable: ClassVar[tuple[str, ...]] = ("pickled", "signature")
 
     def __init__(
         self,
@@ -88,7 +92,8 @@ class External(Learner):
     def _use(self, model: Any) -> None:
         self._model: Any = model
         self._river = hasattr(model, "learn_one")
-        self._pickled: NDArray[np.uint8] | None = None
+        self._pickled: bytes | None = None
+        self._signature = b""
         teach = model.learn_one if self._river else model.partial_fit
         code = getattr(teach, "__wrapped__", teach)
         names = code.__code__.co_varnames if hasattr(code, "__code__") else ()
@@ -190,27 +195,32 @@ class External(Learner):
         self.schema = schema
 
     def state(self) -> ExternalState:
+        about = json.dumps(self._about()).encode()
         if self._pickled is None:
-            self._pickled = np.frombuffer(pickle.dumps(self._model, protocol=5), np.uint8)
-        about = np.frombuffer(json.dumps(self._about()).encode(), np.uint8)
-        return ExternalState(self._pickled, about, self._counts, self._known, self._totals)
+            self._pickled = pickle.dumps(self._model, protocol=5)
+            secret = signature.key()
+            self._signature = b"" if secret is None else signature.sign(secret, about, self._pickled)
+        pickled, told, signed = (np.frombuffer(part, np.uint8) for part in (self._pickled, about, self._signature))
+        return ExternalState(pickled, told, signed, self._counts, self._known, self._totals)
 
     def _about(self) -> dict[str, str]:
         python = ".".join(map(str, sys.version_info[:2]))
         return {"model": self._path, "library": version_of(self._path), "python": python}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """ValueError where the pickle is of other versions: nothing of it is read then."""
-        about, now = json.loads(np.asarray(state["about"]).tobytes()), self._about()
+        """ValueError where the pickle is of other versions or not signed by our key: nothing of it is read then."""
+        told, pickled = (np.asarray(state[name], np.uint8).tobytes() for name in ("about", "pickled"))
+        signed = np.asarray(state["signature"], np.uint8).tobytes() if "signature" in state else b""
+        signature.verify(told, pickled, signed)
+        about, now = json.loads(told), self._about()
         if about != now:
-            was, here = (f"{told['library']} under Python {told['python']}" for told in (about, now))
+            was, here = (f"{one['library']} under Python {one['python']}" for one in (about, now))
             raise ValueError(
                 f"{about['model']} was pickled by {was}, and here is {here}: install what it was, or leave the model "
                 "out of the stream file for one start, and it begins afresh"
             )
-        pickled = np.array(state["pickled"], np.uint8)
-        self._use(pickle.loads(pickled.tobytes()))
-        self._pickled = pickled
+        self._use(pickle.loads(pickled))
+        self._pickled, self._signature = pickled, signed
         self._counts = np.array(state["counts"], np.int64)
         self._known, self._totals = np.array(state["known"], float), np.array(state["totals"], float)
 

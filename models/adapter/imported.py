@@ -44,11 +44,7 @@ def make(path: str, arguments: Mapping[str, Any] | None, seed: int = 0) -> Any:
 
 
 def _named(path: str) -> Any:
-    module, dot, name = path.rpartition(".")
-    if not dot:
-        raise ValueError(
-            f"import_path is {path!r}: give a module and a name, such as river.tree.HoeffdingTreeClassifier"
-        )
+    module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
@@ -63,8 +59,13 @@ def _named(path: str) -> Any:
 
 
 def check(task: str, parameters: Mapping[str, Any]) -> None:
-    """Whether the model can be made. Imports its library."""
-    make(path_of(task, parameters["import_path"]), parameters["arguments"])
+    """ValueError where the path cannot be one. Imports and calls nothing: a stream file that is only looked at must
+    not run what it names."""
+    path = path_of(task, parameters["import_path"])
+    if "." not in path or not all(part.isidentifier() for part in path.split(".")):
+        raise ValueError(
+            f"import_path is {path!r}: give a module and a name, such as river.tree.HoeffdingTreeClassifier"
+        )
 
 
 def version_of(path: str) -> str:

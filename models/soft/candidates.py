@@ -46,7 +46,7 @@ def candidates(task: str, parameters: Mapping[str, Any]) -> tuple[str, list[dict
     task : of the pool. parameters : of the pool, valid one by one. ValueError names the pool's parameter,
     what was found and what would do.
     """
-    from models.registry import validate
+    from models.registry import FOREIGN, validate
 
     of, text = parameters["of"], parameters["candidates"]
     if of == AUTO:
@@ -54,6 +54,8 @@ def candidates(task: str, parameters: Mapping[str, Any]) -> tuple[str, list[dict
     where = "of model 'model-pool'"
     if of == "model-pool":
         raise ValueError(f"parameter 'of' {where} is 'model-pool': a pool holds no pools, choose another model")
+    if of in FOREIGN:
+        raise ValueError(f"parameter 'of' {where} is {of!r}: a pool holds Riparian's own models, choose another one")
     try:
         validate(of, task, {})
     except ValueError as error:

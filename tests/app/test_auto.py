@@ -218,7 +218,7 @@ def test_the_schema_knows_auto() -> None:
 
 
 def test_a_worker_says_what_auto_is_and_what_is_slow() -> None:
-    spec = build({**STREAM, "challengers": {"theirs": {"model": "external"}, "nb": "naive-bayes"}})
+    spec = build({**STREAM, "trust": ["code", "pickles"], "challengers": {"theirs": "external", "nb": "naive-bayes"}})
     assert remarks(spec) == [
         "champion: auto is adaptive-random-forest; riparian check tells its size",
         "theirs (external) is slow: it learns in Python, an instance at a time, and the champion waits for it",

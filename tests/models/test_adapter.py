@@ -11,10 +11,12 @@ from river import tree as river_tree
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import GaussianNB
 
+from app.cli.worker import check_key
 from app.errors import SpecError, StateError
 from app.partition.learner import PartitionLearner
+from app.state.changes import reconcile
 from app.stream_file.spec import build
-from models.adapter import external
+from models.adapter import external, signature
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
 from tests.models.test_contract import learn, rows
@@ -162,14 +164,31 @@ def test_what_fails_is_counted_and_does_not_stop_the_stream(caplog):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"import_path": "HoeffdingTree"},
-            "import_path is 'HoeffdingTree': give a module and a name, such as river.tree",
-        ),
         ({"import_path": "river.tree.Hoeffding"}, "river.tree has no 'Hoeffding': mend import_path"),
         ({"import_path": "rivver.tree.Tree"}, "rivver.tree.Tree needs rivver, which is not there: install it, or mend"),
         ({"arguments": {"grace": 5}}, "HoeffdingTreeClassifier does not take these arguments: TypeError: "),
         ({"import_path": "river.metrics.Accuracy"}, "river.metrics.Accuracy has neither learn_one nor partial_fit"),
+    ],
+)
+def test_mistakes_that_show_when_it_is_made_are_one_sentence(given, message):
+    validate("external", "classification", given)
+    with pytest.raises(ValueError) as caught:
+        create("external", SCHEMA, **given)
+    assert message in str(caught.value)
+    with pytest.raises(SpecError) as told:
+        PartitionLearner(build({**TRUSTING, "challengers": {"theirs": {"model": "external", **given}}}))
+    assert str(told.value).startswith("challengers.theirs: ")
+    assert message in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"import_path": "HoeffdingTree"},
+            "import_path is 'HoeffdingTree': give a module and a name, such as river.tree",
+        ),
+        ({"import_path": "os.system('x').y"}, "import_path is \"os.system('x').y\": give a module and a name"),
         ({"arguments": "[1]"}, "parameter 'arguments' of model 'external' is '[1]': give a mapping"),
         ({"arguments": {"a": {1}}}, "parameter 'arguments' of model 'external' is {'a': {1}}: give a mapping"),
     ],
@@ -191,7 +210,7 @@ def test_a_library_that_is_not_there_is_told_with_its_extra(monkeypatch):
 
     monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
     with pytest.raises(ValueError, match=r"needs river, which is not there: pip install 'riparian\[river\]'"):
-        validate("external", "classification", {})
+        create("external", SCHEMA)
 
 
 def test_arguments_may_be_a_json_text():
@@ -200,21 +219,21 @@ def test_arguments_may_be_a_json_text():
 
 
 STREAM = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "naive-bayes"}
+TRUSTING = {**STREAM, "classes": ["n", "y"], "trust": ["code", "pickles"], "challengers": {"theirs": "external"}}
 
 
 def test_it_is_no_champion_unless_told_to_be():
     assert REGISTRY["external"].slow
-    build({**STREAM, "challengers": {"theirs": {"model": "external"}}})
     with pytest.raises(
         SpecError, match='champion: expected a model of Riparian\'s own, found "external", which is slow'
     ):
-        build({**STREAM, "champion": "external"})
-    spec = build({**STREAM, "champion": {"model": "external", "as_champion": True}})
+        build({**TRUSTING, "champion": "external"})
+    spec = build({**TRUSTING, "champion": {"model": "external", "as_champion": True}})
     assert spec.models()["champion"][0] == "external"
 
 
 def test_a_pickle_of_another_version_is_not_read(monkeypatch):
-    spec = build({**STREAM, "classes": ["n", "y"], "challengers": {"theirs": {"model": "external"}}})
+    spec = build(TRUSTING)
     one = PartitionLearner(spec)
     one.models["theirs"].learn_many([[1.0], [2.0]], [0, 1])
     cut = one.cut()
@@ -225,12 +244,77 @@ def test_a_pickle_of_another_version_is_not_read(monkeypatch):
     assert "models/theirs/pickled" not in one.comparable().arrays
     about = json.loads(arrays["models/theirs/about"].tobytes())
     about["library"] = "river 0.1.0"
-    arrays["models/theirs/about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    told = json.dumps(about).encode()
+    arrays["models/theirs/about"] = np.frombuffer(told, np.uint8)
+    signed = signature.sign(signature.required(), told, arrays["models/theirs/pickled"].tobytes())
+    arrays["models/theirs/signature"] = np.frombuffer(signed, np.uint8)
     monkeypatch.setattr(external.pickle, "loads", lambda data: pytest.fail("it was read"))
     with pytest.raises(
         StateError, match=r"theirs: river.tree.\w+ was pickled by river 0.1.0 under Python 3.* here is r"
     ):
         PartitionLearner(spec).restore(cut._replace(arrays=arrays))
+
+
+def test_a_stream_file_has_to_trust_it():
+    for trust, missing in (([], "no code and no pickles"), ("code", "no pickles"), (["pickles"], "no code")):
+        with pytest.raises(
+            SpecError, match=rf"trust: expected \[code, pickles\], since challengers.theirs .*{missing}"
+        ):
+            build({**TRUSTING, "trust": trust})
+    with pytest.raises(SpecError, match="a pool holds Riparian's own models, choose another one"):
+        build({**STREAM, "champion": {"model": "model-pool", "of": "external", "candidates": "as_champion=true,false"}})
+
+
+def test_a_pickle_that_this_key_did_not_sign_is_not_loaded(monkeypatch):
+    spec = build(TRUSTING)
+    one = PartitionLearner(spec)
+    one.models["theirs"].learn_many([[1.0], [2.0]], [0, 1])
+    cut = one.cut()
+    loads = external.pickle.loads
+    monkeypatch.setattr(external.pickle, "loads", lambda data: pytest.fail("it was loaded"))
+
+    def refused(match, **changed):
+        arrays = {**cut.arrays, **{f"models/theirs/{name}": array for name, array in changed.items()}}
+        with pytest.raises(StateError, match=match):
+            PartitionLearner(spec).restore(cut._replace(arrays=arrays))
+
+    forged = cut.arrays["models/theirs/pickled"].copy()
+    forged[-2] ^= 1
+    refused("theirs: its pickle was not signed by this RIPARIAN_PICKLE_KEY", pickled=forged)
+    refused("not signed by this", about=np.append(cut.arrays["models/theirs/about"], np.uint8(32)))
+    refused("theirs: its pickle is not signed", signature=np.zeros(0, np.uint8))
+    monkeypatch.setenv(signature.KEY, "another key of 26 letters.")
+    refused("not signed by this")
+    monkeypatch.setenv(signature.KEY, "short")
+    refused("RIPARIAN_PICKLE_KEY has 5 characters: give a secret of at least 16")
+    monkeypatch.delenv(signature.KEY)
+    refused("set RIPARIAN_PICKLE_KEY to the same secret of at least 16 characters")
+    with pytest.raises(SpecError, match="set RIPARIAN_PICKLE_KEY to the same secret"):
+        check_key(spec)
+    check_key(build(STREAM))
+    monkeypatch.undo()
+    assert external.pickle.loads is loads
+    PartitionLearner(spec).restore(cut)
+
+
+def test_a_state_and_a_stream_file_that_is_looked_at_run_nothing(tmp_path):
+    """os.mkdir, as what import_path names, would leave a folder."""
+    made = tmp_path / "made"
+    bomb = ("external", {"import_path": "os.mkdir", "arguments": {"path": str(made)}, "as_champion": True})
+    looked_at = build({**TRUSTING, "challengers": {"theirs": {"model": "external", **bomb[1]}}})
+    assert not made.exists()
+    with pytest.raises(SpecError, match=r"theirs: os\.mkdir has neither learn_one nor partial_fit"):
+        PartitionLearner(looked_at)  # as a worker makes it
+    made.rmdir()
+    for spec in (build(STREAM), build({**STREAM, "champion": "auto"})):
+        cut = PartitionLearner(spec).cut()
+        for role in ("champion", "beside"):
+            cut.meta["models"][role] = bomb
+        changes = reconcile(spec, cut.meta, [None])
+        assert changes.refused
+        with pytest.raises(StateError, match="was external"):
+            PartitionLearner(spec).restore(cut)
+        assert not made.exists()
 
 
 def test_who_does_not_use_it_does_not_import_it():
