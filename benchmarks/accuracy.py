@@ -313,7 +313,7 @@ def tables(results: Results, task: str, data: Mapping[str, Problem], anchors: Ma
         return f"{short(found['instances_per_second'] / 1000)}{ratio}"
 
     def memory(row: str, name: str, found: Mapping[str, Any]) -> str:
-        return short(found["peak_state_bytes"] / 1000)
+        return short(found["peak_live_bytes"] / 1000)
 
     what = "Accuracy, % (in brackets: MOA's)" if task == CLASSIFICATION else "Mean absolute error"
     sizes = [f"{problem.n:,} x {len(problem.fields['features'])}" for problem in data.values()]
@@ -321,7 +321,7 @@ def tables(results: Results, task: str, data: Mapping[str, Problem], anchors: Ma
     for heading, cell in (
         (what, quality),
         (f"Thousand instances/s of CPU time (in brackets: ÷ {REFERENCE[task]})", speed),
-        ("KB of state, at most", memory),
+        ("KB in memory, at most", memory),
     ):
         lines += ["", f"### {heading}", "", _row("", data), "|---" * (len(data) + 1) + "|"]
         if cell == quality:
@@ -348,7 +348,7 @@ def grid(results: Results) -> list[str]:
         "(naive Bayes has 76.17 on elec there, that mean here, and an accuracy of 73.37). Ours were chosen on the rows",
         "that they are measured on.",
         "",
-        _row("", ["data", "accuracy, %", "KB of state, at most", "thousand instances/s"]),
+        _row("", ["data", "accuracy, %", "KB in memory, at most", "thousand instances/s"]),
         "|---" * 5 + "|",
         *(
             _row(
@@ -356,7 +356,7 @@ def grid(results: Results) -> list[str]:
                 [
                     name,
                     f"{100 * one['accuracy']:.2f} ({theirs:.2f})",
-                    short(one["peak_state_bytes"] / 1000),
+                    short(one["peak_live_bytes"] / 1000),
                     short(one["instances_per_second"] / 1000),
                 ]
                 if "accuracy" in one
@@ -385,7 +385,7 @@ def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
         "Reckoned from the stream file alone (models/auto.py), and what the run found. Here the file leaves nominal",
         "values to be learned, which are reckoned as ten. Bytes are reckoned for trees that have all their nodes.",
         "",
-        _row("", ["model", "µs an instance, reckoned", "found", "KB of state at most, reckoned", "found"]),
+        _row("", ["model", "µs an instance, reckoned", "found", "KB in memory at most, reckoned", "found"]),
         "|---" * 6 + "|",
     ]
     for case in todo:
@@ -396,7 +396,7 @@ def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
                 short(resolved.microseconds),
                 short(1e6 / found["instances_per_second"]),
                 short(resolved.n_bytes / 1000),
-                short(found["peak_state_bytes"] / 1000),
+                short(found["peak_live_bytes"] / 1000),
             ]
             lines.append(_row(case.data, cells))
     return [*lines, ""]

@@ -92,26 +92,26 @@ def stream(model: str, parameters: dict[str, Any], data: Split, points: list[int
     """The curve, and the seconds of CPU that learning took."""
     learner = create(model, data.schema, seed=seed, **parameters)
     learner.warm_up()
-    curve, seconds, done = [], 0.0, 0
+    found, seconds, done = [], 0.0, 0
     for n in points:
         began = time.thread_time()
         for a in range(done, n, BATCH):
             learner.learn_many(data.x[a : a + BATCH], data.y[a : a + BATCH])
         seconds += time.thread_time() - began
-        curve.append([n, accuracy(learner.predict_many(data.test), data.test_y)])
+        found.append(accuracy(learner.predict_many(data.test), data.test_y))
         done = n
-    return {"model": model, "seed": seed, "curve": curve, "seconds": seconds}
+    return {"model": model, "seed": seed, "curves": {"n": points, "accuracy": found}, "seconds": seconds}
 
 
 def batch(new: Callable[..., Any], data: Split, points: list[int], seed: int) -> dict[str, Any]:
     """The same of a classifier of scikit-learn; seconds: of all fits."""
-    curve, seconds = [], 0.0
+    found, seconds = [], 0.0
     for n in points:
         began = time.thread_time()
         fitted = new(random_state=seed).fit(data.batch_x[:n], data.y[:n])
         seconds += time.thread_time() - began
-        curve.append([n, float((fitted.predict(data.batch_test) == data.test_y).mean())])
-    return {"model": new.__name__, "seed": seed, "curve": curve, "seconds": seconds}
+        found.append(float((fitted.predict(data.batch_test) == data.test_y).mean()))
+    return {"model": new.__name__, "seed": seed, "curves": {"n": points, "accuracy": found}, "seconds": seconds}
 
 
 def measure(name: str, table: Table, numbers: Floats, seeds: int, n_points: int) -> dict[str, Line]:
@@ -138,7 +138,7 @@ def measure(name: str, table: Table, numbers: Floats, seeds: int, n_points: int)
 
 def final(line: Line) -> tuple[float, float]:
     """Mean and standard error, in %, at the last point."""
-    values = 100.0 * np.array([run["curve"][-1][1] for run in line.runs])
+    values = 100.0 * np.array([run["curves"]["accuracy"][-1] for run in line.runs])
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
     return float(values.mean()), error
 
@@ -150,7 +150,7 @@ def best_first(lines: dict[str, Line]) -> list[Line]:
 def table_of(found: dict[str, dict[str, Line]], seeds: int) -> str:
     """Markdown: a row a learner, accuracy (and its standard error), thousand labels learned a second of CPU."""
     names = list(found)
-    n = {name: next(iter(lines.values())).runs[0]["curve"][-1][0] for name, lines in found.items()}
+    n = {name: next(iter(lines.values())).runs[0]["curves"]["n"][-1] for name, lines in found.items()}
     rows = [
         "| | " + " | ".join(f"{name}, {n[name]:,} labels | k/s" for name in names) + " |",
         "|---|" + "---|" * (2 * len(names)),

@@ -19,7 +19,8 @@ Conventions
 - Ties go to the lowest class. Log loss clips probabilities at 1e-15 and is in nats.
 - Kappa temporal compares with repeating the previous label, the one scored just before, as in the paper: with late
   labels that baseline knows more than the model did. (The learner `last-label` repeats what had arrived.)
-- Macro F1 is the mean over the classes that occur, as label or as prediction.
+- Macro F1 is the mean over the classes that occur, as label or as prediction. Balanced accuracy is the mean recall of
+  the classes that occur as label (Brodersen et al.: The balanced accuracy and its posterior distribution. ICPR 2010).
 - A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
   predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
 - A label of weight 0 is not scored, nor one whose row of predictions is NaN: it was never predicted.
@@ -141,7 +142,7 @@ class Prequential:
 
     def metrics(self) -> dict[str, float]:
         """Metrics over the whole stream: n, and what the task has of accuracy, kappa, kappa_temporal, log_loss,
-        f1_macro, mae, rmse, r2."""
+        f1_macro, balanced_accuracy, mae, rmse, r2."""
         return self._summarise(int(self._state.n[0]), self._state.sums, self._state.confusion)
 
     def windowed(self) -> dict[str, float]:
@@ -159,6 +160,14 @@ class Prequential:
     def confusion(self) -> Floats:
         """(K, K) float64: weight by label (row) and prediction (column) over the whole stream."""
         return self._state.confusion[:, 1:].copy()
+
+    def by_class(self) -> tuple[Floats, Floats, Floats]:
+        """Weight of the labels, recall and precision of each class over the whole stream, (K,) float64 each; NaN where
+        a class did not occur as a label, or was never predicted."""
+        counts = self._state.confusion
+        hits, labels, predictions = np.diagonal(counts, 1), counts.sum(axis=1), counts[:, 1:].sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            return labels, hits / labels, hits / predictions
 
     def resize(self, n_outputs: int) -> None:
         """Raise the capacity of class codes; nothing scored so far changes."""
@@ -218,6 +227,7 @@ def _class_metrics(sums: Floats, confusion: Floats) -> dict[str, float]:
     result["log_loss"] = float(sums[LOSS]) / weight
     occurring = labels + predictions > 0.0
     result["f1_macro"] = float(np.mean(2.0 * hits[occurring] / (labels[occurring] + predictions[occurring])))
+    result["balanced_accuracy"] = float(np.mean(hits[labels > 0.0] / labels[labels > 0.0]))
     return result
 
 

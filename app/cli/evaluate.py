@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 # As app.evaluation.summary.MEASURES, which would import numpy.
 SORTS = (
-    *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "mae", "rmse", "r2"),
-    *("instances_per_second", "seconds", "state_bytes", "peak_state_bytes", "given"),
+    *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "balanced_accuracy", "auroc"),
+    *("mean_running_accuracy", "mae", "rmse", "r2", "instances_per_second", "seconds", "wall_seconds", "n_nodes"),
+    *("n_leaves", "live_bytes", "mean_live_bytes", "peak_live_bytes", "state_bytes", "peak_state_bytes", "given"),
 )
 
 

@@ -7,7 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from app.evaluation.curves import NAMES
 from app.stream_file.durations import format_duration
+from topics.records import REGRESSION
 
 METRICS = (
     ("accuracy", "accuracy", "{:.4%}"),
@@ -15,6 +17,10 @@ METRICS = (
     ("kappa_temporal", "kappa temporal", "{:.4f}"),
     ("log_loss", "log loss", "{:.4f}"),
     ("f1_macro", "macro F1", "{:.4f}"),
+    ("balanced_accuracy", "balanced accuracy", "{:.4%}"),
+    ("auroc", "AUROC", "{:.4f}"),
+    ("auroc_error", "wrong by at most", "{:.1g}"),
+    ("mean_running_accuracy", "mean of running accuracy", "{:.4%}"),
     ("mae", "MAE", "{:.6g}"),
     ("rmse", "RMSE", "{:.6g}"),
     ("r2", "R²", "{:.4f}"),
@@ -24,7 +30,13 @@ METRICS = (
     ("evicted", "instances evicted", "{:,}"),
     ("instances_per_second", "instances/s", "{:,}"),
     ("seconds", "seconds of CPU", "{:.3f}"),
-    ("state_bytes", "bytes of state", "{:,}"),
+    ("wall_seconds", "seconds by the clock", "{:.3f}"),
+    ("n_nodes", "nodes", "{:,}"),
+    ("n_leaves", "leaves", "{:,}"),
+    ("live_bytes", "bytes in memory", "{:,}"),
+    ("mean_live_bytes", "on average", "{:,}"),
+    ("peak_live_bytes", "at most", "{:,}"),
+    ("state_bytes", "bytes of a checkpoint", "{:,}"),
     ("peak_state_bytes", "at most", "{:,}"),
 )
 # In the table of several: heading, form of the mean, factor, form of the standard error.
@@ -32,11 +44,13 @@ COLUMNS = {
     "accuracy": ("accuracy %", "{:.2f}", 100.0, "{:.2f}"),
     "kappa": ("kappa", "{:.4f}", 1.0, "{:.4f}"),
     "log_loss": ("log loss", "{:.4f}", 1.0, "{:.4f}"),
+    "auroc": ("AUROC", "{:.4f}", 1.0, "{:.4f}"),
     "mae": ("MAE", "{:.5g}", 1.0, "{:.2g}"),
     "rmse": ("RMSE", "{:.5g}", 1.0, "{:.2g}"),
     "r2": ("R²", "{:.4f}", 1.0, "{:.4f}"),
     "instances_per_second": ("instances/s", "{:,.0f}", 1.0, ""),
-    "peak_state_bytes": ("bytes", "{:,.0f}", 1.0, ""),
+    "n_leaves": ("leaves", "{:,.0f}", 1.0, ""),
+    "peak_live_bytes": ("bytes", "{:,.0f}", 1.0, ""),
 }
 MOST_CHANGES = 20  # lines of drifts
 FILE_WIDTH = 200  # characters, where no terminal says how many
@@ -55,12 +69,12 @@ def show_one(result: dict[str, Any], past: str) -> None:
         if result.get(key) is not None:
             table.add_row(name, form.format(result[key]))
     console.print(table)
-    if len(result["curve"]) > 1:
-        values = [value for _, value in result["curve"]]
+    measure = "mae" if result["task"] == REGRESSION else "accuracy"
+    values = result["curves"].get(measure, [])
+    if len(values) > 1:
         low, high = min(values), max(values)
         marks = [STEPS[round((v - low) / (high - low) * (len(STEPS) - 1)) if high > low else 0] for v in values]
-        measure = "accuracy" if "accuracy" in result else "MAE"
-        console.print(f"{''.join(marks)}  {measure} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}")
+        console.print(f"{''.join(marks)}  {NAMES[measure]} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}")
     changes = result.get("changes", ())
     for change in [change for change in changes if change["level"] == "drift"][:MOST_CHANGES]:
         before = "" if change["before"] is None else f"{change['before']:.4g} before, "

@@ -75,17 +75,24 @@ def _write_csv(path: Path, lines: Sequence[Line], measure: str) -> None:
         writer.writerow(["label", "model", "seed", "n", measure])
         for line in lines:
             for run in line.runs:
-                writer.writerows([line.label, run["model"], run["seed"], *point] for point in run["curve"])
+                points = zip(run["curves"]["n"], run["curves"][measure], strict=True)
+                writer.writerows([line.label, run["model"], run["seed"], *point] for point in points)
 
 
-def band(runs: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats, Floats]:
+def band(runs: Sequence[Mapping[str, Any]], measure: str) -> tuple[Floats, Floats, Floats]:
     """Labels scored, mean and standard error of the curves of repeats, at the points of the first, which are those of
-    all unless labels are missing in other places. Curves without a point (no label was scored) are left out."""
-    curves = [np.array(run["curve"], dtype=np.float64) for run in runs if run["curve"]]
+    all unless labels are missing in other places. Points where the measure is undefined are left out, and so are curves
+    without a point (no label was scored)."""
+    curves = []
+    for run in runs:
+        columns = [run["curves"]["n"], run["curves"].get(measure) or [None] * len(run["curves"]["n"])]
+        points = np.array(columns, dtype=np.float64)
+        curves.append(points[:, np.isfinite(points[1])])
+    curves = [curve for curve in curves if curve.size]
     if not curves:
         return np.zeros(0), np.zeros(0), np.zeros(0)
-    n = curves[0][:, 0]
-    values = np.array([np.interp(n, curve[:, 0], curve[:, 1]) for curve in curves])
+    n = curves[0][0]
+    values = np.array([np.interp(n, *curve) for curve in curves])
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.zeros(len(n))
     return n, values.mean(axis=0), error
 
@@ -100,7 +107,7 @@ def _draw(path: Path, lines: Sequence[Line], measure: str, past: str, drifts: Se
         figure = Figure(figsize=INCHES, layout="constrained")
         axes = figure.add_subplot()
         for k, line in reversed(list(enumerate(lines))):  # the best on top
-            n, mean, error = band(line.runs)
+            n, mean, error = band(line.runs, measure)
             named = k < MOST_COLOURS
             style = {"color": f"C{k}", "label": line.label} if named else {"color": "0.75", "linewidth": 0.8}
             axes.plot(n, mean, zorder=3 if named else 2, **style)

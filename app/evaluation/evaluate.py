@@ -7,23 +7,20 @@ way through JSON and Kafka is left out. A stream file's bounds on waiting instan
 
 import math
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import MOST_NOMINAL, DataFile, Floats
+from app.dataset.data import MOST_NOMINAL, DataFile
 from app.dataset.instances import InstanceReader, Instances
-from app.dataset.lateness import Lateness
 from app.errors import DataError, SpecError
-from app.partition.learner import Outcome, PartitionLearner
-from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
+from app.evaluation.course import Course
+from app.partition.learner import Outcome
 from app.stream_file.spec import Spec, build
-from models.contract import Bags, Learner, Program
+from models.contract import Bags
 from models.registry import FOREIGN, REGISTRY
-from topics.names import CHAMPION
-from topics.records import CLASSIFICATION, MULTI_INSTANCE, NOMINAL, REGRESSION
+from topics.records import CLASSIFICATION, MULTI_INSTANCE, NOMINAL
 
 if TYPE_CHECKING:
     from app.dataset.table import Table
@@ -214,17 +211,21 @@ def evaluate_all(
     -------
     list of dict
         JSON-serialisable: model, parameters, data, task, label_delay (and clock), seed, n (labels scored), the metrics
-        that the task has (undefined ones are absent), seconds (CPU time of the learner alone: predicting and learning)
-        and instances_per_second by it, state_bytes at the end and peak_state_bytes, curve ([labels scored, accuracy or
-        MAE over the sliding or fading window]), with detectors their names (detectors) and the changes (detector,
-        level, n errors seen, the mean error before and after, None where there is none); where they are not 0, the
-        rows rejected, and the instances expired or evicted, which were never learned.
+        that the task has (undefined ones are absent) as `models.prequential` and `app.evaluation.measured` have them;
+        n_nodes, n_leaves, depth (and n_models) at the end; live_bytes, of the model's arrays as they lie in memory
+        (`models.memory`), at the end, and mean_live_bytes and peak_live_bytes, over the points of the curves;
+        state_bytes, of what a checkpoint stores of the model, at the end, and peak_state_bytes; seconds (CPU time of
+        the learner alone: predicting and learning), instances_per_second by it, and wall_seconds by the clock;
+        classes (`Measured.classes`, by name); curves (`Course.curves`: metrics over the sliding or fading window, the
+        accuracy so far, sizes and times); with detectors their names (detectors) and the changes (detector, level, n
+        errors seen, the mean error before and after, None where there is none); where they are not 0, the rows
+        rejected, and the instances expired or evicted, which were never learned.
     """
-    runs = [_Run(spec, label_delay, clock is not None, detectors) for spec in specs]
+    runs = [Course(spec, label_delay, clock is not None, detectors) for spec in specs]
     first = runs[0].learner
     for run in runs:
         run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes
-        run.learner.warm_up()
+        run.warm_up()
     size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
     rows = 0
     for instances in InstanceReader(file, specs[0], goal, first, clock).read(limit, size):
@@ -269,8 +270,8 @@ def evaluate_bags(
         "seed": seed,
         "champion": {"model": model, **parameters},
     }
-    run, n = _Run(build(fields, data), label_delay, False, ()), len(table.y)
-    run.learner.warm_up()
+    run, n = Course(build(fields, data), label_delay, False, ()), len(table.y)
+    run.warm_up()
     size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
     for first in range(0, n, size):
         rows = np.arange(first, min(first + size, n))
@@ -280,79 +281,3 @@ def evaluate_bags(
     for _ in run.finish(size):
         pass
     return run.result({"data": data, "task": MULTI_INSTANCE, "label_delay": label_delay})
-
-
-class _Run:
-    """One model on its way over the rows."""
-
-    def __init__(self, spec: Spec, label_delay: float, timed: bool, detectors: Sequence[str]) -> None:
-        self.spec = spec
-        self.learner = PartitionLearner(spec)
-        self.detectors = detectors
-        self.observed = _Observed(self.learner.models[CHAMPION], spec, detectors)
-        self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
-        self.metrics = self.learner.metrics[CHAMPION]
-        self.measure = "mae" if spec.task == REGRESSION else "accuracy"
-        self.curve: list[list[float]] = []
-        self.rows = self.rejected = self.peak_bytes = 0
-
-    def step(self, instances: Instances) -> Outcome:
-        outcome = self.lateness.step(instances)
-        self.rows += len(instances.times)
-        self.rejected += len(instances.refused) + instances.labels_refused
-        self._note()
-        return outcome
-
-    def finish(self, size: int) -> Iterator[Outcome]:
-        for outcome in self.lateness.finish(size):
-            self._note()
-            yield outcome
-
-    def _note(self) -> None:
-        self.peak_bytes = max(self.peak_bytes, self.learner.models[CHAMPION].n_bytes)
-        recent, n = self.metrics.windowed(), int(self.metrics.metrics()["n"])
-        if self.measure in recent and (not self.curve or n > self.curve[-1][0]):
-            self.curve.append([n, recent[self.measure]])
-
-    def result(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        name, parameters = self.spec.models()[CHAMPION]
-        seconds = self.observed.seconds
-        counts = {"rejected": self.rejected} | {k: self.learner.pending.counts[k] for k in ("expired", "evicted")}
-        return {
-            "model": name,
-            "parameters": parameters,
-            **about,
-            "seed": self.spec.seed,
-            **self.metrics.metrics(),
-            "instances_per_second": round(self.rows / seconds) if seconds > 0 else None,
-            "state_bytes": self.learner.models[CHAMPION].n_bytes,
-            "peak_state_bytes": self.peak_bytes,
-            "seconds": round(seconds, 6),
-            "curve": self.curve,
-            **({"detectors": list(self.detectors), "changes": self.observed.changes} if self.detectors else {}),
-            **{key: count for key, count in counts.items() if count},
-        }
-
-
-class _Observed:
-    """A learner's CPU seconds to predict and learn, all its threads together, and changes of its errors.
-
-    CPU time hardly depends on what else the machine does, so models that run at the same time can be compared.
-    """
-
-    def __init__(self, learner: Learner, spec: Spec, detectors: Sequence[str]) -> None:
-        self.seconds, self._run = 0.0, learner.run
-        kind = ABSOLUTE if spec.task == REGRESSION else MISTAKES
-        self.signal = Signal({name: {} for name in detectors}, kind, seed=spec.seed)
-        self.changes: list[dict[str, Any]] = []
-        learner.run = self.run  # type: ignore[method-assign]
-
-    def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        started = time.process_time()
-        self._run(program, slab, out)
-        self.seconds += time.process_time() - started
-        if not self.signal.detectors:
-            return
-        for found in self.signal.update(errors(self.signal.kind, program, out)[1]):
-            fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
-            self.changes.append({key: None if value != value else value for key, value in fields.items()})

@@ -59,7 +59,7 @@ def test_batch_learners_have_a_table_of_their_own():
 
 
 def figures(accuracy, speed, size):
-    return {"accuracy": accuracy, "instances_per_second": speed, "peak_state_bytes": size}
+    return {"accuracy": accuracy, "instances_per_second": speed, "peak_live_bytes": size}
 
 
 def test_what_stands_in_the_cells():
@@ -79,7 +79,7 @@ def test_what_stands_in_the_cells():
     assert lines[-3:] == ["Failed:", "", "- naive-bayes on x: 12 of 30 in 5 s"]
     assert not [line for line in lines if "fimt-dd |" in line]
     errors = {
-        name: {"y": {"mae": mae, "instances_per_second": 1, "peak_state_bytes": 1}}
+        name: {"y": {"mae": mae, "instances_per_second": 1, "peak_live_bytes": 1}}
         for name, mae in (("fimt-dd", 2.0), ("orto", 1.5))
     }
     lines = accuracy.tables(errors, "regression", {"y": problem("regression", 5)[1]}, {})
@@ -110,7 +110,7 @@ def test_the_command_writes_the_table(tmp_path, capsys, monkeypatch):
     for model in ("naive-bayes", "last-label"):
         spec, goal, n = spec_for(file, model, {}, limit=300)
         expected = evaluate(file, spec, goal, n, limit=300, points=accuracy.POINTS)
-        assert results[model]["agrawal"]["curve"] == expected["curve"]
+        assert results[model]["agrawal"]["curves"]["accuracy"] == expected["curves"]["accuracy"]
         assert f"| {model} | {100 * expected['accuracy']:.2f} |".replace("**", "") in text.replace("**", "")
 
 

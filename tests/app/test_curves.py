@@ -39,9 +39,10 @@ def test_the_csv_is_the_curves_of_all_runs(written):
     best, other = (entry["label"] for entry in found["summary"])
     assert [row[0] for row in rows] == [best] * 12 + [other] * 12
     for run in found["runs"]:
-        assert [n for n, _ in run["curve"]] == [200, 400, 600, 800, 1000, 1200]
+        assert run["curves"]["n"] == [200, 400, 600, 800, 1000, 1200]
         mine = [row for row in rows if row[1:3] == [run["model"], str(run["seed"])]]
-        assert [[int(row[3]), float(row[4])] for row in mine] == run["curve"]
+        points = zip(run["curves"]["n"], run["curves"]["accuracy"], strict=True)
+        assert [(int(row[3]), float(row[4])) for row in mine] == list(points)
 
 
 def test_the_svg_draws_every_model_its_legend_and_the_drift(written):
@@ -66,19 +67,20 @@ def test_the_png_is_a_picture_of_the_size(written):
 
 
 def test_bands_are_means_and_standard_errors():
-    runs = [{"curve": [[10, 0.5], [20, 0.7]]}, {"curve": [[10, 0.7], [20, 0.7]]}, {"curve": [[5, 0.6], [25, 0.8]]}]
-    n, mean, error = curves.band(runs)
+    found = (([10, 20], [0.5, 0.7]), ([10, 20], [0.7, 0.7]), ([5, 15, 25], [0.6, None, 0.8]))
+    runs = [{"curves": {"n": n, "m": values}} for n, values in found]
+    n, mean, error = curves.band(runs, "m")
     assert n.tolist() == [10, 20]
     expected = np.array([[0.5, 0.7], [0.7, 0.7], [0.65, 0.75]])
     assert mean == pytest.approx(expected.mean(axis=0))
     assert error == pytest.approx(expected.std(axis=0, ddof=1) / 3**0.5)
-    n, mean, error = curves.band(runs[:1])
+    n, mean, error = curves.band(runs[:1], "m")
     assert (n.tolist(), mean.tolist(), error.tolist()) == ([10, 20], [0.5, 0.7], [0, 0])
-    assert [len(part) for part in curves.band([{"curve": []}])] == [0, 0, 0]
+    assert [len(part) for part in curves.band([{"curves": {"n": []}}], "m")] == [0, 0, 0]
 
 
 def test_many_lines_and_regressions_are_drawn(tmp_path):
-    runs = [{"model": "m", "seed": 0, "curve": [[1, 2.0], [2, 1.0 + k]]} for k in range(13)]
+    runs = [{"model": "m", "seed": 0, "curves": {"n": [1, 2], "mae": [2.0, 1.0 + k]}} for k in range(13)]
     lines = [curves.Line(f"line {k}", [run]) for k, run in enumerate(runs)]
     curves.write(tmp_path / "c.svg", lines, "mae", "the last 9 labels")
     text = (tmp_path / "c.svg").read_text()
@@ -89,7 +91,7 @@ def test_many_lines_and_regressions_are_drawn(tmp_path):
 
 def test_drifts_that_were_found_are_marked(tmp_path):
     changes = [{"n": n, "level": level} for n, level in ((10, "drift"), (12, "warning"), (30, "drift"))]
-    run = {"model": "m", "seed": 0, "curve": [[1, 0.5], [40, 0.9]]}
+    run = {"model": "m", "seed": 0, "curves": {"n": [1, 40], "accuracy": [0.5, 0.9]}}
     for name, runs in (("with", [{**run, "changes": changes}]), ("without", [run])):
         curves.write(tmp_path / f"{name}.svg", [curves.Line("m", runs)], "accuracy", "the last 9 labels")
     with_them, without = ((tmp_path / f"{name}.svg").read_text().count("<use ") for name in ("with", "without"))

@@ -118,13 +118,17 @@ def test_result_is_json_with_the_documented_keys(mixed):
     result, _ = run(mixed, "naive-bayes")
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     keys = "model parameters data n accuracy kappa kappa_temporal log_loss f1_macro instances_per_second state_bytes"
-    assert {*keys.split(), "seconds", "curve"} <= set(result)
+    keys += " balanced_accuracy auroc mean_running_accuracy n_nodes n_leaves depth wall_seconds classes"
+    keys += " live_bytes mean_live_bytes peak_live_bytes peak_state_bytes"
+    assert {*keys.split(), "seconds", "curves"} <= set(result)
     assert not {"mae", "rmse", "r2", "rejected"} & set(result)
     assert result["data"] == "mixed.csv.gz"
-    counts = [n for n, _ in result["curve"]]
+    counts = result["curves"]["n"]
     assert counts == sorted(set(counts))
     assert counts[-1] == result["n"]
-    assert all(0.0 <= accuracy <= 1.0 for _, accuracy in result["curve"])
+    assert all(0.0 <= accuracy <= 1.0 for accuracy in result["curves"]["accuracy"])
+    assert {len(column) for column in result["curves"].values()} == {len(counts)}
+    assert result["curves"]["running_accuracy"][-1] == result["accuracy"]
 
 
 def test_regression(tmp_path):
@@ -451,8 +455,9 @@ def test_detectors_watch_the_errors_and_change_nothing_else():
         assert [c["n"] for c in changes] == (np.flatnonzero(levels == 2) + 1).tolist()
         drifts = [c["n"] for c in changes if c["level"] == "drift"]
         assert any(1500 < n < 1700 for n in drifts)
-    same = set(plain) - {"seconds", "instances_per_second"}
+    same = set(plain) - {"seconds", "wall_seconds", "instances_per_second", "curves"}
     assert {key: found[key] for key in same} == {key: plain[key] for key in same}
+    assert found["curves"]["accuracy"] == plain["curves"]["accuracy"]
     shown = invoke(*arguments, "--detector", "ddm").stdout
     assert "ddm: drift at 1,5" in shown
     assert "drift" not in invoke(*arguments).stdout

@@ -121,7 +121,8 @@ def test_evaluation_reads_what_is_written(tmp_path):
     assert run("stagger", "-n", 4000, "--drift", 2000, "--to", "function=2", path).exit_code == 0
     file = DataFile(path)
     spec, goal, n = spec_for(file, "naive-bayes", {}, window=200)
-    curve = dict(map(tuple, evaluate(file, spec, goal, n)["curve"]))
+    curves = evaluate(file, spec, goal, n)["curves"]
+    curve = dict(zip(curves["n"], curves["accuracy"], strict=True))
     assert curve[2000] > 0.95
     assert min(value for at, value in curve.items() if 2000 < at < 2400) < 0.7
 

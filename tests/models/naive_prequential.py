@@ -79,9 +79,14 @@ class NaivePrequential:
             else:
                 precision, recall = hits / precision_base, hits / recall_base
                 scores.append(2 * precision * recall / (precision + recall))
+        recalls = []
+        for k in {int(item["label"]) for item, weight in pairs if weight > 0}:
+            hits = mean(lambda item, k=k: item["label"] == k and item["prediction"] == k)
+            recalls.append(hits / mean(lambda item, k=k: item["label"] == k))
         result = {
             "n": n,
             "accuracy": accuracy,
+            "balanced_accuracy": sum(recalls) / len(recalls),
             "log_loss": mean(lambda item: item["loss"]),
             "f1_macro": sum(scores) / len(scores),
         }

@@ -1,0 +1,125 @@
+"""The course of one model over the rows: what is noted on the way, and the result."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from app.dataset.instances import Instances
+from app.dataset.lateness import Lateness
+from app.evaluation.measured import Measured
+from app.partition.learner import Outcome, PartitionLearner
+from app.stream_file.spec import Spec
+from models.contract import Bags, Floats, Learner
+from models.memory import live_bytes
+from topics.names import CHAMPION
+
+# What a point of the curves holds besides the metrics over the recent past, all as they stand there.
+RUNNING = ("running_accuracy", "n_nodes", "n_leaves", "state_bytes", "live_bytes", "seconds", "wall_seconds")
+
+
+class Course:
+    """One model on its way.
+
+    Parameters
+    ----------
+    spec : Spec
+        With the model as the champion.
+    label_delay, timed : of the labels, see `app.evaluation.evaluate.evaluate_all`.
+    detectors : sequence of str
+        Over the model's errors.
+    """
+
+    def __init__(self, spec: Spec, label_delay: float, timed: bool, detectors: Sequence[str]) -> None:
+        self.spec = spec
+        self.learner = PartitionLearner(spec)
+        window, fading, n_outputs = spec.metrics.window, spec.metrics.fading, self.learner.schema.n_outputs
+        self.metrics = Measured(spec.task, n_outputs, window=window, fading=fading, detectors=detectors, seed=spec.seed)
+        self.learner.metrics[CHAMPION] = self.metrics
+        self.timed = _Timed(self.learner)
+        self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
+        self.detectors = detectors
+        self.points: list[dict[str, float]] = []
+        self.rows = self.rejected = 0
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache."""
+        self.learner.warm_up()
+        self.metrics.warm_up()
+
+    def step(self, instances: Instances) -> Outcome:
+        outcome = self.lateness.step(instances)
+        self.rows += len(instances.times)
+        self.rejected += len(instances.refused) + instances.labels_refused
+        self._note()
+        return outcome
+
+    def finish(self, size: int) -> Iterator[Outcome]:
+        for outcome in self.lateness.finish(size):
+            self._note()
+            yield outcome
+
+    def _note(self) -> None:
+        """A point of the curves."""
+        model, overall = self.learner.models[CHAMPION], self.metrics.metrics()
+        size = model.size()
+        point = {**self.metrics.recent(), "n": overall["n"]}
+        if "accuracy" in overall:
+            point["running_accuracy"] = overall["accuracy"]
+        point |= {"n_nodes": size["n_nodes"], "n_leaves": size["n_leaves"]}
+        point |= {"state_bytes": model.n_bytes, "live_bytes": live_bytes(model)}
+        self.points.append(point | {"seconds": self.timed.cpu, "wall_seconds": self.timed.wall})
+
+    def curves(self) -> dict[str, list[float | None]]:
+        """Columns: n, labels scored so far, each number once, and what is known there; None where it is undefined."""
+        after = [point["n"] for point in self.points[1:]] + [-1.0]
+        kept = [point for point, n in zip(self.points, after, strict=True) if 0 < point["n"] != n]
+        names = ["n", *dict.fromkeys(name for point in kept for name in point if name != "n")]
+        return {name: [point.get(name) for point in kept] for name in names}
+
+    def result(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """See `app.evaluation.evaluate.evaluate_all`."""
+        name, parameters = self.spec.models()[CHAMPION]
+        seconds = self.timed.cpu
+        counts = {"rejected": self.rejected} | {k: self.learner.pending.counts[k] for k in ("expired", "evicted")}
+        live = [point["live_bytes"] for point in self.points]
+        classes = self.learner.classes
+        return {
+            "model": name,
+            "parameters": parameters,
+            **about,
+            "seed": self.spec.seed,
+            **self.metrics.metrics(),
+            **self.metrics.ranked(),
+            "instances_per_second": round(self.rows / seconds) if seconds > 0 else None,
+            **self.learner.models[CHAMPION].size(),
+            "live_bytes": live[-1],
+            "mean_live_bytes": round(sum(live) / len(live)),
+            "peak_live_bytes": max(live),
+            "state_bytes": self.points[-1]["state_bytes"],
+            "peak_state_bytes": max(point["state_bytes"] for point in self.points),
+            "seconds": round(seconds, 6),
+            "wall_seconds": round(self.timed.wall, 6),
+            **({} if classes is None else {"classes": self.metrics.classes(classes.texts)}),
+            "curves": self.curves(),
+            **({"detectors": list(self.detectors), "changes": self.metrics.changes} if self.detectors else {}),
+            **{key: count for key, count in counts.items() if count},
+        }
+
+
+class _Timed:
+    """Seconds that the champion takes to predict and learn: of CPU, all its threads together, and by the clock.
+
+    CPU time hardly depends on what else the machine does, so models that run at the same time can be compared.
+    """
+
+    def __init__(self, learner: PartitionLearner) -> None:
+        self.cpu = self.wall = 0.0
+        self._run = learner.drift.run
+        learner.drift.run = self.run  # type: ignore[method-assign]
+
+    def run(self, role: str, model: Learner, slab: Floats | Bags, out: Floats) -> Learner:
+        cpu, wall = time.process_time(), time.perf_counter()
+        model = self._run(role, model, slab, out)
+        self.cpu += time.process_time() - cpu
+        self.wall += time.perf_counter() - wall
+        return model

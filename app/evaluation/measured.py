@@ -1,0 +1,125 @@
+"""Prequential metrics, and beside them what is too large for the state of a worker, or of no use to it: AUROC, the mean
+of the running accuracy, drift detectors over the errors."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.evaluation import ranking
+from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
+from models.contract import LEARN, Floats, Program
+from models.prequential import Prequential
+from topics.records import REGRESSION
+
+NEGLIGIBLE = 1e-9  # a weight that has faded so far does not count in the AUROC of a fading past
+
+
+class Measured(Prequential):
+    """Metrics of one model in an evaluation.
+
+    Parameters
+    ----------
+    task, n_outputs, window, fading
+        As Prequential takes them.
+    detectors : sequence of str
+        Drift detectors over the errors, at their defaults.
+    seed : int
+        Of the detectors.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        n_outputs: int,
+        *,
+        window: int = 1000,
+        fading: float | None = None,
+        detectors: Sequence[str] = (),
+        seed: int = 0,
+    ) -> None:
+        super().__init__(task, n_outputs, window=window, fading=fading)
+        kind = ABSOLUTE if task == REGRESSION else MISTAKES
+        self._signal = Signal({name: {} for name in detectors}, kind, seed=seed)
+        self.changes: list[dict[str, Any]] = []
+        self._ranking = ranking.Ranking()
+        reach = window if fading is None else math.ceil(math.log(NEGLIGIBLE) / math.log(fading))
+        self._reach = reach
+        self._recent: tuple[NDArray[np.int64], Floats, Floats]
+        self._recent = (np.zeros(0, np.int64), np.zeros((0, n_outputs)), np.zeros(0))
+        self._hits = self._weight = self._running = 0.0
+        self._n = 0
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache."""
+        self._signal.warm_up()
+
+    def score(self, program: Program, out: Floats) -> None:
+        """As Prequential.score."""
+        known = None if self.task == REGRESSION else self.state().seen.astype(bool)
+        super().score(program, out)
+        if self._signal.detectors:
+            for found in self._signal.update(errors(self._signal.kind, program, out)[1]):
+                fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
+                self.changes.append({key: None if value != value else value for key, value in fields.items()})
+        if known is None:
+            return
+        scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
+        if not len(scored):
+            return
+        y, w, p = program.y[scored].astype(np.int64), program.w[scored], out[program.row[scored]]
+        self._count_hits(w * ((p.argmax(axis=1) == y) & (p.max(axis=1) > 0.0)), w)
+        for i in np.flatnonzero(~(p.max(axis=1) > 0.0)):  # nothing was known: as in the log loss
+            seen = known.copy()
+            seen[y[: i + 1]] = True
+            p[i] = seen / seen.sum()
+        self._ranking.add(y, p, w)
+        before_y, before_p, before_w = self._recent
+        before_p = np.pad(before_p, ((0, 0), (0, p.shape[1] - before_p.shape[1])))
+        last = slice(-self._reach, None)
+        self._recent = (
+            np.concatenate((before_y, y))[last],
+            np.concatenate((before_p, p))[last],
+            np.concatenate((before_w, w))[last],
+        )
+
+    def _count_hits(self, hits: Floats, w: Floats) -> None:
+        """Sums go one by one, so that they do not depend on how labels were cut into programs."""
+        so_far = np.cumsum(np.concatenate(([self._hits], hits)))[1:]
+        weight = np.cumsum(np.concatenate(([self._weight], w)))[1:]
+        self._hits, self._weight = float(so_far[-1]), float(weight[-1])
+        self._running = float(np.cumsum(np.concatenate(([self._running], so_far / weight)))[-1])
+        self._n += len(w)
+
+    def metrics(self) -> dict[str, float]:
+        """As Prequential.metrics, with the mean of the running accuracy: of the accuracy over all labels so far, at
+        each label."""
+        found = super().metrics()
+        return found | {"mean_running_accuracy": self._running / self._n} if self._n else found
+
+    def ranked(self) -> dict[str, float]:
+        """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.ranking); see `by_class`."""
+        area, error = ranking.mean(self._ranking.areas()), self._ranking.error()
+        return {} if area is None else {"auroc": area} | ({"auroc_error": error} if error > 0.0 else {})
+
+    def recent(self) -> dict[str, float]:
+        """As `windowed`, with the AUROC over the window, or the fading past."""
+        found = super().windowed()
+        y, p, w = self._recent
+        if self.fading is not None:
+            w = w * self.fading ** np.arange(len(w) - 1, -1, -1)
+        area = ranking.mean(ranking.area(y, p, w))
+        return found if area is None else found | {"auroc": area}
+
+    def classes(self, names: Sequence[Any]) -> dict[str, dict[str, float]]:
+        """Name of a class -> n (weight of its labels), recall, precision, auroc (against the rest); what is undefined
+        is absent. names : by code."""
+        areas = self._ranking.areas()
+        result: dict[str, dict[str, float]] = {}
+        for k, (n, recall, precision) in enumerate(zip(*(part.tolist() for part in self.by_class()), strict=True)):
+            if n > 0.0 or precision == precision:
+                found = {"n": n, "recall": recall, "precision": precision, "auroc": areas.get(k, math.nan)}
+                result[str(names[k])] = {key: value for key, value in found.items() if value == value}
+        return result

@@ -1,0 +1,141 @@
+"""AUROC of each class against the rest, over a whole run: the chance that a label of the class has a greater score than
+one of another class, ties counted half (Hanley and McNeil: The meaning and use of the area under a receiver operating
+characteristic (ROC) curve. Radiology 143, 1982). The score is the probability that was predicted for the class.
+
+All scores are kept, which makes it exact, until they are more than ROOM. Then a class keeps ROOM / K distinct values,
+with the weights of its labels and of the others there; where it has more, neighbours become one cell, as do scores
+that fall into it later. Inside of a cell the order is not known any more, so the error is at most half of the pairs
+that meet in one: `error` says how much that is, usually below 1e-5. So memory is bounded, whatever the length.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats
+
+ROOM = 2_000_000  # scores, labels times classes: 16 MB as they come, and at most four times that as cells
+LEAST_CELLS = 1000  # of a class, however many classes there are
+
+
+class Cells(NamedTuple):
+    """Scores of one class in order: each from `low` to `high`, and the weight of labels of the class and of others."""
+
+    low: Floats
+    high: Floats
+    own: Floats
+    others: Floats
+
+
+class Ranking:
+    """The scores of a run, in bounded memory.
+
+    Parameters
+    ----------
+    room : int
+        Scores that are kept as they come.
+    """
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._blocks: list[tuple[NDArray[np.int64], Floats, Floats]] = []
+        self._n_scores = 0
+        self._cells: list[Cells] = []
+
+    def add(self, y: NDArray[np.int64], p: Floats, w: Floats) -> None:
+        """y : (n,) class codes. p : (n, K) probabilities, where K may grow. w : (n,) weights > 0."""
+        if not len(y):
+            return
+        self._blocks.append((y, p, w))
+        self._n_scores += p.size
+        if self._n_scores > self._room:
+            self._take_in()
+
+    def areas(self) -> dict[int, float]:
+        """Class code -> AUROC against all others, of the classes of which there is a label and one of others."""
+        self._take_in()
+        return {k: _area(cells) for k, cells in enumerate(self._cells) if cells.own.any() and cells.others.any()}
+
+    def error(self) -> float:
+        """The most that any of `areas` is wrong by; 0 where they are exact."""
+        return max((_doubt(cells) for cells in self._cells if cells.own.any() and cells.others.any()), default=0.0)
+
+    def _take_in(self) -> None:
+        """Sort what has come into cells."""
+        if not self._blocks:
+            return
+        width = max(len(self._cells), *(p.shape[1] for _, p, _ in self._blocks))
+        y = np.concatenate([y for y, _, _ in self._blocks])
+        w = np.concatenate([w for _, _, w in self._blocks])
+        p = np.concatenate([_widened(p, width) for _, p, _ in self._blocks])
+        self._blocks, self._n_scores = [], 0
+        for _ in range(len(self._cells), width):  # scores of a class that was not known then are 0
+            before = sum(float((c.own + c.others).sum()) for c in self._cells[:1])
+            known = [np.zeros(1), np.zeros(1), np.zeros(1), np.full(1, before)]
+            self._cells.append(Cells(*known) if before else Cells(*(np.zeros(0) for _ in range(4))))
+        most = max(LEAST_CELLS, self._room // width)
+        for k in range(width):
+            own = np.where(y == k, w, 0.0)
+            new = Cells(_begins(self._cells[k], p[:, k]), p[:, k], own, w - own)
+            cells = _sorted(Cells(*(np.concatenate(pair) for pair in zip(self._cells[k], new, strict=True))))
+            self._cells[k] = cells if len(cells.low) <= most else _fewer(cells, most)
+
+
+def area(y: NDArray[np.int64], p: Floats, w: Floats) -> dict[int, float]:
+    """Class code -> AUROC against all others, exact; arguments as of `Ranking.add`."""
+    ranking = Ranking(room=p.size)
+    ranking.add(y, p, w)
+    return ranking.areas()
+
+
+def mean(areas: dict[int, float]) -> float | None:
+    """One figure: of two classes that of the second, which is that of both, else the mean of all; None without any."""
+    if not areas:
+        return None
+    return areas[max(areas)] if len(areas) == 2 else float(np.mean(list(areas.values())))
+
+
+def _sorted(cells: Cells) -> Cells:
+    """In order, those that begin at the same score as one."""
+    order = np.argsort(cells.low, kind="stable")
+    low, high, own, others = (part[order] for part in cells)
+    first = np.flatnonzero(np.concatenate(([True], low[1:] != low[:-1])))
+    add = np.add.reduceat
+    return Cells(low[first], np.maximum.reduceat(high, first), add(own, first), add(others, first))
+
+
+def _begins(cells: Cells, scores: Floats) -> Floats:
+    """Of the cell that a score falls into where there is one, else the score."""
+    if not len(cells.low):
+        return scores
+    at = np.maximum(np.searchsorted(cells.low, scores, side="right") - 1, 0)
+    return np.where((cells.low[at] <= scores) & (scores <= cells.high[at]), cells.low[at], scores)
+
+
+def _fewer(cells: Cells, most: int) -> Cells:
+    """At most `most`: neighbours as one, of like weights. A cell of much weight stays alone, since there the scores may
+    well be one."""
+    weight = cells.own + cells.others
+    step = 4.0 * float(weight.sum()) / most
+    place, heavy = np.floor((np.cumsum(weight) - weight) / step), weight >= step
+    first = np.flatnonzero(np.concatenate(([True], (place[1:] != place[:-1]) | heavy[1:] | heavy[:-1])))
+    add = np.add.reduceat
+    high = np.maximum.reduceat(cells.high, first)
+    return Cells(cells.low[first], high, add(cells.own, first), add(cells.others, first))
+
+
+def _area(cells: Cells) -> float:
+    below = np.cumsum(cells.others) - cells.others
+    pairs = float((cells.own * (below + 0.5 * cells.others)).sum())
+    return pairs / (float(cells.own.sum()) * float(cells.others.sum()))
+
+
+def _doubt(cells: Cells) -> float:
+    unknown = cells.high > cells.low
+    pairs = 0.5 * float((cells.own * cells.others)[unknown].sum())
+    return pairs / (float(cells.own.sum()) * float(cells.others.sum()))
+
+
+def _widened(p: Floats, width: int) -> Floats:
+    return p if p.shape[1] == width else np.pad(p, ((0, 0), (0, width - p.shape[1])))
