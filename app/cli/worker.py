@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from app.cli import broker_option
 from app.errors import BrokerError, SpecError
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 @click.command("worker")
 @click.argument("stream", type=click.Path(path_type=Path, dir_okay=False))
 @broker_option
-@click.option("--web-port", default=6066, show_default=True, help="Port of /metrics; 0 for no web server.")
+@click.option(
+    "--web-port",
+    type=click.IntRange(0, 65535),
+    default=6066,
+    show_default="6066, or the next one that is free",
+    help="Port of /metrics; 0 for no web server.",
+)
 @click.option(
     "--web-host",
     default="127.0.0.1",
@@ -48,7 +55,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is logged to standard error.",
 )
+@click.pass_context
 def command(
+    context: click.Context,
     stream: Path,
     broker: str,
     web_port: int,
@@ -72,7 +81,7 @@ def command(
         click.echo(f"riparian: {remark}", err=True)
     check_key(spec)
 
-    from app.kafka.admin import ensure_topics, wait_for_broker
+    from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
 
     def waiting(message: str) -> None:
@@ -84,7 +93,8 @@ def command(
             await wait_for_broker(broker, max(0.0, until - time.monotonic()), waiting)
             try:
                 await ensure_topics(spec, broker)
-                return await ensure_changelog(spec, broker)
+                await ensure_changelog(spec, broker)
+                return await ensure_coordinator(spec, broker)
             except BrokerError:  # it went away again
                 if time.monotonic() >= until:
                     raise
@@ -93,25 +103,28 @@ def command(
 
     from app.cli.progress import progress
     from app.partition.learner import PartitionLearner
-    from app.worker.application import create_app, run
+    from app.worker.application import create_app, listen, run
     from app.worker.metrics import Metrics
 
     with progress(f"stream {spec.name}", only_compiling=True):
         PartitionLearner(spec).warm_up()
     metrics = Metrics(spec)
+    chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT
+    web = listen(web_host, web_port, or_next=not chosen) if web_port else None
     app, engine = create_app(
         spec,
         broker,
-        web_port=web_port,
-        web_host=web_host,
+        web=web,
         data_dir=data_dir,
         observer=metrics,
         session_timeout=session_timeout,
     )
     metrics.expose(app, engine)
     click.echo(f"riparian: worker of stream {spec.name} on {broker}", err=True)
-    if web_port:
-        click.echo(f"riparian: metrics at http://{web_host}:{web_port}/metrics", err=True)
+    if web is not None:
+        found = web.getsockname()[1]
+        taken = "" if found == web_port else f" (port {web_port} is taken, perhaps by another worker)"
+        click.echo(f"riparian: metrics at http://{web_host}:{found}/metrics{taken}", err=True)
     run(app, engine, loglevel=log_level)
 
 

@@ -34,6 +34,7 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 REQUEST_SECONDS = 10.0
 LEADER_SECONDS = 15.0
+COORDINATOR_SECONDS = 15.0
 
 # A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
 DEADLETTER_BYTES = 2_000_000
@@ -357,15 +358,37 @@ async def lag(spec: "Spec", broker: str) -> LagReport:
     return LagReport(group, workers, tuple(rows))
 
 
+async def ensure_coordinator(spec: "Spec", broker: str) -> None:
+    """Wait until Kafka has a coordinator for the stream's consumer group.
+
+    The first question ever asked about a group makes a broker create its offsets topic, and it has none until then: a
+    worker that starts on a fresh one would log that as an error.
+    """
+    async with admin_client(broker) as client:
+        await _coordinator(client, group_id(spec.name))
+
+
+async def _coordinator(client: Any, group: str) -> int:
+    """The node that coordinates a group; a KafkaError where none does after `COORDINATOR_SECONDS`."""
+    deadline = time.monotonic() + COORDINATOR_SECONDS
+    while True:
+        try:
+            found: int = await client.find_coordinator(group)
+            return found
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.1)
+
+
 async def _committed(client: Any, group: str) -> tuple[dict[TopicPartition, int], int]:
     """The offsets that a group has committed, and how many members it has now."""
     for attempt in range(20):
+        coordinator = await _coordinator(client, group)
         try:
-            coordinator = await client.find_coordinator(group)
             offsets = await client.list_consumer_group_offsets(group, group_coordinator_id=coordinator)
             described = await client.describe_consumer_groups([group], group_coordinator_id=coordinator)
         except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
-            # The first question ever asked about a group makes Kafka create its offsets topic.
             if attempt == 19:
                 raise
             await asyncio.sleep(0.1)

@@ -3,15 +3,20 @@
 Faust does membership, assignment (with standbys), the web server and the life cycle; the engine does the rest.
 """
 
+import errno
 import gc
 import logging
+import os
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 import faust
+from aiohttp.web import SockSite
 
+from app.errors import RiparianError
 from app.stream_file.spec import Spec
 from app.worker import recovery, transport
 from app.worker.engine import Engine
@@ -21,11 +26,16 @@ from topics.names import group_id
 HEARTBEAT_SECONDS = 1.0
 COLLECT_SECONDS = 5.0
 REPEAT_SECONDS = 10.0
+PORTS = 100  # that are tried, where the first is taken
+
+
+# Every worker says so whenever another one starts or stops.
+REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
 
 
 class Repeated(logging.Filter):
     """Lets each line of a logger through once in `REPEAT_SECONDS`: while the broker is away, the Kafka client would
-    write 40 lines a second."""
+    write 40 lines a second. What is said of every healthy rebalance stays out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,21 +43,49 @@ class Repeated(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         now, line = time.monotonic(), f"{record.name} {record.msg}"
-        if now < self._until.get(line, 0.0):
+        if record.msg == REBALANCING or now < self._until.get(line, 0.0):
             return False
         self._until[line] = now + REPEAT_SECONDS
         return True
+
+
+def listen(host: str, port: int, or_next: bool = False) -> socket.socket:
+    """A socket that listens for the web server; it holds the port from here on, whatever other workers start.
+
+    Parameters
+    ----------
+    or_next : bool
+        Whether the next port that is free will do where this one is taken.
+
+    Raises
+    ------
+    RiparianError
+        There is no such address, or the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for each in range(port, min(port + PORTS, 65536) if or_next else port + 1):
+        try:
+            return socket.create_server((host, each), family=family)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise RiparianError(
+                    f"the web server cannot listen on {host}:{each} ({os.strerror(error.errno or 0)}): choose another "
+                    "--web-host or --web-port, or none by --web-port 0"
+                ) from None
+    raise RiparianError(
+        f"port {port} of {host} is in use, perhaps by another worker: choose another by --web-port, or leave it "
+        "out for the next free one"
+    )
 
 
 def create_app(
     spec: Spec,
     broker: str,
     *,
-    web_port: int,
+    web: socket.socket | None,
     data_dir: Path,
     observer: Observer,
     session_timeout: float = 10.0,
-    web_host: str = "127.0.0.1",
 ) -> tuple[Any, Engine]:
     """The Faust app of one worker process and its engine. The stream's topics must exist.
 
@@ -56,16 +94,14 @@ def create_app(
     spec : Spec
     broker : str
         HOST:PORT, several separated by commas.
-    web_port : int
-        Port of the web server; 0 for none.
+    web : socket, optional
+        Where the web server listens; None for no web server.
     data_dir : Path
         A directory of this worker's own.
     observer : Observer
         Told about steps, dead letters and checkpoints.
     session_timeout : float
         Seconds that a killed worker blocks its partitions.
-    web_host : str
-        Address that the web server listens on.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     app = faust.App(
@@ -85,13 +121,14 @@ def create_app(
         broker_session_timeout=session_timeout,
         broker_heartbeat_interval=HEARTBEAT_SECONDS,
         broker_check_crcs=True,
-        web_enabled=web_port > 0,
-        web_port=web_port or 6066,
-        web_bind=web_host,
+        web_enabled=web is not None,
+        web_port=6066 if web is None else web.getsockname()[1],
         web_host="127.0.0.1",
         autodiscover=False,
         TableManager=recovery.Tables,
     )
+    if web is not None:
+        app.web._transport_handlers["tcp"] = lambda: SockSite(app.web._runner, web)
     # Faust names the changelog, and assigns it and its standbys with the partitions; the engine reads and writes it.
     app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions)
     recovery.install(app)

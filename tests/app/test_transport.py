@@ -14,6 +14,7 @@ from faust.tables import recovery
 from faust.tables.manager import TableManager
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
+from faust.web.drivers.aiohttp import Web
 
 from app.worker import transport
 from topics.records import RawBatch
@@ -53,6 +54,7 @@ def test_attributes_that_are_read_are_there():
     assert "_recovery" in TableManager.recovery.fget.__code__.co_names
     records = inspect.signature(fetcher.PartitionRecords.__init__).parameters
     assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]
+    assert {"_transport_handlers", "_runner", "_new_transport_tcp"} <= set(Web.__init__.__code__.co_names)
 
 
 class FakeBatch:

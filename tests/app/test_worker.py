@@ -1,10 +1,12 @@
 """The worker: what its log leaves out, and where it listens."""
 
 import logging
+import socket
 
+import pytest
+
+from app.errors import RiparianError
 from app.worker import application as worker
-from app.worker.metrics import Metrics
-from tests.broker.harness import stream_file
 
 
 def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
@@ -21,15 +23,18 @@ def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
     assert shown("no broker at %s", "a", name="aiokafka.conn")
     now = worker.REPEAT_SECONDS
     assert shown("no broker at %s", "a")
+    assert not shown(worker.REBALANCING, "riparian-elec")
 
 
-def test_the_web_server_listens_where_it_is_told(tmp_path):
-    _, spec = stream_file(tmp_path, "listens")
-
-    def listens(**where):
-        return worker.create_app(
-            spec, "localhost:9092", web_port=6066, data_dir=tmp_path, observer=Metrics(spec), **where
-        )[0].conf.web_bind
-
-    assert listens() == "127.0.0.1"
-    assert listens(web_host="0.0.0.0") == "0.0.0.0"
+def test_a_port_that_is_taken_is_one_sentence_or_the_next_one():
+    with worker.listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RiparianError, match=f"port {port} of 127.0.0.1 is in use.*another by --web-port"):
+            worker.listen("127.0.0.1", port)
+        with worker.listen("127.0.0.1", port, or_next=True) as found:
+            assert found.getsockname()[1] > port
+            assert found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    with worker.listen("0.0.0.0", 0) as everywhere:
+        assert everywhere.getsockname()[0] == "0.0.0.0"
+    with pytest.raises(RiparianError, match=r"cannot listen on 192\.0\.2\.1:6066 \(.*--web-host"):
+        worker.listen("192.0.2.1", 6066)  # nobody's, for documentation

@@ -36,7 +36,8 @@ PATIENCE = 180.0  # seconds until a test gives up waiting, on a busy machine too
 class Worker:
     """`riparian worker` as a process of its own; killed at the end of the test whatever happens.
 
-    entry : the module that stands for `riparian`, and arguments that come before `worker`.
+    web_port : None for the one that it takes by itself. entry : the module that stands for `riparian`, and arguments
+    that come before `worker`.
     """
 
     def __init__(
@@ -45,14 +46,15 @@ class Worker:
         broker: str,
         folder: Path,
         *,
-        web_port: int = 0,
+        web_port: int | None = 0,
         name: str = "w",
         entry: Sequence[str] = ("app.cli",),
         session_timeout: float = 6.0,
     ) -> None:
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
         command = [sys.executable, "-m", *entry, "worker", str(stream), "--broker", broker]
-        command += ["--web-port", str(web_port), "--data-dir", str(folder / f"data-{time.monotonic_ns()}")]
+        command += [] if web_port is None else ["--web-port", str(web_port)]
+        command += ["--data-dir", str(folder / f"data-{time.monotonic_ns()}")]
         command += ["--session-timeout", str(session_timeout), "--log-level", "info"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)

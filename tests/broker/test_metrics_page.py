@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -139,6 +140,37 @@ def test_series_go_where_the_partition_goes(broker: str, tmp_path: Path, stream:
                 assert page.values(names.INSTANCES, partition=next(iter(mine))) == [50]
             assert two.stop() == 0
         assert one.stop() == 0
+
+
+def test_workers_that_are_not_told_a_port_take_the_next_one(
+    broker: str, tmp_path: Path, stream: tuple[Path, Spec]
+) -> None:
+    path, spec = stream
+
+    def port_of(worker: Worker) -> int:
+        deadline = time.monotonic() + PATIENCE
+        while (found := re.search(r"metrics at http://127.0.0.1:(\d+)/metrics", worker.output)) is None:
+            assert worker.process.poll() is None, worker.output
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        return int(found[1])
+
+    with (
+        Worker(path, broker, tmp_path, web_port=None, name="first") as one,
+        Worker(path, broker, tmp_path, web_port=None, name="second") as two,
+    ):
+        first, second = port_of(one), port_of(two)
+        assert first != second
+        for port in (first, second):
+            page = Page(port)
+            page.wait_for_partitions(1)
+            assert page.health()["stream"] == spec.name
+        with Worker(path, broker, tmp_path, web_port=first, name="third") as third:
+            assert third.process.wait(PATIENCE) == 2
+            assert third.output.splitlines()[-1].startswith(f"riparian: port {first} of 127.0.0.1 is in use")
+            assert "Traceback" not in third.output
+        assert one.stop() == two.stop() == 0
+        assert "rebalancing" not in one.output + two.output
 
 
 def test_a_changelog_that_is_not_there_is_empty(broker: str, topic_name: str) -> None:
