@@ -147,6 +147,17 @@ class _Reader:
             return self.reasons[where], detail[:200]
         return (r.NOT_FINITE if message.startswith("Number out of range") else r.WRONG_TYPE), detail[:200]
 
+    def check_keys(self, keys: list[bytes | None], bad: Bad) -> None:
+        """A prediction goes out with the key of its features."""
+        try:
+            if max(map(len, keys), default=0) <= r.MAX_KEY_BYTES:  # type: ignore[arg-type]
+                return
+        except TypeError:  # there are records without a key
+            pass
+        for i, key in enumerate(keys):
+            if key is not None and len(key) > r.MAX_KEY_BYTES:
+                bad.setdefault(i, (r.TOO_LARGE, f"a key of {len(key)} bytes, at most {r.MAX_KEY_BYTES}"))
+
     def ids(self, records: list[Any], keys: list[bytes | None], bad: Bad) -> list[str]:
         if self.id is None:
             return self._ids_of_keys(keys, bad)
@@ -276,8 +287,9 @@ def _refusal(columns: list[_Column], texts: list[list[str | None]], i: int) -> t
                 return r.UNKNOWN_VALUE, f"{column.name}: {value[:40]!r} is not among the declared values"
             if known >= vocabulary.limit:
                 return r.NOMINAL_OVERFLOW, f"{column.name}: {value[:40]!r} is new, and {vocabulary.limit} are known"
-            if len(value) > MAX_TEXT:
-                return r.TOO_LONG, f"{column.name}: a value of {len(value)} characters, at most {MAX_TEXT}"
+            too_long = vocabulary.too_long(value)
+            if too_long is not None:
+                return r.TOO_LONG, f"{column.name}: a value of {too_long}"
             known += 1
     return None
 
@@ -325,6 +337,7 @@ class JsonCodec:
         """Rows of x, ids, inline labels and event times of the records that can be used. See `Codec`."""
         reader, bad = self._features, Bad()
         records = reader.decode(batch.values, bad)
+        reader.check_keys(batch.keys, bad)
         ids = reader.ids(records, batch.keys, bad)
         times = reader.times(records, bad)
         objects, starts = self._unpack(records, bad) if self._bags else (records, None)

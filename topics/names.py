@@ -27,6 +27,11 @@ HEADER_DETAIL = "riparian-detail"
 
 CHAMPION = "champion"
 
+HEADER_SIZE = "riparian-size"
+HEADER_KEY_SIZE = "riparian-key-size"
+# A compressed record can be larger than what Kafka takes of us, 1 MB by default.
+MAX_LETTER_BYTES = 900_000
+MAX_LETTER_KEY_BYTES = 65_536
 MAX_TOPIC_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -67,6 +72,18 @@ def check_topic_name(name: str) -> None:
         )
     if name in (".", "..") or _LEGAL.fullmatch(name) is None:
         raise ValueError(f'expected a topic name of letters, digits, ".", "_" and "-", found "{name}"; rename it')
+
+
+def dead_letter(key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
+    """Key and value of a dead letter, cut off where Kafka might refuse them; then headers say the sizes they had."""
+    headers = []
+    if key is not None and len(key) > MAX_LETTER_KEY_BYTES:
+        headers.append((HEADER_KEY_SIZE, b"%d" % len(key)))
+        key = key[:MAX_LETTER_KEY_BYTES]
+    if value is not None and len(value) > MAX_LETTER_BYTES:
+        headers.append((HEADER_SIZE, b"%d" % len(value)))
+        value = value[:MAX_LETTER_BYTES]
+    return key, value, headers
 
 
 def dead_letter_headers(topic: str, partition: int, offset: int, reason: str, detail: str) -> list[tuple[str, bytes]]:

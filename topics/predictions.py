@@ -2,9 +2,10 @@
 
 Classification: `{"id", "y", "p": {class: probability}, "model", "offset", "label_offset"}`. y is the likeliest class in
 the JSON form in which it was declared or first seen, the earlier one of equals; y and p are null while the model knows
-nothing. A class that is not listed in p has probability 0. Regression has no p, and a null y where the model has no
-value. Challengers, where they are asked for, stand under "challengers": `{name: {"y", "p"}}`. Floats are written in
-the shortest form that reads back to the same bits.
+nothing. A class that is not listed in p has probability 0. A record of more than `MAX_BYTES` (hundreds of long classes,
+and challengers) is written with p null everywhere. Regression has no p, and a null y where the model has no value.
+Challengers, where they are asked for, stand under "challengers": `{name: {"y", "p"}}`. Floats are written in the
+shortest form that reads back to the same bits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,9 @@ import msgspec
 
 from topics.records import Floats
 from topics.vocabulary import Vocabulary
+
+# Below what Kafka takes by default, 1 MB, with the key and beside others in a batch.
+MAX_BYTES = 800_000
 
 
 class _Prediction(msgspec.Struct, gc=False, eq=False):
@@ -72,7 +76,19 @@ class PredictionWriter:
                 map(_Challenger, *self._outputs(output, classes, probabilities)) for output in challengers.values()
             ]
             columns.append(map(self._struct("challengers", tuple(challengers)), *parts))
-        return list(map(self._encode, map(_Prediction, *columns)))
+        written = list(map(self._encode, map(_Prediction, *columns)))
+        if probabilities and classes is not None and max(map(len, written), default=0) > MAX_BYTES:
+            written = [self._shortened(value) for value in written]
+        return written
+
+    def _shortened(self, value: bytes) -> bytes:
+        """A record that Kafka might refuse, without its probabilities."""
+        if len(value) <= MAX_BYTES:
+            return value
+        record = msgspec.json.decode(value)
+        for part in (record, *record.get("challengers", {}).values()):
+            part["p"] = None
+        return self._encode(record)
 
     def _struct(self, role: str, names: tuple[str, ...]) -> Any:
         """The struct type of these names, made anew only when they change."""

@@ -23,10 +23,13 @@ NUMERIC = "numeric"
 NOMINAL = "nominal"
 BOOLEAN = "boolean"
 
+# Of a feature record: its prediction has it, too.
+MAX_KEY_BYTES = 16_384
+
 # Why a record was rejected: a label of metrics and a header of dead letters, so there are few and they stay.
 TOMBSTONE = "tombstone"  # no value at all, as compaction and connectors write it
 EMPTY = "empty"  # a value of no bytes
-TOO_LARGE = "too-large"  # more than record.max_bytes
+TOO_LARGE = "too-large"  # more than record.max_bytes, or a feature's key of more than MAX_KEY_BYTES
 TOO_DEEP = "too-deep"  # nested more than 200 levels
 NOT_UTF8 = "not-utf8"  # bytes that are not text
 NOT_JSON = "not-json"  # text that is not JSON
@@ -40,7 +43,7 @@ WRONG_TIME = "wrong-time"  # neither a number nor ISO 8601, or beyond the year 9
 WRONG_LABEL = "wrong-label"  # absent (in the labels topic), or not of the task's type
 UNKNOWN_VALUE = "unknown-value"  # a nominal value or class that the stream file does not declare
 NOMINAL_OVERFLOW = "nominal-overflow"  # a new nominal value or class, where max_values or max_classes are known
-TOO_LONG = "too-long"  # an id, nominal value or class of more than 1,024 characters
+TOO_LONG = "too-long"  # an id or nominal value of more than 1,024 characters, or a class beyond max_class_bytes
 
 REASONS = (
     TOMBSTONE,

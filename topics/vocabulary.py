@@ -7,6 +7,8 @@ codes, wherever the batches were cut. JSON has several ways to write one value, 
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 Scalar = str | int | float | bool
 
 UNKNOWN = -1
@@ -38,6 +40,8 @@ class Vocabulary:
         The most values it takes, at least 1. At the bound a new value has no code.
     declared : sequence of str, int, float or bool, optional
         Values known from the start, in this order. A vocabulary with declared values is closed: it learns no other.
+    max_bytes : int, optional
+        The most bytes of a new value's text as JSON writes it. At most `MAX_TEXT` characters otherwise.
 
     Attributes
     ----------
@@ -47,7 +51,8 @@ class Vocabulary:
         Their canonical texts.
     """
 
-    def __init__(self, limit: int, declared: Sequence[Scalar] | None = None) -> None:
+    def __init__(self, limit: int, declared: Sequence[Scalar] | None = None, max_bytes: int | None = None) -> None:
+        self.max_bytes = max_bytes
         self.closed = declared is not None
         self.declared = list(declared or ())
         self.limit = len(self.declared) if self.closed else limit
@@ -71,6 +76,16 @@ class Vocabulary:
         if self.closed:
             return max(2, len(self.values))
         return max(2, min(1 << max(0, len(self.values) - 1).bit_length(), self.limit))
+
+    def too_long(self, text: str) -> str | None:
+        """What is wrong with the length of a new value's text, or None."""
+        if len(text) > MAX_TEXT:
+            return f"{len(text)} characters, at most {MAX_TEXT}"
+        if self.max_bytes is not None:
+            n_bytes = len(msgspec.json.encode(text)) - 2  # without the quotes
+            if n_bytes > self.max_bytes:
+                return f"{n_bytes} bytes as JSON, at most {self.max_bytes}"
+        return None
 
     def find(self, value: Scalar) -> int:
         """The code of `value`, or -1 where it is unknown. Learns nothing."""

@@ -86,6 +86,7 @@ def settings(spec: Spec) -> dict[str, Any]:
             found[f"features.{name}.max_values"] = None if feature.values is not None else feature.max_values
     if spec.task == CLASSIFICATION:
         found["max_classes"] = None if spec.classes is not None else spec.max_classes
+        found["max_class_bytes"] = None if spec.classes is not None else spec.max_class_bytes
     return found
 
 

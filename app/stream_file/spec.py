@@ -95,6 +95,13 @@ class Spec(Part):
     max_classes: int = Field(
         default=100, ge=2, le=1000, description="Most classes learned; a label of one more is rejected."
     )
+    max_class_bytes: int = Field(
+        default=128,
+        ge=1,
+        le=1024,
+        description="Longest class learned, in bytes of its JSON text; a longer label is rejected. Predictions list "
+        "every class.",
+    )
     champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
         default=ModelSpec(model=AUTO),
         description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
@@ -171,26 +178,25 @@ class Spec(Part):
                 )
 
     def _check_classes(self) -> None:
-        given = self.model_fields_set & {"classes", "max_classes"}
+        bounds = sorted(self.model_fields_set & {"max_classes", "max_class_bytes"})
+        given = [*sorted(self.model_fields_set & {"classes"}), *bounds]
         if self.task == records.MULTI_INSTANCE:
             if self.classes is None or len(self.classes) != 2:
                 count = "none" if self.classes is None else f"{len(self.classes)}"
                 raise ValueError(
                     f"classes: expected the two classes of the bags, the negative one first, found {count}; name two"
                 )
-            if "max_classes" in given:
-                raise ValueError("max_classes: expected only with task classification, found bags; remove it")
+            if bounds:
+                raise ValueError(f"{bounds[0]}: expected only with task classification, found bags; remove it")
             return
         if "max_instances" in self.record.model_fields_set:
             raise ValueError(
                 f'record.max_instances: expected only with task multi-instance, found task "{self.task}"; remove it'
             )
         if given and self.task != records.CLASSIFICATION:
-            raise ValueError(
-                f'{min(given)}: expected only with task classification, found task "{self.task}"; remove it'
-            )
-        if self.classes is not None and "max_classes" in given:
-            raise ValueError("max_classes: expected this or classes, found both; remove max_classes")
+            raise ValueError(f'{given[0]}: expected only with task classification, found task "{self.task}"; remove it')
+        if self.classes is not None and bounds:
+            raise ValueError(f"{bounds[0]}: expected this or classes, found both; remove {bounds[0]}")
 
     def _map(self) -> records.Mapping:
         bags = self.task == records.MULTI_INSTANCE
@@ -358,7 +364,7 @@ class Spec(Part):
         """A new vocabulary of the classes; None for regression."""
         if self.task == records.REGRESSION:
             return None
-        return Vocabulary(self.max_classes, self.classes)
+        return Vocabulary(self.max_classes, self.classes, self.max_class_bytes)
 
 
 def place_of(role: str) -> str:

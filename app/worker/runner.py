@@ -30,7 +30,7 @@ from app.state.log import StateLog
 from app.worker.outputs import Outputs
 from app.worker.sent import Sent
 from app.worker.transport import Fetched
-from topics.names import CHAMPION, FEATURES, LABELS, OUTPUTS, dead_letter_headers
+from topics.names import CHAMPION, FEATURES, LABELS, OUTPUTS, dead_letter, dead_letter_headers
 from topics.records import DriftRecord, MetricsRecord
 
 if TYPE_CHECKING:
@@ -323,7 +323,8 @@ class Runner:
         if refused.offset < self._sent.refused.get(topic, 0):
             return
         headers = dead_letter_headers(topic, self.partition, refused.offset, refused.reason, refused.detail)
-        await self.outputs.send_one(self.engine.spec.topics.deadletters, refused.key, refused.value, headers)
+        key, value, sizes = dead_letter(refused.key, refused.value)
+        await self.outputs.send_one(self.engine.spec.topics.deadletters, key, value, [*headers, *sizes])
         self.engine.observer.refused(self, refused.reason)
 
     # -- now and then ------------------------------------------------------------------------------------------

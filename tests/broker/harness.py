@@ -124,8 +124,12 @@ def instances(n: int, start: int = 0, *, seed: int = 0, delay: int = 5) -> tuple
     return features, labels
 
 
-async def _send(broker: str, topic: str, partition: int, records: Iterable[Sent], pause: float, chunk: int) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=broker, enable_idempotence=True, max_request_size=5_000_000)
+async def _send(
+    broker: str, topic: str, partition: int, records: Iterable[Sent], pause: float, chunk: int, compression: str | None
+) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=broker, enable_idempotence=True, max_request_size=8_000_000, compression_type=compression
+    )
     await producer.start()
     try:
         records = list(records)
@@ -139,11 +143,18 @@ async def _send(broker: str, topic: str, partition: int, records: Iterable[Sent]
 
 
 def send(
-    broker: str, topic: str, records: Sequence[Sent], *, partition: int = 0, pause: float = 0.0, chunk: int = 1000
+    broker: str,
+    topic: str,
+    records: Sequence[Sent],
+    *,
+    partition: int = 0,
+    pause: float = 0.0,
+    chunk: int = 1000,
+    compression: str | None = None,
 ) -> None:
-    """Append records to one partition, in order; with a pause (seconds) after every chunk."""
+    """Append records to one partition, in order; with a pause (seconds) after every chunk. compression : of batches."""
     if records:
-        asyncio.run(_send(broker, topic, partition, records, pause, chunk))
+        asyncio.run(_send(broker, topic, partition, records, pause, chunk, compression))
 
 
 def create_topics(spec: Spec, broker: str) -> None:

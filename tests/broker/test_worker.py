@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import Counter
 
 import pytest
 
@@ -159,6 +160,39 @@ def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, 
             assert original == value
             assert headers["riparian-offset"] == str(first + i)
             assert headers["riparian-partition"] == "0"
+
+
+def test_compressed_batches_and_records_larger_than_a_worker_may_write(broker, tmp_path, topic_name):
+    """A dead letter of 2.5 MB, or a prediction with a key of 1 MB, is refused by Kafka, and must not end a worker."""
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    codecs = ("gzip", "snappy", "lz4", "zstd")
+    huge_labels = Sent(b'{"id": "1", "pad": "' + b"x" * 5_000_000 + b'"}', 0)
+    loud = json.dumps({"id": "nobody", "y": "\x01" * 1024}).encode()
+    for i, codec in enumerate(codecs):
+        features, labels = instances(200, start=200 * i)
+        now = features[-1].time
+        huge = [Sent(b'{"id": "1", "pad": "' + b"x" * 2_500_000 + b'"}', now), Sent(b"{}", now, b"k" * 1_048_480)]
+        send(broker, spec.topics.features, [*features, *huge], compression=codec)
+        send(broker, spec.topics.labels, [*labels, huge_labels._replace(time=now), Sent(loud, now)], compression=codec)
+    with Worker(path, broker, tmp_path) as worker:
+        learner = wait_for_state(broker, spec, 202 * 4, 202 * 4, worker=worker)
+        assert worker.stop() == 0
+    check_against_oracle(broker, spec, learner)
+    assert learner.pending.counts["joined"] == 800
+    assert set(learner.classes.values) == {"yes", "no"}
+    found = Counter()
+    for letter in read(broker, spec.topics.deadletters):
+        headers = {name: value.decode() for name, value in letter.headers}
+        size, key_size = headers.get("riparian-size"), headers.get("riparian-key-size")
+        found[headers["riparian-topic"], headers["riparian-reason"], size, key_size] += 1
+        assert len(letter.value) == (900_000 if size else len(letter.value))
+    assert found == {
+        (spec.topics.features, "too-large", "2500022", None): 4,
+        (spec.topics.features, "too-large", None, "1048480"): 4,
+        (spec.topics.labels, "too-large", "5000022", None): 4,
+        (spec.topics.labels, "too-long", None, None): 4,
+    }
 
 
 def test_labels_inside_the_feature_records_need_no_label_topic(broker, tmp_path, topic_name):

@@ -33,6 +33,8 @@ class Naive:
         if reasons:
             return reasons, None
         wanted: list[tuple[str, str]] = []
+        if key is not None and len(key) > 16_384:
+            reasons.add(r.TOO_LARGE)
         i = self._id(found, key, m.id, reasons)
         t = self._time(found, m.time, reasons)
         if m.task == r.MULTI_INSTANCE:
@@ -210,7 +212,7 @@ class Naive:
                 reasons.add(r.UNKNOWN_VALUE)
             elif len(self.texts[name]) + new[name] > self.limits[name]:
                 reasons.add(r.NOMINAL_OVERFLOW)
-            elif len(text) > 1024:
+            elif len(text) > 1024 or (name == "class" and len(json.dumps(text, ensure_ascii=False).encode()) - 2 > 128):
                 reasons.add(r.TOO_LONG)
 
     def _code(self, name: str, text: str) -> float:

@@ -408,7 +408,9 @@ def test_batches_single_records_and_the_oracle_agree(
     declared = {"kind": ["red", "1"]}
 
     def fresh() -> tuple[list[Any], Vocabulary | None]:
-        return vocabularies(mapping, 2, declared), Vocabulary(2) if mapping.task == "classification" else None
+        return vocabularies(mapping, 2, declared), Vocabulary(
+            2, max_bytes=128
+        ) if mapping.task == "classification" else None
 
     (v1, c1), (v2, c2), (v3, c3) = fresh(), fresh(), fresh()
     whole = codec.decode_features(batch, v1, c1)
@@ -484,6 +486,36 @@ def test_a_damaged_record_spoils_no_other(value: bytes, at: int, junk: bytes) ->
     found = JsonCodec(MIXED).decode_features(batch, vocabularies(MIXED), Vocabulary(3))
     assert found.position is None or {0, 2} <= set(found.position)
     assert found.x[0, 0] == found.x[-1, 0] == 1.0
+
+
+def test_what_would_make_predictions_too_large_is_rejected() -> None:
+    """A prediction repeats the key of its features, and lists every class."""
+    codec, classes = JsonCodec(NUMERIC), Vocabulary(100, max_bytes=128)
+    batch = raw([b'{"id": "a", "x": {"a": 1}}'] * 3, [None, b"k" * 16_384, b"k" * 16_385])
+    found = codec.decode_features(batch, vocabularies(NUMERIC), classes)
+    assert [(bad.position, bad.reason) for bad in found.rejected] == [(2, "too-large")]
+    assert found.rejected[0].detail == "a key of 16385 bytes, at most 16384"
+    texts = ["c" * 128, "c" * 129, "\x01" * 21, "\x01" * 22, "ü" * 64, "ü" * 65, "c" * 2000]
+    labels = codec.decode_labels(raw([json.dumps({"id": "a", "y": text}).encode() for text in texts]), classes)
+    assert [(bad.position, bad.reason) for bad in labels.rejected] == [(i, "too-long") for i in (1, 3, 5, 6)]
+    assert labels.rejected[1].detail == "y: a value of 132 bytes as JSON, at most 128"
+
+
+def test_a_prediction_that_kafka_would_refuse_goes_out_without_probabilities() -> None:
+    codec = JsonCodec(NUMERIC)
+    classes = Vocabulary(1000, [f"{i:04d}" + "\x01" * 150 for i in range(900)])
+    p = np.full((2, 900), 1.0 / 900)
+    p[0, 7], p[1] = 0.5, 0.0
+    written = codec.encode_predictions(["a", "b"], p, classes, "m", [1, 2], [0, 0], challengers={"nb": p})
+    assert max(map(len, written)) < 10_000
+    first = json.loads(written[0])
+    assert first == {
+        "id": "a", "y": classes.values[7], "p": None, "model": "m", "offset": 1, "label_offset": 0,
+        "challengers": {"nb": {"y": classes.values[7], "p": None}},
+    }  # fmt: skip
+    assert json.loads(written[1])["y"] is None
+    (small,) = codec.encode_predictions(["a"], p[:1, :9], classes, "m", [1], [0])
+    assert len(json.loads(small)["p"]) == 9
 
 
 def test_codecs_by_name() -> None:

@@ -44,3 +44,11 @@ def test_names_that_kafka_refuses(name: str, said: str) -> None:
     with pytest.raises(ValueError, match="expected a topic name") as error:
         names.check_topic_name(name)
     assert said in str(error.value)
+
+
+def test_a_dead_letter_is_cut_off_where_kafka_might_refuse_it() -> None:
+    assert names.dead_letter(b"k", None) == (b"k", None, [])
+    assert names.dead_letter(None, b"v" * 900_000) == (None, b"v" * 900_000, [])
+    key, value, headers = names.dead_letter(b"k" * 70_000, b"v" * 2_500_000)
+    assert (key, value) == (b"k" * 65_536, b"v" * 900_000)
+    assert headers == [("riparian-key-size", b"70000"), ("riparian-size", b"2500000")]
