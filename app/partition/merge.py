@@ -1,9 +1,10 @@
 """One order from two topics: features and labels of a partition, merged by Kafka record timestamp.
 
 Features go first on a tie. A record is released when nothing earlier can still come from the other topic: because the
-other topic has delivered something later, or because the caller knows that both topics have been read to where they
-ended at one moment (`Ends`). So a backlog, a replay and the live stream come out in the same order, wherever the
-fetched batches were cut; and what was acknowledged in one topic before it was sent to the other comes first.
+other topic has delivered something later, or because the caller knows that the other topic has been read to where it
+ended at a moment when the record was there (`Ends`). So a backlog, a replay and the live stream come out in the same
+order, wherever the fetched batches were cut; and what was acknowledged in one topic before it was sent to the other
+comes first.
 
 Timestamps of one topic may run backwards (several producers, clock skew); offsets are the order that counts within a
 topic. The *effective* time of a record is therefore the running maximum of the timestamps up to it.
@@ -145,7 +146,8 @@ class Script(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Ends of both topics at one moment: records below them need not wait for others."""
+    """Offsets below which records of a topic need not wait for the other one: where the topic ended at a moment up to
+    which the other one has been read; 0 where it has not."""
 
     features: int
     labels: int
@@ -183,7 +185,7 @@ class Merge:
     def release(self, ends: Ends | None = None) -> Release:
         """Remove and return what may be processed.
 
-        ends : where both topics ended at one moment, when both have been read so far.
+        ends : below which records go without waiting.
         """
         n_f, n_l, labels_before = self._counts(ends)
         features = self.features.take(n_f)

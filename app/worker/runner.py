@@ -216,8 +216,8 @@ class Runner:
             return release
         if not (len(self.features) or len(self.labels)) or self.merge.script is not None:
             return release
-        # Records wait, and nothing later has come from the other topic. Ask where both topics end now: once both have
-        # been read that far, whatever is missing was appended after what waits here had arrived.
+        # Records wait, and nothing later has come from the other topic. Ask where both topics end now: once the other
+        # one has been read that far, whatever is missing there was appended after what waits here had arrived.
         if self._ends is None:
             read = Ends(self.features.next_offset, self.labels.next_offset)  # before we ask: more may come meanwhile
             self._ends = await self.engine.ends(self.partition)
@@ -228,10 +228,16 @@ class Runner:
                 self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
                 return release
         thread, engine, ends = self.engine.thread, self.engine, self._ends
-        reached = thread.reached(engine.tp_features(self.partition), ends.features, self.features.next_offset) and (
-            thread.reached(engine.tp_labels(self.partition), ends.labels, self.labels.next_offset)
-        )
-        if not reached:
+        features = thread.reached(engine.tp_features(self.partition), ends.features, self.features.next_offset)
+        labels = thread.reached(engine.tp_labels(self.partition), ends.labels, self.labels.next_offset)
+        if not (features and labels):
+            # What has come of one topic needs the other one only to be read that far. So a backlog of one, longer than
+            # the buffer, goes on while the other rests.
+            if features or labels:
+                release = self.merge.release(Ends(ends.features if labels else 0, ends.labels if features else 0))
+                if len(release.features.offsets) or len(release.labels.offsets):
+                    self._asked = time.monotonic()
+                    return release
             if time.monotonic() - self._asked < engine.spec.join.max_wait:
                 return release
             self.n_forced += 1

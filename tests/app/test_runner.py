@@ -162,6 +162,43 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
     assert runner._end is None
 
 
+@pytest.mark.parametrize(("long", "rests"), [(FEATURES, LABELS), (LABELS, FEATURES)])
+def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(spec, long, rests):
+    """Back-pressure pauses the long topic, so its end is never reached while nothing is released."""
+    runner = runner_of(spec)
+    n = 3 * BUFFER_LIMIT
+    asked = 0
+
+    async def ends(partition):
+        nonlocal asked
+        asked += 1
+        return Ends(n, 10) if long == FEATURES else Ends(10, n)
+
+    runner.engine.ends = ends
+    runner.engine.thread.reached = lambda tp, end, next_offset: next_offset >= end
+    sizes = []
+
+    def released():
+        release = asyncio.run(runner._release())
+        sizes.append((len(release.features.offsets), len(release.labels.offsets)))
+        return sizes[-1][0 if long == FEATURES else 1]
+
+    runner.add(long, Fetched(batch(0, BUFFER_LIMIT), epoch=2))
+    assert released() == 0  # the other topic has not been read: what it holds may come first
+    runner.add(rests, Fetched(RawBatch(list(range(10)), [2000] * 10, [None] * 10, [b"{}"] * 10), epoch=2))
+    got = 0
+    for start in range(BUFFER_LIMIT, n + 1, BUFFER_LIMIT):
+        while n_now := released():
+            got += n_now
+        if start < n:
+            assert got == start
+            runner.add(long, Fetched(batch(start, BUFFER_LIMIT), epoch=2))
+    assert got == n
+    assert runner.n_forced == 0
+    assert sum(f if long == LABELS else m for f, m in sizes) == 10
+    assert asked == 1
+
+
 def test_records_are_taken_from_where_those_before_are_gone(spec):
     runner = runner_of(spec, lost={"features": Lost(7, 30), "labels": Lost(0, 0)})
     assert (runner.features.next_offset, runner.labels.next_offset) == (30, 0)
