@@ -8,11 +8,12 @@ from typing import Any
 
 from app.kafka.admin import ensure_topics
 from app.state import moving
-from app.state.changelog import bounds, changelog_topic
+from app.state.changelog import bounds
 from benchmarks.grown import Source, stream_file
 from benchmarks.processes import Sampler, Watched
 from benchmarks.throughput import measure_worker, rates, read_predictions, spread
 from benchmarks.workload import Backlog, create, delete, past
+from topics.names import changelog_topic
 
 SECONDS = 300.0
 SWITCH: dict[str, dict[str, Any]] = {"on": {}, "off": {"every": "1d"}}

@@ -30,12 +30,12 @@ from rich.console import Console
 from rich.table import Table
 
 from app.kafka.admin import ensure_topics
-from app.state.changelog import changelog_topic
 from app.stream_file.spec import Spec
 from benchmarks import workload
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.processes import ROOT, MeasureError, Watched, ended_by_signals
 from benchmarks.throughput import read_predictions
+from topics.names import changelog_topic
 
 ALLOWANCE_SECONDS = 3.0  # beyond the session timeout
 LABEL_SECONDS = 0.5

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint
-from app.state.changelog import changelog_topic
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
 from app.worker.reading import read_to_end
 from benchmarks.processes import MeasureError
 from benchmarks.workload import MAX_BATCH_BYTES, producing
+from topics.names import changelog_topic
 
 STREAM = "state"
 N_FEATURES, N_CLASSES = 50, 20

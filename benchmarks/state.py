@@ -26,13 +26,14 @@ from rich.table import Table
 from app.kafka.admin import ensure_topics, lag
 from app.partition.learner import Cut
 from app.state import checkpoint
-from app.state.changelog import bounds, changelog_topic
+from app.state.changelog import bounds
 from app.stream_file.spec import Spec
 from benchmarks.checkpointing import SECONDS, SWITCH, large, usual
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.grown import LEAF_BYTES, STREAM, Leaves, Source, stored, stream_file
 from benchmarks.processes import ROOT, MeasureError, Watched, ended_by_signals
 from benchmarks.workload import MAX_BATCH_BYTES, delete, producing
+from topics.names import changelog_topic
 
 GROWTH = 80  # instances a leaf
 SHARE = 0.01  # of the leaves learn something between two checkpoints

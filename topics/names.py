@@ -53,8 +53,13 @@ def topic_name(stream: str, role: str) -> str:
 
 
 def group_id(stream: str) -> str:
-    """The consumer group of a stream's workers; Faust names the state's changelog topic after it, too."""
+    """The consumer group of a stream's workers."""
     return f"riparian-{stream}"
+
+
+def changelog_topic(stream: str) -> str:
+    """The topic of a stream's state, as Faust names the changelog of the app's table."""
+    return f"{group_id(stream)}-state-changelog"
 
 
 def default_topics(stream: str) -> Topics:

@@ -24,7 +24,7 @@ from aiokafka.errors import (
 from aiokafka.structs import TopicPartition
 
 from app.errors import BrokerError, TopicError
-from topics.names import DEADLETTERS, INPUTS, OUTPUTS, group_id
+from topics.names import DEADLETTERS, INPUTS, OUTPUTS, changelog_topic, group_id
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -179,16 +179,17 @@ def stream_topics(spec: "Spec") -> dict[str, str]:
 
 
 async def check_topics(spec: "Spec", broker: str) -> TopicsReport:
-    """Compare the topics that are there with the stream file; create none.
+    """Compare the topics that are there with the stream file, and with the state; create none.
 
     Raises
     ------
     TopicError
-        A topic has another number of partitions than the stream file says.
+        A topic has another number of partitions than the stream file says, or than the state has.
     """
-    names = stream_topics(spec)
+    names, state = stream_topics(spec), changelog_topic(spec.name)
     async with admin_client(broker) as client:
-        present = await _partitions(client, set(names.values()))
+        present = await _partitions(client, {*names.values(), state})
+    check_state(spec, names, present, present.pop(state, None))
     _check_partitions(spec, names, present)
     missing = tuple(name for name in dict.fromkeys(names.values()) if name not in present)
     return TopicsReport(present, (), missing)
@@ -273,6 +274,26 @@ async def _wait_for_leaders(client: Any, names: set[str], n_partitions: int) -> 
                 f"{LEADER_SECONDS:.0f} s, found none: see the broker's log."
             )
         await asyncio.sleep(0.05)
+
+
+def check_state(spec: "Spec", names: dict[str, str], present: dict[str, int], n_state: int | None) -> None:
+    """TopicError where the state (None: there is none) has other partitions than the input topics have, or would get.
+
+    names : role -> topic. present : topic -> its partitions.
+    """
+    inputs = {names[role]: present.get(names[role], spec.partitions) for role in INPUTS if role in names}
+    odd = {name: n for name, n in inputs.items() if n != n_state}
+    if n_state is None or not odd:
+        return
+    found = " and ".join(
+        f"{_count(n)} in {_listing(sorted(name for name in odd if odd[name] == n))}" for n in sorted(set(odd.values()))
+    )
+    raise TopicError(
+        f"Expected {_count(n_state)} in the features and labels, as many as the state of the stream {spec.name} has "
+        f"({changelog_topic(spec.name)}), found {found}: a state belongs to its number of partitions, since Kafka "
+        "spreads the keys otherwise over another. Give the stream a new name, which starts afresh, and name the "
+        f"features and labels under topics, or create these again with {_count(n_state)}."
+    )
 
 
 def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, int]) -> None:

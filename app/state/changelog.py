@@ -16,14 +16,14 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 from aiokafka.structs import TopicPartition
 
 from app.errors import SpecError, StateError, TopicError
-from app.kafka.admin import admin_client
+from app.kafka.admin import admin_client, check_state, stream_topics
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.state.soundness import Findings, examine
 from app.stream_file.spec import Spec
 from app.worker.outputs import Outputs, fenced_producer
 from app.worker.reading import read_to_end
-from topics.names import group_id
+from topics.names import changelog_topic
 
 ATTEMPTS = 8  # at reading a state that a worker is writing
 PAUSE_SECONDS = 0.2
@@ -37,11 +37,6 @@ CONFIG = {
     "segment.bytes": str(16 * 1024 * 1024),
     "message.timestamp.type": "CreateTime",
 }
-
-
-def changelog_topic(stream: str) -> str:
-    """The topic of a stream's state, as Faust names the changelog of the app's table."""
-    return f"{group_id(stream)}-state-changelog"
 
 
 class Changelog(NamedTuple):
@@ -172,11 +167,7 @@ async def ensure_changelog(spec: Spec, broker: str) -> None:
             while not (found and found[0]["partitions"] and all(p["leader"] >= 0 for p in found[0]["partitions"])):
                 await asyncio.sleep(0.05)
                 found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
-    if len(found[0]["partitions"]) != spec.partitions:
-        raise TopicError(
-            f"expected {spec.partitions} partitions in the topic {topic} (partitions in the stream file), found "
-            f"{len(found[0]['partitions'])}: change the stream file"
-        )
+    check_state(spec, stream_topics(spec), {}, len(found[0]["partitions"]))
 
 
 def check_partition(spec: Spec, partition: int) -> None:

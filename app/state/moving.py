@@ -16,21 +16,12 @@ from aiokafka.structs import TopicPartition
 from app.errors import DataError, StateError, TopicError
 from app.kafka import admin
 from app.state import checkpoint, portable
-from app.state.changelog import (
-    bounds,
-    changelog_topic,
-    check_partition,
-    n_partitions,
-    no_state,
-    read,
-    read_whole,
-    write,
-)
+from app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
 from app.state.changes import next_origin
 from app.state.log import StateLog
 from app.stream_file.spec import Spec
 from app.worker.reading import read_to_end
-from topics.names import PREDICTIONS
+from topics.names import PREDICTIONS, changelog_topic
 
 
 class Version(NamedTuple):

@@ -23,7 +23,6 @@ from app.partition.inputs import Lost
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Ends
 from app.state import checkpoint
-from app.state.changelog import changelog_topic
 from app.state.follower import Follower
 from app.state.log import StateLog
 from app.stream_file.spec import Spec
@@ -32,7 +31,7 @@ from app.worker.retained import check_inputs
 from app.worker.runner import Observer, Runner
 from app.worker.sent import Sent, read_sent
 from app.worker.transport import ConsumerThread, Fetched
-from topics.names import OUTPUTS
+from topics.names import OUTPUTS, changelog_topic
 
 log = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ from app.kafka.admin import ensure_topics
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import checkpoint
-from app.state.changelog import changelog_topic
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
+from topics.names import changelog_topic
 from topics.records import DriftRecord, RawBatch
 
 ROOT = Path(__file__).resolve().parents[2]

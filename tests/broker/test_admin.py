@@ -2,20 +2,24 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import TopicPartition
 from click.testing import CliRunner
 
+from app.cli import cli
 from app.errors import BrokerError, TopicError
 from app.kafka import admin
 from app.kafka.ports import free_port
+from app.state.changelog import ensure_changelog
+from app.stream_file.spec import load
 from topics.names import default_topics, group_id
 
 pytestmark = pytest.mark.broker
@@ -34,6 +38,17 @@ async def create(broker: str, **partitions: int) -> None:
         answer = await client.create_topics([NewTopic(name, n, 1) for name, n in partitions.items()])
         assert all(code == 0 for _, code, *_ in answer.topic_errors)
         while not set(partitions) <= set(await client.list_topics()):  # known a moment after they are made
+            await asyncio.sleep(0.02)
+    finally:
+        await client.close()
+
+
+async def grow(broker: str, topics: list[str], n: int) -> None:
+    client = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await client.start()
+    try:
+        await client.create_partitions({topic: NewPartitions(n) for topic in topics})
+        while {len(t["partitions"]) for t in await client.describe_topics() if t["topic"] in topics} != {n}:
             await asyncio.sleep(0.02)
     finally:
         await client.close()
@@ -151,6 +166,38 @@ def test_unequal_partitions_say_which_topic_has_how_many_and_create_nothing(
     with pytest.raises(TopicError, match=r"Expected \d partition"):
         asyncio.run(admin.check_topics(spec, broker))
     assert {name for name in asyncio.run(listed(broker)) if name.startswith(topic_name)} == set(theirs)
+
+
+@pytest.mark.parametrize("said", [1, 4])
+def test_check_and_worker_say_the_same_of_topics_that_got_partitions(
+    broker: str, topic_name: str, tmp_path: Path, said: int
+) -> None:
+    """All topics of a stream get three more partitions, its changelog none: whatever the stream file says, no worker
+    can go on with the state."""
+    file = tmp_path / "stream.yaml"
+    file.write_text(STREAM.format(name=topic_name))
+    declared = load(file)
+    asyncio.run(admin.ensure_topics(declared, broker))
+    asyncio.run(ensure_changelog(declared, broker))
+    asyncio.run(grow(broker, list(admin.stream_topics(declared).values()), 4))
+    file.write_text(STREAM.format(name=topic_name) + f"partitions: {said}\n")
+    sentences = set()
+    for command in ("check", "worker"):
+        found = CliRunner().invoke(cli, [command, str(file), "--broker", broker])
+        assert isinstance(found.exception, TopicError), found.output
+        sentences.add(str(found.exception))
+    (sentence,) = sentences
+    S = re.escape(topic_name)
+    assert re.match(
+        rf"Expected 1 partition in the features and labels, as many as the state of the stream {S} has "
+        rf"\(riparian-{S}-state-changelog\), found 4 partitions in {S}\.features and {S}\.labels: .*"
+        r"Give the stream a new name",
+        sentence,
+    )
+    # The cure: another stream on the same inputs.
+    cured = f"{STREAM.format(name=topic_name + '-2')}partitions: 4\n"
+    file.write_text(cured + f"topics: {{features: {topic_name}.features, labels: {topic_name}.labels}}\n")
+    assert CliRunner().invoke(cli, ["check", str(file), "--broker", broker]).exit_code == 0
 
 
 def test_a_refused_topic_is_one_sentence(broker: str, topic_name: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition
 
-from app.state.changelog import changelog_topic, ensure_changelog
+from app.state.changelog import ensure_changelog
 from app.worker.outputs import Outputs, fenced_producer
 from tests.broker.harness import (
     PATIENCE,
@@ -25,6 +25,7 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 

@@ -19,6 +19,7 @@ from app.state import changelog
 from app.stream_file.spec import Spec
 from app.worker import metrics as names
 from tests.broker.harness import PATIENCE, Sent, Worker, create_topics, instances, send, stream_file, wait_for_state
+from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 
@@ -174,5 +175,5 @@ def test_workers_that_are_not_told_a_port_take_the_next_one(
 
 
 def test_a_changelog_that_is_not_there_is_empty(broker: str, topic_name: str) -> None:
-    topic = changelog.changelog_topic(topic_name)
+    topic = changelog_topic(topic_name)
     assert asyncio.run(changelog.read(broker, topic, 0)).items == {}

@@ -18,7 +18,7 @@ from aiokafka.structs import TopicPartition
 from app.kafka.broker import LocalBroker
 from app.kafka.ports import free_port
 from app.state import checkpoint
-from app.state.changelog import changelog_topic, ensure_changelog
+from app.state.changelog import ensure_changelog
 from app.state.log import StateLog
 from tests.broker.harness import (
     PATIENCE,
@@ -33,6 +33,7 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 

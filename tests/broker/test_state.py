@@ -30,6 +30,7 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
 
@@ -156,7 +157,7 @@ def test_show_and_verify_and_what_they_say_of_damage(broker, tmp_path, topic_nam
         wait_for_state(broker, spec, 400, 300, worker=worker)
         assert worker.stop() == 0
     (entry,) = json.loads(riparian(broker, "state", "show", path, "--json"))["partitions"]
-    records = read(broker, changelog.changelog_topic(spec.name))
+    records = read(broker, changelog_topic(spec.name))
     assert entry["changelog"]["records"] == len(records)
     assert entry["changelog"]["bytes"] == sum(len(r.key) + len(r.value or b"") for r in records)
     assert entry["live"]["bytes"] <= entry["changelog"]["bytes"]
@@ -170,12 +171,12 @@ def test_show_and_verify_and_what_they_say_of_damage(broker, tmp_path, topic_nam
 
     file = tmp_path / "state.bin"
     riparian(broker, "export", path, file)
-    log = asyncio.run(changelog.read(broker, changelog.changelog_topic(spec.name), 0))
+    log = asyncio.run(changelog.read(broker, changelog_topic(spec.name), 0))
     manifest = checkpoint.decode_manifest(log.items[checkpoint.manifest_key(0)])
     array = "models/champion/links"
     key = checkpoint.chunk_key(0, manifest.arrays[array][2][0])
     for value, said in ((b"\x01altered", "altered"), (None, "missing")):
-        append(broker, changelog.changelog_topic(spec.name), key, value)
+        append(broker, changelog_topic(spec.name), key, value)
         assert "damaged in partition 0" in riparian(broker, "state", "verify", path, code=2)
         refused = riparian(broker, "export", path, tmp_path / "other", code=2)
         assert array in refused
@@ -234,10 +235,10 @@ def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(broker,
     assert {one.offset for one in report.checkpoints} >= {chosen["offset"], n}
 
     # The last checkpoint damaged: an older one is whole, and is enough.
-    log = asyncio.run(changelog.read(broker, changelog.changelog_topic(spec.name), 0))
+    log = asyncio.run(changelog.read(broker, changelog_topic(spec.name), 0))
     manifest = checkpoint.decode_manifest(log.items[checkpoint.manifest_key(0)])
     key = checkpoint.chunk_key(0, manifest.arrays["metrics/champion/sums"][2][0])
-    append(broker, changelog.changelog_topic(spec.name), key, b"\x00altered")
+    append(broker, changelog_topic(spec.name), key, b"\x00altered")
     assert "damaged in partition 0" in riparian(broker, "state", "verify", path, code=2)
     with Worker(path, broker, tmp_path, name="refusing") as worker:
         assert worker.process.wait(60) == 2
@@ -265,4 +266,4 @@ def test_import_refuses_offsets_that_the_topics_do_not_have(broker, tmp_path, to
     other_path, other = stream_file(tmp_path, f"{topic_name}-b")
     create_topics(other, broker)
     assert "which ends at 0" in riparian(broker, "import", other_path, file, code=2)
-    assert read(broker, changelog.changelog_topic(other.name)) == []
+    assert read(broker, changelog_topic(other.name)) == []
