@@ -241,8 +241,11 @@ class Runner:
             if time.monotonic() - self._asked < engine.spec.join.max_wait:
                 return release
             self.n_forced += 1
-        self._ends = None
-        return self.merge.release(ends)
+            self._ends = None
+        release = self.merge.release(ends)
+        if self.features.first_offset >= ends.features and self.labels.first_offset >= ends.labels:
+            self._ends = None  # nothing is left below them: ask again when something waits
+        return release
 
     async def _wait(self) -> None:
         waiting = len(self.features) or len(self.labels)
