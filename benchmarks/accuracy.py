@@ -3,11 +3,12 @@
     python -m benchmarks.accuracy [--data ../shared/data] [--models hoeffding-tree,naive-bayes] [--out docs/accuracy.md]
     python -m benchmarks.accuracy --batch   # those that are refitted on a window, as docs/accuracy-batch.md
 
-Test-then-train in file order, immediate labels, seed 0, by the code that `riparian evaluate` and the
-worker run. Learners run at their defaults; ROWS adds others. A learner that is new in the registry is in the table by
-itself; `auto` is beside them. Batch learners have a table of their own, since their fits take longer than all others
-together. Data sets and learners are spread over all cores. Speeds are CPU time, so that what runs beside a learner
-matters little; beside each stands its ratio to a reference of the same run.
+Test-then-train in file order, immediate labels, `--seeds` seeds, by the code that `riparian evaluate` and the worker
+run: means, and the standard deviation of the seeds where a learner draws random numbers. Learners run at their
+defaults; ROWS adds others. A learner that is new in the registry is in the table by itself; `auto` is beside them.
+Batch learners have a table of their own, since their fits take longer than all others together. Data sets and
+learners are spread over all cores. Speeds are CPU time, so that what runs beside a learner matters little; beside each
+stands its ratio to a reference of the same run.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from app.cli.progress import progress
 from app.dataset.data import DataFile
@@ -190,7 +193,7 @@ Results = dict[str, dict[str, dict[str, Any]]]  # row -> data set -> result of `
 
 
 class Case(NamedTuple):
-    """One row on one data set. seconds : of CPU, after which it is given up."""
+    """One row on one data set, with one seed. seconds : of CPU, after which it is given up."""
 
     row: str
     data: str
@@ -268,14 +271,16 @@ def cases(
     best: Sequence[tuple[Candidate, str, float]],
     limit: int | None,
     seconds: float,
+    seeds: int = 1,
 ) -> list[Case]:
-    """Every row on every data set of a task that it does, and those of `best` on theirs."""
+    """Every row on every data set of a task that it does, and those of `best` on theirs, with the seeds 0, 1, …."""
     pairs = [(row, name) for row in rows for name in data if does(row, data[name][1].fields["task"])]
     pairs += [(row, name) for row, name, _ in best if name in data]
     return [
-        Case(row.label, name, file, problem.spec(row.model, row.parameters), problem.goal, problem.n, limit, seconds)
+        Case(row.label, name, file, spec, problem.goal, problem.n, limit, seconds)
         for row, name in pairs
         for file, problem in (data[name],)
+        for spec in (problem.spec(row.model, row.parameters, seed) for seed in range(seeds))
     ]
 
 
@@ -283,12 +288,24 @@ def run(todo: Sequence[Case], jobs: int) -> Results:
     """The slow ones are unknown, so the large data sets go first."""
     order = sorted(todo, key=lambda case: -case.n)
     first = {case.spec.models()["champion"][0]: case.spec for case in todo}
-    results: Results = {case.row: {} for case in todo}
+    runs: dict[str, dict[str, list[dict[str, Any]]]] = {case.row: {} for case in todo}
     with progress("accuracy", sum(case.n for case in todo)) as told, Pool(jobs, told) as pool:
         pool.map(warm_up, list(first.values()))
         for case, found in zip(order, pool.map(measure, order), strict=True):
-            results[case.row][case.data] = found
-    return results
+            runs[case.row].setdefault(case.data, []).append(found)
+    return {row: {name: together(found) for name, found in sets.items()} for row, sets in runs.items()}
+
+
+def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One result of the runs of all seeds: the mean of each figure, its standard deviation under "spread", the most
+    bytes, and the runs themselves. One that failed stands for all."""
+    failed = next((run for run in runs if "failed" in run), None)
+    if failed is not None:
+        return dict(failed)
+    figures = {name: [run[name] for run in runs] for name, value in runs[0].items() if isinstance(value, float | int)}
+    spread = {name: float(np.std(values, ddof=1)) for name, values in figures.items()} if len(runs) > 1 else {}
+    means = {name: float(np.mean(values)) for name, values in figures.items()}
+    return {**means, "peak_live_bytes": max(figures["peak_live_bytes"]), "spread": spread, "runs": list(runs)}
 
 
 def tables(results: Results, task: str, data: Mapping[str, Problem], anchors: Mapping[str, Any]) -> list[str]:
@@ -305,6 +322,7 @@ def tables(results: Results, task: str, data: Mapping[str, Problem], anchors: Ma
     def quality(row: str, name: str, found: Mapping[str, Any]) -> str:
         text = f"{100 * found[key]:.2f}" if task == CLASSIFICATION else f"{found[key]:.4g}"
         text = f"**{text}**" if found[key] == best[name] else text
+        text += off(found, key, task)
         return text + (f" ({anchors[row][name]:.2f})" if name in anchors.get(row, {}) else "")
 
     def speed(row: str, name: str, found: Mapping[str, Any]) -> str:
@@ -355,7 +373,7 @@ def grid(results: Results) -> list[str]:
                 row.label,
                 [
                     name,
-                    f"{100 * one['accuracy']:.2f} ({theirs:.2f})",
+                    f"{100 * one['accuracy']:.2f}{off(one, 'accuracy', CLASSIFICATION)} ({theirs:.2f})",
                     short(one["peak_live_bytes"] / 1000),
                     short(one["instances_per_second"] / 1000),
                 ]
@@ -366,6 +384,13 @@ def grid(results: Results) -> list[str]:
         ),
         "",
     ]
+
+
+def off(found: Mapping[str, Any], key: str, task: str) -> str:
+    """ " ± 0.12", the standard deviation of the seeds, in the units of the table; nothing where they agree."""
+    spread = found.get("spread", {}).get(key, 0.0)
+    text = f"{100 * spread:.2f}" if task == CLASSIFICATION else f"{spread:.2g}"
+    return f" ± {text}" if float(text) > 0.0 else ""
 
 
 def _row(first: str, cells: Iterable[str]) -> str:
@@ -388,7 +413,7 @@ def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
         _row("", ["model", "µs an instance, reckoned", "found", "KB in memory at most, reckoned", "found"]),
         "|---" * 6 + "|",
     ]
-    for case in todo:
+    for case in {(case.row, case.data): case for case in todo}.values():
         resolved, found = case.spec.resolved(), results[case.row][case.data]
         if resolved is not None and "instances_per_second" in found:
             cells = [
@@ -411,19 +436,26 @@ One cell again: `riparian evaluate elec.csv.gz --nominal day --model {cell}`.
 has function 3 from instance 20,000 to 35,000. Bold is the best of a column. MOA (confidence 1e-3) had splice in another
 order.
 
+Figures are means of {seeds}; ± is their standard deviation, where a learner draws random numbers.
+
 Speed is CPU time of the learner alone, predicting and learning, on {cores} cores that others used as well. A run is
 given up after {seconds:,.0f} s. Python {python}, numba {numba}, numpy {numpy}; {date}, at {commit}.
 """
-EVERY = f"""Every learner on every data set, test-then-train in file order, immediate labels, seed 0, at its defaults
-unless the row says otherwise. Generated by `make accuracy`. Batch learners are in
+EVERY = f"""Every learner on every data set, test-then-train in file order, immediate labels, at its defaults unless the
+row says otherwise. Generated by `make accuracy`. Batch learners are in
 [{OUT_BATCH.name}]({OUT_BATCH.name}), other libraries' models (`external`) in no table."""
 APART = f"""Learners that are refitted on a window ([batch.md](batch.md)), a quarter as often as at their
-defaults, beside some of [{OUT.name}]({OUT.name}): test-then-train in file order, immediate labels, seed 0. Generated by
+defaults, beside some of [{OUT.name}]({OUT.name}): test-then-train in file order, immediate labels. Generated by
 `make accuracy BATCH=1`. Speed is without the fits, which other processes make, and without waiting for them."""
 
 
 def document(
-    results: Results, data: Mapping[str, Problem], anchors: Mapping[str, Any], seconds: float, apart: bool = False
+    results: Results,
+    data: Mapping[str, Problem],
+    anchors: Mapping[str, Any],
+    seconds: float,
+    seeds: int = 1,
+    apart: bool = False,
 ) -> str:
     """docs/accuracy.md, or the table of the batch learners."""
     preface = PREFACE.format(
@@ -432,6 +464,7 @@ def document(
         cell="cart:refit_every=2000,lag=500" if apart else "hoeffding-tree:leaf_prediction=mc",
         cores=n_cores(),
         seconds=seconds,
+        seeds="one seed, 0" if seeds == 1 else f"{seeds} seeds, from 0 on",
         python=platform.python_version(),
         numba=importlib.metadata.version("numba"),
         numpy=importlib.metadata.version("numpy"),
@@ -465,6 +498,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", default=";".join(every), help="data sets, separated by ;")
     parser.add_argument("--models", help="learners, separated by commas [all, and auto]")
     parser.add_argument("--batch", action="store_true", help="the table of those that are refitted on a window")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each learner, with seeds from 0 on")
     parser.add_argument("--limit", type=int, help="rows of each data set")
     parser.add_argument("--seconds", type=float, default=600.0, help="CPU time after which a run is given up")
     parser.add_argument("--jobs", type=int, default=n_cores())
@@ -484,7 +518,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"use --sets '{';'.join(GENERATED)}'"
             )
         data = data_sets(options.data, wanted, options.limit)
-        todo = cases(data, rows_of(models, options.batch), best, options.limit, options.seconds)
+        todo = cases(data, rows_of(models, options.batch), best, options.limit, options.seconds, options.seeds)
         results = run(todo, max(1, options.jobs))
     except (RiparianError, ValueError) as error:
         sys.exit(f"accuracy: {error}")
@@ -492,7 +526,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     problems = {name: problem for name, (_, problem) in data.items()}
     anchors = MOA if options.limit is None else {}
-    text = document(results, problems, anchors, options.seconds, options.batch)
+    text = document(results, problems, anchors, options.seconds, options.seeds, options.batch)
     if AUTO in models:
         text = "\n".join([text, *chosen(results, todo)])
     whole = set(wanted) == set(every) and set(models) == set(all_models) and options.limit is None

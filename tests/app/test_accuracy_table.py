@@ -86,6 +86,20 @@ def test_what_stands_in_the_cells():
     assert {"| fimt-dd | 2 |", "| orto | **1.5** |"} <= set(lines)
 
 
+def test_seeds_come_together():
+    runs = [figures(0.8, 100, 5), figures(0.9, 300, 7), figures(0.85, 200, 6)]
+    found = accuracy.together(runs)
+    assert found["accuracy"] == pytest.approx(0.85)
+    assert found["peak_live_bytes"] == 7
+    assert accuracy.off(found, "accuracy", "classification") == " ± 5.00"
+    assert accuracy.off(accuracy.together(runs[:1] * 3), "accuracy", "classification") == ""
+    assert accuracy.off(accuracy.together(runs[:1]), "accuracy", "classification") == ""
+    assert accuracy.together([*runs, {"failed": "late"}]) == {"failed": "late"}
+    _, found = problem("classification", 30)
+    cases = accuracy.cases({"x": (None, found)}, [accuracy.Candidate("naive-bayes", {})], [], None, 1.0, seeds=3)
+    assert [case.spec.seed for case in cases] == [0, 1, 2]
+
+
 def test_a_run_that_takes_too_long_or_fails_says_so(monkeypatch):
     file, found = problem("classification", 5000)
     told = []
@@ -99,7 +113,7 @@ def test_a_run_that_takes_too_long_or_fails_says_so(monkeypatch):
 
 def test_the_command_writes_the_table(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(accuracy, "OUT", tmp_path / "docs.md")
-    names = ["--models", "naive-bayes,last-label", "--sets", "agrawal", "--limit", "300", "--jobs", "1"]
+    names = ["--models", "naive-bayes,last-label", "--sets", "agrawal", "--limit", "300", "--jobs", "1", "--seeds", "1"]
     accuracy.main([*names, "--out", str(tmp_path / "a.md"), "--json", str(tmp_path / "a.json")])
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
     assert "What `auto` is" not in text
@@ -110,7 +124,7 @@ def test_the_command_writes_the_table(tmp_path, capsys, monkeypatch):
     for model in ("naive-bayes", "last-label"):
         spec, goal, n = spec_for(file, model, {}, limit=300)
         expected = evaluate(file, spec, goal, n, limit=300, points=accuracy.POINTS)
-        assert results[model]["agrawal"]["curves"]["accuracy"] == expected["curves"]["accuracy"]
+        assert results[model]["agrawal"]["runs"][0]["curves"]["accuracy"] == expected["curves"]["accuracy"]
         assert f"| {model} | {100 * expected['accuracy']:.2f} |".replace("**", "") in text.replace("**", "")
 
 
