@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from app import __version__
-from app.cli.evaluate import parse_model
+from app.cli.parsing import parse_model
 from app.errors import RiparianError
 from app.kafka.admin import ensure_topics
 from app.kafka.broker import LocalBroker

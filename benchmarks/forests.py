@@ -192,7 +192,7 @@ def main() -> None:
         found[name] = measure(name, table, numbers, options.seeds, options.points)
         shown = [line for line in best_first(found[name]) if line.label in SHOWN]
         picture = options.pictures / f"forests-{name.replace(', ', '-')}.svg"
-        write(picture, shown, "accuracy", "the test set", along="labels learned")
+        write(picture, shown, ["accuracy"], "the test set", along="labels learned")
         print(table_of({name: found[name]}, options.seeds), flush=True)
     text = table_of(found, options.seeds)
     print(text)

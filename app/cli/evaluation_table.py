@@ -7,38 +7,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from app.evaluation.curves import NAMES
+from app.evaluation.measures import MEASURES, quality
 from app.stream_file.durations import format_duration
-from topics.records import REGRESSION
 
-METRICS = (
-    ("accuracy", "accuracy", "{:.4%}"),
-    ("kappa", "kappa", "{:.4f}"),
-    ("kappa_temporal", "kappa temporal", "{:.4f}"),
-    ("log_loss", "log loss", "{:.4f}"),
-    ("f1_macro", "macro F1", "{:.4f}"),
-    ("balanced_accuracy", "balanced accuracy", "{:.4%}"),
-    ("auroc", "AUROC", "{:.4f}"),
-    ("auroc_error", "wrong by at most", "{:.1g}"),
-    ("mean_running_accuracy", "mean of running accuracy", "{:.4%}"),
-    ("mae", "MAE", "{:.6g}"),
-    ("rmse", "RMSE", "{:.6g}"),
-    ("r2", "R²", "{:.4f}"),
-    ("n", "labels scored", "{:,}"),
-    ("rejected", "rows rejected", "{:,}"),
-    ("expired", "instances expired", "{:,}"),
-    ("evicted", "instances evicted", "{:,}"),
-    ("instances_per_second", "instances/s", "{:,}"),
-    ("seconds", "seconds of CPU", "{:.3f}"),
-    ("wall_seconds", "seconds by the clock", "{:.3f}"),
-    ("n_nodes", "nodes", "{:,}"),
-    ("n_leaves", "leaves", "{:,}"),
-    ("live_bytes", "bytes in memory", "{:,}"),
-    ("mean_live_bytes", "on average", "{:,}"),
-    ("peak_live_bytes", "at most", "{:,}"),
-    ("state_bytes", "bytes of a checkpoint", "{:,}"),
-    ("peak_state_bytes", "at most", "{:,}"),
-)
+COUNTS = {
+    "n": ("labels scored", "{:,}"),
+    "auroc_error": ("AUROC wrong by at most", "{:.1g}"),
+    "rejected": ("rows rejected", "{:,}"),
+    "expired": ("instances expired", "{:,}"),
+    "evicted": ("instances evicted", "{:,}"),
+}
 # In the table of several: heading, form of the mean, factor, form of the standard error.
 COLUMNS = {
     "accuracy": ("accuracy %", "{:.2f}", 100.0, "{:.2f}"),
@@ -53,6 +31,7 @@ COLUMNS = {
     "peak_live_bytes": ("bytes", "{:,.0f}", 1.0, ""),
 }
 MOST_CHANGES = 20  # lines of drifts
+MOST_CLASSES = 20  # lines of classes
 FILE_WIDTH = 200  # characters, where no terminal says how many
 STEPS = "▁▂▃▄▅▆▇█"
 
@@ -61,26 +40,46 @@ def show_one(result: dict[str, Any], past: str) -> None:
     """past : what a point of the curve is over."""
     console = Console(highlight=False)
     given = ", ".join(f"{key}={value}" for key, value in result["parameters"].items())
-    console.print(f"[bold]{result['model']}[/bold] on {result['data']}, labels {_delay(result)}")
+    auto = " (auto)" if result.get("auto") else ""
+    console.print(f"[bold]{result['model']}[/bold]{auto} on {result['data']}, labels {_delay(result)}")
     if given:
         console.print(given, style="dim")
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for key, name, form in METRICS:
+    rows = {key: (measure.text, measure.form) for key, measure in MEASURES.items()}
+    for key, (name, form) in (rows | COUNTS).items():
         if result.get(key) is not None:
             table.add_row(name, form.format(result[key]))
     console.print(table)
-    measure = "mae" if result["task"] == REGRESSION else "accuracy"
+    if len(result.get("classes", ())) > 0:
+        _show_classes(console, result["classes"])
+    measure = quality(result["task"])
     values = result["curves"].get(measure, [])
     if len(values) > 1:
         low, high = min(values), max(values)
         marks = [STEPS[round((v - low) / (high - low) * (len(STEPS) - 1)) if high > low else 0] for v in values]
-        console.print(f"{''.join(marks)}  {NAMES[measure]} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}")
+        console.print(
+            f"{''.join(marks)}  {MEASURES[measure].text} over {past}: {low:.4g} .. {high:.4g}, now {values[-1]:.4g}"
+        )
     changes = result.get("changes", ())
     for change in [change for change in changes if change["level"] == "drift"][:MOST_CHANGES]:
         before = "" if change["before"] is None else f"{change['before']:.4g} before, "
         console.print(f"{change['detector']}: drift at {change['n']:,}, mean error {before}{change['after']:.4g} after")
     for (detector, level), n in Counter((change["detector"], change["level"]) for change in changes).items():
         console.print(f"{detector}: {n:,} {level}{'s' if n > 1 else ''}", style="dim")
+
+
+def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> None:
+    """Those of the most labels first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("class", "labels", "recall", "precision", "AUROC"):
+        table.add_column(heading, justify="left" if heading == "class" else "right", no_wrap=True)
+    by_size = sorted(classes.items(), key=lambda item: -item[1]["n"])
+    for name, found in by_size[:MOST_CLASSES]:
+        shares = [f"{found[key]:.4f}" if key in found else "" for key in ("recall", "precision", "auroc")]
+        table.add_row(name, f"{found['n']:,.10g}", *shares)
+    console.print(table)
+    if len(by_size) > MOST_CLASSES:
+        console.print(f"and {len(by_size) - MOST_CLASSES:,} classes of fewer labels, which --json lists", style="dim")
 
 
 def past(window: int, fading: float | None) -> str:
@@ -117,8 +116,12 @@ def show_all(summary: Sequence[dict[str, Any]], result: dict[str, Any], shuffled
         given = [str(entry["parameters"].get(name, "")) for name in parameters]
         drifts = [f"{entry['drifts'][name]:,.10g}" for name in detectors]
         cells = [entry["model"], *given, *(_cell(entry, key) for key in keys), *drifts]
-        table.add_row("*" if entry["best"] else "", *cells, style="bold" if entry["best"] else "")
+        marks = ("*" if entry["best"] else "") + ("°" if entry["front"] else "")
+        table.add_row(marks, *cells, style="bold" if entry["best"] else "")
     console.print(table)
+    if len(summary) > 1:
+        what = COLUMNS[quality(result["task"])][0].removesuffix(" %")
+        console.print(f"* the best; ° none is as good in {what} and in bytes, and better in one", style="dim")
 
 
 def _cell(entry: dict[str, Any], key: str) -> str:

@@ -113,7 +113,7 @@ def recipe(
     concepts: tuple[str, ...],
 ) -> "Recipe":
     """What the options say. SpecError where they do not fit together."""
-    from app.cli.evaluate import parse_settings
+    from app.cli.parsing import parse_settings
     from app.dataset.synthetic import Recipe
     from app.errors import SpecError
 

@@ -9,12 +9,10 @@ from app.dataset.lateness import Lateness
 from app.evaluation.measured import Measured
 from app.partition.learner import Outcome, PartitionLearner
 from app.stream_file.spec import Spec
+from models.auto import AUTO
 from models.contract import Bags, Floats, Learner
 from models.memory import live_bytes
 from topics.names import CHAMPION
-
-# What a point of the curves holds besides the metrics over the recent past, all as they stand there.
-RUNNING = ("running_accuracy", "n_nodes", "n_leaves", "state_bytes", "live_bytes", "seconds", "wall_seconds")
 
 
 class Course:
@@ -59,7 +57,7 @@ class Course:
             yield outcome
 
     def _note(self) -> None:
-        """A point of the curves."""
+        """A point of the curves: `app.evaluation.measures`, RECENT and STANDING."""
         model, overall = self.learner.models[CHAMPION], self.metrics.metrics()
         size = model.size()
         point = {**self.metrics.recent(), "n": overall["n"]}
@@ -86,6 +84,7 @@ class Course:
         return {
             "model": name,
             "parameters": parameters,
+            **({"auto": True} if self.spec.champion.model == AUTO else {}),
             **about,
             "seed": self.spec.seed,
             **self.metrics.metrics(),

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from app.dataset.table import Table
 from app.errors import DataError, SpecError
-from models.contract import LEARN, Program
-from models.prequential import Prequential
+from app.evaluation.measured import Measured
+from models.auto import AUTO, resolve
+from models.contract import LEARN, Floats, Program
+from models.memory import live_bytes
 from models.registry import create, validate
 from topics.records import REGRESSION
 
@@ -50,23 +52,30 @@ def cross_validate(
     Returns
     -------
     dict
-        model, parameters, task, folds, seed, n, the metrics that the task has, seconds (of fitting and predicting),
-        state_bytes (of the largest learner).
+        model, parameters, task, folds, seed, n, the metrics that the task has as `app.evaluation.measured` has them,
+        classes, seconds (of fitting and predicting), n_nodes and n_leaves (means of the folds), state_bytes and
+        peak_live_bytes (of the largest learner), by_fold (metric -> its value over each fold alone, None where it is
+        undefined).
     """
     n = len(table.y)
     if n_folds > n:
         raise DataError(
             f"there are {n} rows or bags with a label for {n_folds} folds: use --folds {max(2, n)}, or less"
         )
+    asked = model
     try:
+        if model == AUTO:
+            n_classes = 1 if table.schema.task == REGRESSION else table.schema.n_outputs
+            model, parameters, *_ = resolve(table.schema.task, table.schema.n_values, n_classes, parameters)
         given = validate(model, table.schema.task, parameters)
     except ValueError as error:
         raise SpecError(str(error)) from None
     fold = folds_of(table.y, n_folds, seed, table.schema.task != REGRESSION)
     out = np.zeros((n, table.schema.n_outputs))
-    seconds, n_bytes, done = 0.0, 0, 0
+    seconds, n_bytes, live, done = 0.0, 0, 0, 0
     rng = np.random.default_rng(seed)
     create(model, table.schema, seed=seed, **given).warm_up()
+    sizes, by_fold = [], []
     for k in range(n_folds):
         training, test = rng.permutation(np.flatnonzero(fold != k)), np.flatnonzero(fold == k)
         began = time.perf_counter()
@@ -74,12 +83,26 @@ def cross_validate(
         learner.fit(table.take(training), table.y[training])
         out[test] = learner.predict_many(table.take(test))
         seconds += time.perf_counter() - began
-        n_bytes, done = max(n_bytes, learner.n_bytes), done + len(test)
+        n_bytes, live = max(n_bytes, learner.n_bytes), max(live, live_bytes(learner))
+        sizes.append(learner.size())
+        by_fold.append(_metrics(table, test, out)[0])
+        done += len(test)
         if on_progress is not None:
             on_progress(done)
-    metrics = Prequential(table.schema.task, table.schema.n_outputs, window=1)
-    metrics.score(Program(np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), table.y, np.ones(n)), out)
-    found = metrics.metrics()
-    found.pop("kappa_temporal", None)  # rows have no order
-    about = {"model": model, "parameters": given, "task": table.schema.task, "folds": n_folds, "seed": seed}
-    return {**about, **found, "seconds": round(seconds, 6), "state_bytes": n_bytes}
+    found, classes = _metrics(table, np.arange(n), out)
+    about = {"model": model, "parameters": given, **({"auto": True} if asked == AUTO else {})}
+    about |= {"task": table.schema.task, "folds": n_folds, "seed": seed}
+    means = {key: float(np.mean([size[key] for size in sizes])) for key in ("n_nodes", "n_leaves")}
+    folds = {key: [one.get(key) for one in by_fold] for key in found if key != "n"}
+    size = {"state_bytes": n_bytes, "peak_live_bytes": live}
+    return {**about, **found, "seconds": round(seconds, 6), **means, **size, **classes, "by_fold": folds}
+
+
+def _metrics(table: Table, rows: NDArray[np.int64], out: Floats) -> tuple[dict[str, float], dict[str, Any]]:
+    """Metrics of what was predicted for some rows, and those by class. Rows have no order."""
+    measured = Measured(table.schema.task, table.schema.n_outputs, window=1)
+    program = Program(np.full(len(rows), LEARN, np.int8), rows.astype(np.int32), table.y[rows], np.ones(len(rows)))
+    measured.score(program, out)
+    found = measured.metrics() | measured.ranked()
+    kept = {key: value for key, value in found.items() if key not in ("kappa_temporal", "mean_running_accuracy")}
+    return kept, {"classes": measured.classes(table.classes)} if table.classes else {}

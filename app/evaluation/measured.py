@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation import ranking
+from app.evaluation import auroc
 from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
 from models.contract import LEARN, Floats, Program
 from models.prequential import Prequential
@@ -44,7 +44,7 @@ class Measured(Prequential):
         kind = ABSOLUTE if task == REGRESSION else MISTAKES
         self._signal = Signal({name: {} for name in detectors}, kind, seed=seed)
         self.changes: list[dict[str, Any]] = []
-        self._ranking = ranking.Ranking()
+        self._ranking = auroc.Ranking()
         reach = window if fading is None else math.ceil(math.log(NEGLIGIBLE) / math.log(fading))
         self._reach = reach
         self._recent: tuple[NDArray[np.int64], Floats, Floats]
@@ -100,8 +100,8 @@ class Measured(Prequential):
         return found | {"mean_running_accuracy": self._running / self._n} if self._n else found
 
     def ranked(self) -> dict[str, float]:
-        """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.ranking); see `by_class`."""
-        area, error = ranking.mean(self._ranking.areas()), self._ranking.error()
+        """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.auroc); see `by_class`."""
+        area, error = auroc.mean(self._ranking.areas()), self._ranking.error()
         return {} if area is None else {"auroc": area} | ({"auroc_error": error} if error > 0.0 else {})
 
     def recent(self) -> dict[str, float]:
@@ -110,7 +110,7 @@ class Measured(Prequential):
         y, p, w = self._recent
         if self.fading is not None:
             w = w * self.fading ** np.arange(len(w) - 1, -1, -1)
-        area = ranking.mean(ranking.area(y, p, w))
+        area = auroc.mean(auroc.area(y, p, w))
         return found if area is None else found | {"auroc": area}
 
     def classes(self, names: Sequence[Any]) -> dict[str, dict[str, float]]:

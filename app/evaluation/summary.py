@@ -6,34 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.errors import SpecError
+from app.evaluation.front import mark
+from app.evaluation.measures import AS_GIVEN, MEASURES, quality
 from app.evaluation.sweep import Candidate
-from topics.records import REGRESSION
-
-# What can be compared -> whether more is better.
-MEASURES = {
-    "accuracy": True,
-    "kappa": True,
-    "kappa_temporal": True,
-    "log_loss": False,
-    "f1_macro": True,
-    "balanced_accuracy": True,
-    "auroc": True,
-    "mean_running_accuracy": True,
-    "mae": False,
-    "rmse": False,
-    "r2": True,
-    "instances_per_second": True,
-    "seconds": False,
-    "wall_seconds": False,
-    "n_nodes": False,
-    "n_leaves": False,
-    "live_bytes": False,
-    "mean_live_bytes": False,
-    "peak_live_bytes": False,
-    "state_bytes": False,
-    "peak_state_bytes": False,
-}
-AS_GIVEN = "given"
 
 
 def summarise(
@@ -51,26 +26,24 @@ def summarise(
     Returns
     -------
     list of dict
-        model, parameters (as given), label, best, repeats, mean and standard_error by measure. A measure is there where
-        all repeats have it, its standard error where there are several. drifts, where detectors watched: name of the
-        detector -> mean number of drifts.
+        model, parameters (as given), label, best, front (whether nothing beats it in accuracy, or MAE, and bytes:
+        `app.evaluation.front.mark`), repeats, mean and standard_error by measure. A measure is there where all repeats
+        have it, its standard error where there are several. drifts, where detectors watched: name of the detector ->
+        mean number of drifts.
     """
-    by = default_sort(results) if sort in (None, AS_GIVEN) else sort
+    by = quality(results[0]["task"]) if sort in (None, AS_GIVEN) else sort
     repeats = len(results) // len(chosen)
     entries = [_entry(c, results[i * repeats : (i + 1) * repeats]) for i, c in enumerate(chosen)]
+    mark(entries, quality(results[0]["task"]))
     able = [entry for entry in entries if by in entry["mean"]]
     if not able and sort in (None, AS_GIVEN):  # no label was scored
         return entries
     if not able:
         raise SpecError(f"none of the runs has {by!r} to sort by: use {', '.join(entries[0]['mean'])}")
-    sign = -1.0 if MEASURES[by] else 1.0
+    sign = -1.0 if MEASURES[by].greater else 1.0
     ranked = sorted(able, key=lambda entry: sign * float(entry["mean"][by]))
     ranked[0]["best"] = True
     return entries if sort == AS_GIVEN else ranked + [entry for entry in entries if by not in entry["mean"]]
-
-
-def default_sort(results: Sequence[dict[str, Any]]) -> str:
-    return "mae" if results[0]["task"] == REGRESSION else "accuracy"
 
 
 def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -86,6 +59,7 @@ def _entry(candidate: Candidate, runs: Sequence[dict[str, Any]]) -> dict[str, An
         "parameters": dict(candidate.parameters),
         "label": candidate.label,
         "best": False,
+        "front": False,
         "repeats": n,
         "mean": {key: statistics.fmean(found) for key, found in values.items()},
         "standard_error": errors,

@@ -5,9 +5,13 @@ numbers, for the order of the rows where they are shuffled, and for the stream w
 of one repeat see the same rows in the same order, and a run does not depend on what else is run, or where.
 """
 
+import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from app.dataset.data import DataFile
 from app.errors import SpecError
@@ -15,10 +19,12 @@ from app.evaluation.evaluate import Problem, evaluate_all
 from app.evaluation.pool import Pool, advance
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import Spec
-from models.entry import suggest
-from models.registry import REGISTRY, find
+from models.auto import AUTO, PARAMETERS
+from models.entry import Parameter, suggest
+from models.registry import find
 
 TASKS_A_JOB = 4  # so that processes end at about the same time
+TRIES_A_DRAW = 20  # of a search, where ranges hold few values
 MOST_TOGETHER = 16  # models that share one reading of the file, in memory at once
 
 
@@ -31,6 +37,57 @@ class Candidate(NamedTuple):
     @property
     def label(self) -> str:
         return " ".join([self.model, *(f"{key}={value}" for key, value in self.parameters.items())])
+
+
+class Range(NamedTuple):
+    """What to draw a parameter from: numbers from low to high, evenly or evenly in the logarithm; or some values."""
+
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    values: Sequence[Any] = ()
+
+    def draw(self, rng: np.random.Generator, whole: bool) -> Any:
+        """One value, of four digits at most. whole : for a whole number, each of which is as likely as its neighbour
+        on the scale."""
+        if self.values:
+            return self.values[int(rng.integers(len(self.values)))]
+        if whole:  # half of the way to the next ones belongs to the first and the last
+            least, most = math.ceil(self.low), math.floor(self.high)
+            return min(max(round(self._draw(rng, least - 0.5, most + 0.5)), least), most)
+        return min(max(float(f"{self._draw(rng, self.low, self.high):.4g}"), self.low), self.high)
+
+    def _draw(self, rng: np.random.Generator, low: float, high: float) -> float:
+        return math.exp(rng.uniform(math.log(low), math.log(high))) if self.log else float(rng.uniform(low, high))
+
+
+class Search(NamedTuple):
+    """A random search (Bergstra and Bengio: Random search for hyper-parameter optimization. JMLR 13, 2012).
+
+    n : draws for each model. ranges : parameter -> what to draw from, for every model that has it; or
+    "MODEL.PARAMETER" for one. seed : of the draws, which are those of a model whatever other models there are.
+    """
+
+    n: int = 0
+    ranges: Mapping[str, Range] = {}
+    seed: int = 0
+
+    def draws(self, model: str, axes: Mapping[str, Range]) -> list[dict[str, Any]]:
+        """Different ones; fewer than n where there are no more. axes : the ranges of the parameters of `model`."""
+        rng = np.random.default_rng([self.seed, zlib.crc32(model.encode())])
+        types = {parameter.name: parameter.type for parameter in _parameters(model)}
+        for name, axis in axes.items():
+            number = types[name] in (int, float)
+            if not axis.values and not (number and (types[name] is float or math.ceil(axis.low) <= axis.high)):
+                raise SpecError(f"--range of {name!r} holds none of its values: list some, separated by commas")
+        found: list[dict[str, Any]] = []
+        for _ in range(self.n * TRIES_A_DRAW):
+            one = {name: axis.draw(rng, types[name] is int) for name, axis in axes.items()}
+            if one not in found:
+                found.append(one)
+            if len(found) == self.n:
+                break
+        return found
 
 
 class Task(NamedTuple):
@@ -49,8 +106,9 @@ def candidates(
     models: Sequence[tuple[str, Mapping[str, Any]]],
     settings: Mapping[str, Any],
     grid: Mapping[str, Sequence[Any]],
+    search: Search = Search(),  # noqa: B008
 ) -> list[Candidate]:
-    """Every model with every combination of the grid.
+    """Every model with every combination of the grid, and beside each of these every draw of a search.
 
     Parameters
     ----------
@@ -62,30 +120,38 @@ def candidates(
     SpecError
         An unknown model, a parameter that none of the models has, or one candidate twice.
     """
-    both = sorted(set(settings) & set(grid))
-    if both:
-        raise SpecError(f"{both[0]!r} is given by --set and by --grid: keep one")
+    ways: dict[str, Mapping[str, Any]] = {"--set": settings, "--grid": grid, "--range": search.ranges}
+    for (first, some), (second, others) in combinations(ways.items(), 2):
+        both = sorted(set(some) & set(others))
+        if both:
+            raise SpecError(f"{both[0]!r} is given by {first} and by {second}: keep one")
     names = list(dict.fromkeys(name for name, _ in models))
     for name in names:
-        _find(name)
-    for key in (*settings, *grid):
+        _parameters(name)
+    for key in (*settings, *grid, *search.ranges):
         if not any(_parameter(key, name) for name in names):
             raise SpecError(_nobody(key, names))
     found: list[Candidate] = []
     for name, own in models:
         fixed = {p: value for key, value in settings.items() if (p := _parameter(key, name)) and p not in own}
         axes = {p: values for key, values in grid.items() if (p := _parameter(key, name)) and p not in own}
+        drawn = {p: values for key, values in search.ranges.items() if (p := _parameter(key, name)) and p not in own}
+        draws = search.draws(name, drawn) if drawn else [{}]
         for values in product(*axes.values()):
-            found.append(Candidate(name, {**own, **fixed, **dict(zip(axes, values, strict=True))}))
+            tried = dict(zip(axes, values, strict=True))
+            found += [Candidate(name, {**own, **fixed, **tried, **draw}) for draw in draws]
     for i, candidate in enumerate(found):
         if candidate in found[:i]:
             raise SpecError(f"{candidate.label} is given twice: keep one, or use --repeats")
     return found
 
 
-def _find(name: str) -> None:
+def _parameters(model: str) -> Sequence[Parameter]:
+    """What a model takes; SpecError where there is none of that name."""
+    if model == AUTO:
+        return PARAMETERS
     try:
-        find(name)
+        return find(model).parameters
     except ValueError as error:
         raise SpecError(str(error)) from None
 
@@ -93,7 +159,7 @@ def _find(name: str) -> None:
 def _parameter(key: str, model: str) -> str | None:
     """The parameter of `model` that "PARAMETER" or "MODEL.PARAMETER" means, if any."""
     owner, dot, name = key.rpartition(".")
-    known = {parameter.name for parameter in REGISTRY[model].parameters}
+    known = {parameter.name for parameter in _parameters(model)}
     return name if name in known and (not dot or owner == model) else None
 
 
@@ -103,7 +169,7 @@ def _nobody(key: str, names: Sequence[str]) -> str:
     if dot and owner not in names:
         return f"{key!r} is for the model {owner!r}: {suggest(owner, dict.fromkeys(names))}"
     names = [owner] if dot else names
-    known = {parameter.name: None for model in names for parameter in REGISTRY[model].parameters}
+    known = {parameter.name: None for model in names for parameter in _parameters(model)}
     who = f"model {names[0]!r} has no" if len(names) == 1 else "none of the models has a"
     return f"{who} parameter {name!r}: {suggest(name, known) if known else 'remove it'}"
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.cli import cli
-from app.cli.evaluate import parse_settings
+from app.cli.parsing import parse_settings
 from app.dataset.data import DataFile
 from app.dataset.instances import encode
 from app.dataset.synthetic import Recipe, SyntheticFile
@@ -246,7 +246,7 @@ def test_command_prints_json_or_a_table(mixed):
         "evaluate", mixed, "--model", "hoeffding-tree", "--set", "grace_period=50", "--label-delay", 5, "--json"
     )
     assert found.exit_code == 0, found.output
-    result = json.loads(found.stdout)
+    (result,) = json.loads(found.stdout)["runs"]
     assert result["parameters"]["grace_period"] == 50
     expected, _ = run(mixed, "hoeffding-tree", 5, parameters={"grace_period": 50})
     assert result["accuracy"] == expected["accuracy"]
@@ -269,7 +269,7 @@ def test_columns_of_times_and_ids(tmp_path):
     for more in ((), ("--folds", "2")):
         found = invoke(*tree, "--ignore", "order", "--date-parts", "at", "--json", *more)
         assert found.exit_code == 0, found.output
-        assert json.loads(found.stdout)["accuracy"] > 0.9
+        assert json.loads(found.stdout)["runs"][0]["accuracy"] > 0.9
         assert "left out" not in found.stderr
         left = invoke(*tree, "--max-values", "2000", "--json", *more)
         assert left.stderr.count("column 'at' holds times and is left out") == 1
@@ -448,7 +448,7 @@ def test_detectors_watch_the_errors_and_change_nothing_else():
         y += [codes.setdefault(text, len(codes)) for text in block.columns[0]]
     scored = p.max(axis=1) > 0.0
     errors = (p.argmax(axis=1) != np.array(y))[scored].astype(float)
-    found = json.loads(invoke(*arguments, "--detector", "adwin", "--detector", "ddm", "--json").stdout)
+    (found,) = json.loads(invoke(*arguments, "--detector", "adwin", "--detector", "ddm", "--json").stdout)["runs"]
     for name in ("adwin", "ddm"):
         levels = create_detector(name).update_many(errors)
         changes = [c for c in found["changes"] if c["detector"] == name and c["level"] != "warning"]

@@ -131,16 +131,22 @@ def test_the_command(tmp_path):
     options = ["--bag", "bag", "--folds", "4", "--set", "k=1", "--seed", "5"]
     done = CliRunner().invoke(cli, ["evaluate", path, "--model", "miti", *options, "--json"])
     assert done.exit_code == 0, done.output
-    one = json.loads(done.stdout)
+    whole = json.loads(done.stdout)
+    (one,) = whole["runs"]
+    assert (whole["data"], whole["folds"], whole["repeats"], whole["summary"][0]["best"]) == ("bags.csv", 4, 1, True)
     assert (one["n"], one["folds"], one["task"], one["seed"]) == (40, 4, "multi-instance", 5)
     assert one["accuracy"] > 0.8
     assert one["parameters"]["k"] == 1.0
-    assert {"kappa", "log_loss", "f1_macro", "seconds", "state_bytes"} <= set(one)
+    assert {"kappa", "log_loss", "f1_macro", "auroc", "seconds", "state_bytes", "peak_live_bytes"} <= set(one)
+    assert {name: found["n"] for name, found in one["classes"].items()} == {"0": 20, "1": 20}
+    by_fold = one["by_fold"]["accuracy"]
+    assert (len(by_fold), sum(by_fold) / 4) == (4, pytest.approx(one["accuracy"]))  # folds of ten bags
+    assert not {"kappa_temporal", "mean_running_accuracy"} & (one.keys() | one["by_fold"].keys())
     models = ["--model", "miti", "--model", "last-label"]
     done = CliRunner().invoke(cli, ["evaluate", path, *models, "--bag", "bag", "--folds", "4", "--repeats", "3"])
     assert done.exit_code == 0, done.output
     assert "4 folds, mean ± standard error of 3 repeats" in done.stdout
-    assert done.stdout.index("*  miti") < done.stdout.index("last-label")
+    assert done.stdout.index("*°  miti") < done.stdout.index("last-label")
 
 
 def test_bags_as_a_stream(tmp_path):
@@ -152,7 +158,7 @@ def test_bags_as_a_stream(tmp_path):
         arguments = ["evaluate", path, "--model", "miti", *given, "--label-delay", str(delay)]
         done = CliRunner().invoke(cli, arguments)
         assert done.exit_code == 0, done.output
-        found.append(json.loads(done.stdout))
+        found += json.loads(done.stdout)["runs"]
     assert [one["n"] for one in found] == [40, 40, 40]
     assert [one["label_delay"] for one in found] == [0, 10, 100]
     assert found[0]["accuracy"] > found[1]["accuracy"] > found[2]["accuracy"] == 0.0  # the last has learned nothing yet

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from app.evaluation import ranking
+from app.evaluation import auroc
 from app.evaluation.measured import Measured
 from models.contract import LEARN, PREDICT, Program, Schema
 from models.memory import live_bytes
@@ -46,7 +46,7 @@ def test_areas_are_those_of_all_pairs(items, cut, room):
     p[np.arange(len(items)), 1] = [score / 4 for _, score, _ in items]
     p[:, 0] = 1.0 - p[:, 1]
     w = np.array([weight for _, _, weight in items])
-    found = ranking.Ranking(room=room)
+    found = auroc.Ranking(room=room)
     for part in (slice(0, cut), slice(cut, None)):
         found.add(y[part], p[part], w[part])
     expected = {}
@@ -103,7 +103,7 @@ def test_beyond_its_room_auroc_says_how_wrong_it_may_be(n_classes):
     y, p = labels(60_000, n_classes, seed=1)
     p[:, 1:] *= np.linspace(0.5, 1.0, 60_000)[:, None]
     p[:, 0] = 1.0 - p[:, 1:].sum(axis=1)
-    found = ranking.Ranking(room=9000)
+    found = auroc.Ranking(room=9000)
     for at in range(0, 60_000, 1000):
         found.add(y[at : at + 1000], p[at : at + 1000], np.ones(1000))
     assert max(len(cells.low) for cells in found._cells) <= 9000
@@ -114,7 +114,7 @@ def test_beyond_its_room_auroc_says_how_wrong_it_may_be(n_classes):
 
 def test_scores_that_repeat_need_no_room():
     y, p = labels(60_000, 2, seed=2, values=50)
-    found = ranking.Ranking(room=9000)
+    found = auroc.Ranking(room=9000)
     for at in range(0, 60_000, 1000):
         found.add(y[at : at + 1000], p[at : at + 1000], np.ones(1000))
     assert found.error() == 0.0
@@ -126,7 +126,7 @@ def test_classes_that_come_later_had_the_score_0():
     y[:200] = np.minimum(y[:200], 1)
     p[:200, 2] = 0.0
     for room in (1, 300, 10**6):
-        found = ranking.Ranking(room=room)
+        found = auroc.Ranking(room=room)
         found.add(y[:200], p[:200, :2], np.ones(200))
         found.add(y[200:], p[200:], np.ones(400))
         assert found.areas() == pytest.approx({k: oracle.roc_auc_score(y == k, p[:, k]) for k in range(3)}, abs=1e-12)

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.cli.evaluate import parse_model
+from app.cli.parsing import parse_model
 from app.kafka.admin import lag
 from app.stream_file.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file

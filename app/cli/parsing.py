@@ -1,0 +1,103 @@
+"""Texts of the command line as values: models, parameters, grids, delays, streams."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from app.dataset.synthetic import Recipe
+    from app.evaluation.sweep import Range
+
+
+def parse_settings(settings: Sequence[str], option: str = "--set", example: str = "grace_period=100") -> dict[str, Any]:
+    """Parameters from "key=value" texts; the registry converts and checks the values. option, example : for errors."""
+    from app.errors import SpecError
+
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise SpecError(f"{option} is {setting!r}: write a parameter and its value, such as {option} {example}")
+        if key in parameters:
+            raise SpecError(f"{option} gives {key!r} twice: keep one")
+        parameters[key] = value.strip()
+    return parameters
+
+
+def parse_model(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and parameters from "hoeffding-tree:grace_period=100,delta=1e-5"."""
+    name, colon, rest = text.partition(":")
+    return name, parse_settings(rest.split(","), "--model", "hoeffding-tree:grace_period=100") if colon else {}
+
+
+def parse_grid(grid: Sequence[str]) -> dict[str, list[str]]:
+    """Parameter -> values from "key=a,b,c" texts."""
+    from app.errors import SpecError
+
+    example = "grace_period=50,200,1000"
+    found: dict[str, list[str]] = {}
+    for key, text in parse_settings(grid, "--grid", example).items():
+        values = [value.strip() for value in text.split(",")]
+        if "" in values:
+            raise SpecError(f"--grid is {key + '=' + text!r}: write the values to try, such as --grid {example}")
+        repeated = [value for i, value in enumerate(values) if value in values[:i]]
+        if repeated:
+            raise SpecError(f"--grid gives {key}={repeated[0]} twice: keep one")
+        found[key] = values
+    return found
+
+
+def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
+    """Parameter -> what to draw from, from "key=low..high", "key=low..high:log" and "key=a,b,c" texts."""
+    from app.errors import SpecError
+    from app.evaluation.sweep import Range
+
+    example = "grace_period=10..1000:log"
+    found: dict[str, Range] = {}
+    for key, text in parse_settings(ranges, "--range", example).items():
+        wrong = f"--range is {key + '=' + text!r}: "
+        if ".." not in text:
+            values = tuple(value.strip() for value in text.split(","))
+            if len(set(values)) < 2 or "" in values:
+                raise SpecError(f"{wrong}write the least and the greatest value, such as --range {example}, or a list")
+            found[key] = Range(values=values)
+            continue
+        bounds, colon, scale = text.partition(":")
+        try:
+            low, high = (float(bound) for bound in bounds.split(".."))
+        except ValueError:
+            raise SpecError(f"{wrong}write the least and the greatest value, such as --range {example}") from None
+        if colon and scale.strip() != "log":
+            raise SpecError(f"{wrong}the scale is {scale.strip()!r}, and can be log, or be left out")
+        if not -math.inf < low < high < math.inf:
+            raise SpecError(f"{wrong}the first value has to be less than the second one")
+        if colon and low <= 0.0:
+            raise SpecError(f"{wrong}a logarithmic scale begins above 0")
+        found[key] = Range(low, high, bool(colon))
+    return found
+
+
+def parse_delay(text: str, clock: str | None) -> float:
+    """A number of instances, or with a clock, seconds."""
+    from app.stream_file.durations import parse_duration
+
+    if clock is None:
+        if text.strip().isdecimal():
+            return int(text)
+        cure = "give a number of instances, or name the column of times by --time for a duration"
+        raise click.BadParameter(f"{text!r} is no whole number: {cure}", param_hint="--label-delay")
+    try:
+        return 0.0 if text.strip() == "0" else parse_duration(text, example="30m")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--label-delay") from None
+
+
+def parse_recipe(text: str, n: int | None, drifts: tuple[str, ...], concepts: tuple[str, ...]) -> "Recipe":
+    """A stream from "agrawal:function=3" and the options of `riparian generate`."""
+    from app.cli.generate import recipe
+
+    name, colon, rest = text.partition(":")
+    return recipe(name, n, tuple(rest.split(",")) if colon else (), None, drifts, concepts)

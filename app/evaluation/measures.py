@@ -1,0 +1,55 @@
+"""What an evaluation measures, by name, as plain data: what to call it, how to write it, and what is better."""
+
+from typing import NamedTuple
+
+AS_GIVEN = "given"  # an order: that of the models as they were named
+
+
+class Measure(NamedTuple):
+    """text : for people. greater : whether more is better. form : of its value."""
+
+    text: str
+    greater: bool
+    form: str
+
+
+MEASURES = {
+    "accuracy": Measure("accuracy", True, "{:.4%}"),
+    "kappa": Measure("kappa", True, "{:.4f}"),
+    "kappa_temporal": Measure("kappa temporal", True, "{:.4f}"),
+    "log_loss": Measure("log loss", False, "{:.4f}"),
+    "f1_macro": Measure("macro F1", True, "{:.4f}"),
+    "balanced_accuracy": Measure("balanced accuracy", True, "{:.4%}"),
+    "auroc": Measure("AUROC", True, "{:.4f}"),
+    "mean_running_accuracy": Measure("mean of running accuracy", True, "{:.4%}"),
+    "mae": Measure("MAE", False, "{:.6g}"),
+    "rmse": Measure("RMSE", False, "{:.6g}"),
+    "r2": Measure("R²", True, "{:.4f}"),
+    "instances_per_second": Measure("instances/s", True, "{:,}"),
+    "seconds": Measure("seconds of CPU", False, "{:.3f}"),
+    "wall_seconds": Measure("seconds by the clock", False, "{:.3f}"),
+    "n_nodes": Measure("nodes", False, "{:,}"),
+    "n_leaves": Measure("leaves", False, "{:,}"),
+    "live_bytes": Measure("bytes in memory", False, "{:,}"),
+    "mean_live_bytes": Measure("bytes in memory on average", False, "{:,}"),
+    "peak_live_bytes": Measure("bytes in memory at most", False, "{:,}"),
+    "state_bytes": Measure("bytes of a checkpoint", False, "{:,}"),
+    "peak_state_bytes": Measure("bytes of a checkpoint at most", False, "{:,}"),
+}
+# Of a curve: over the window or the fading past, or as it stands at the point.
+RECENT = (
+    *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "balanced_accuracy", "auroc"),
+    *("mae", "rmse", "r2"),
+)
+STANDING = {
+    "running_accuracy": "accuracy so far",
+    **{
+        name: MEASURES[name].text
+        for name in ("n_nodes", "n_leaves", "live_bytes", "state_bytes", "seconds", "wall_seconds")
+    },
+}
+
+
+def quality(task: str) -> str:
+    """By what models of a task are compared unless something else is said."""
+    return "mae" if task == "regression" else "accuracy"
