@@ -122,11 +122,14 @@ def recipe(
             f"--drift is given {len(drifts)} times and --to {len(concepts)} times: give each drift its new concept, "
             "such as --drift 50000 --to function=2"
         )
+    own = parse_settings(settings, example="function=3")
+    if "seed" in own:
+        raise SpecError(f"{name} has no parameter 'seed': write --seed {own['seed']}")
     parsed = [
         parse_drift(drift, parse_settings(tuple(concept.split(",")), "--to", "function=2"))
         for drift, concept in zip(drifts, concepts, strict=True)
     ]
-    return Recipe(name, n or N, seed or 0, parse_settings(settings, example="function=3"), parsed)
+    return Recipe(name, n or N, seed or 0, own, parsed)
 
 
 def parse_drift(text: str, parameters: dict[str, Any]) -> "Drift":

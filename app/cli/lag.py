@@ -1,4 +1,4 @@
-"""`riparian lag`: how many records a stream's workers have not read."""
+"""`riparian lag`: how many records a stream's workers have not taken yet."""
 
 import asyncio
 import json
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
 def command(stream: Path, as_json: bool, broker: str) -> None:
-    """Show how far a stream's workers are behind, a partition of each input topic."""
+    """Show how far a stream's workers are behind, a partition of each input topic.
+
+    processed: the next record that a worker takes, as its last predictions and metrics tell. checkpoint: the record
+    from which it would go on after a crash. lag: records from processed to the end.
+    """
     from app.kafka import admin
     from app.stream_file import spec
 
@@ -52,16 +56,16 @@ def _show(stream: str, report: "LagReport", total: int | None) -> None:
     workers = f"{report.workers} worker{'' if report.workers == 1 else 's'}"
     table = Table(title=f"{stream}: {workers}, group {report.group}")
     table.add_column("topic")
-    for heading in ("partition", "start", "end", "committed", "lag"):
+    for heading in ("partition", "start", "end", "processed", "checkpoint", "lag"):
         table.add_column(heading, justify="right")
     for row in report.rows:
-        numbers = (row.start, row.end, row.committed, row.lag)
+        numbers = (row.start, row.end, row.processed, row.committed, row.lag)
         table.add_row(row.topic, str(row.partition), *("-" if n is None else f"{n:,}" for n in numbers))
     console = Console()
     console.print(table)
     if total is not None:
         console.print(f"{total:,} records behind.")
-    elif all(row.committed is None for row in report.rows):
-        console.print(f"The group {report.group} has committed nothing yet: no worker has read this stream.")
+    elif all(row.processed is None for row in report.rows):
+        console.print(f"No worker has processed anything yet, and the group {report.group} has committed nothing.")
     else:
-        console.print("Some partitions have not been committed yet.")
+        console.print("Of some partitions nothing has been processed yet.")

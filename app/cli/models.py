@@ -44,6 +44,7 @@ def plain(entry: "Entry") -> dict[str, Any]:
         "text": entry.text,
         "paper": entry.paper,
         "slow": getattr(entry, "slow", False),
+        "free": list(getattr(entry, "free", ())),
         "parameters": [
             {**parameter._asdict(), "type": parameter.type.__name__, "choices": list(parameter.choices)}
             for parameter in entry.parameters
@@ -91,3 +92,6 @@ def show(entry: "Entry") -> None:
         )
     console.print()
     console.print(table)
+    free = getattr(entry, "free", ())
+    if free:
+        console.print(f"Its state goes on where these change: {', '.join(free)} (docs/state.md).")

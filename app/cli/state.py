@@ -54,8 +54,8 @@ def show(stream: Path, partition: int | None, as_json: bool, broker: str) -> Non
 def verify(stream: Path, partition: int | None, as_json: bool, broker: str) -> None:
     """Hash every chunk again and hold the manifest against the chunks.
 
-    Ends with exit code 0 where all is sound, 2 where something is missing or altered. Chunks that no manifest needs
-    (orphaned) are named; they do no harm, and the next checkpoint deletes them.
+    Ends with exit code 0 where all is sound, 2 where something is missing or altered. Chunks that no manifest needs any
+    more are counted (and named by --json); they do no harm, and the worker cuts them off once the log has grown.
     """
     spec, found = _read(stream, partition, broker)
     if as_json:
@@ -64,7 +64,7 @@ def verify(stream: Path, partition: int | None, as_json: bool, broker: str) -> N
         )
     else:
         for k, (log, findings) in found.items():
-            _tell(spec.name, k, log, findings)
+            tell(spec.name, k, log, findings)
     damaged = [k for k, (_, findings) in found.items() if not findings.sound]
     if damaged:
         named = ", ".join(map(str, damaged))
@@ -197,7 +197,7 @@ def _show(stream: str, entry: dict[str, Any]) -> None:
         console.print("The state is damaged: see riparian state verify.")
 
 
-def _tell(stream: str, partition: int, log: "Changelog", findings: "Findings") -> None:
+def tell(stream: str, partition: int, log: "Changelog", findings: "Findings") -> None:
     """Print what was found in a partition."""
     where = f"{stream}, partition {partition}"
     if not log.items:
@@ -209,5 +209,7 @@ def _tell(stream: str, partition: int, log: "Changelog", findings: "Findings") -
         click.echo(f"  {sentence}")
     for sequence in findings.gone:
         click.echo(f"  checkpoint {sequence:,} cannot be gone back to: a chunk of it is missing or altered")
-    for digest in findings.orphaned:
-        click.echo(f"  chunk {digest} is orphaned: no manifest needs it")
+    n = len(findings.orphaned)
+    if n:
+        chunks = "chunk is" if n == 1 else "chunks are"
+        click.echo(f"  {n:,} {chunks} needed no more, and cut off once the log has grown (--json lists all)")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import (
@@ -24,6 +25,7 @@ from aiokafka.errors import (
 from aiokafka.structs import TopicPartition
 
 from app.errors import BrokerError, TopicError
+from app.worker.reading import read_to_end
 from topics.names import DEADLETTERS, INPUTS, OUTPUTS, changelog_topic, group_id
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ LONGEST_PAUSE_SECONDS = 5.0
 REQUEST_SECONDS = 10.0
 LEADER_SECONDS = 15.0
 COORDINATOR_SECONDS = 15.0
+TAIL = 100  # last records of an output topic, markers among them
 
 # A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
 DEADLETTER_BYTES = 2_000_000
@@ -57,14 +60,16 @@ class PartitionLag(NamedTuple):
     """One partition of an input topic, in offsets.
 
     start, end : the first offset kept, and the one that the next record will get
-    committed : the next offset that the stream's group will read; None while nothing was committed
-    lag : end - committed, in records; None while nothing was committed
+    processed : the next offset that a worker will take, as far as its outputs tell; None while they tell nothing
+    committed : the next offset of the last checkpoint, from which a worker would go on; None before the first one
+    lag : end - processed, in records; None while nothing was processed
     """
 
     topic: str
     partition: int
     start: int
     end: int
+    processed: int | None
     committed: int | None
     lag: int | None
 
@@ -340,10 +345,10 @@ def _listing(names: list[str]) -> str:
 
 
 async def lag(spec: "Spec", broker: str) -> LagReport:
-    """How many records of the features and labels topics the stream's workers have not read, a partition.
+    """How many records of the features and labels topics the stream's workers have not taken yet, a partition.
 
-    Workers commit what they have applied, for monitors like this; what they would go on from after a crash is in their
-    state, and is never ahead of it.
+    What they have taken is told by the last records of their predictions and metrics. What they commit is older, by up
+    to the time between two checkpoints: it is what the last of these holds.
 
     Raises
     ------
@@ -368,15 +373,49 @@ async def lag(spec: "Spec", broker: str) -> LagReport:
             await consumer.start()
             starts = await consumer.beginning_offsets(parts)
             ends = await consumer.end_offsets(parts)
+            told = [spec.topics.predictions, spec.topics.metrics]
+            tails = [TopicPartition(name, k) for name in told for k in range(report.partitions.get(name, 0))]
+            until = await consumer.end_offsets(tails) if tails else {}
         finally:
             await consumer.stop()
         committed, workers = await _committed(client, group)
+    processed = await _processed(spec, broker, {tp: max(0, end - TAIL) for tp, end in until.items()})
     rows = []
     for part in parts:
-        offset = committed.get(part)
-        behind = None if offset is None else max(0, ends[part] - offset)
-        rows.append(PartitionLag(part.topic, part.partition, starts[part], ends[part], offset, behind))
+        known = [offset for offset in (processed.get(part), committed.get(part)) if offset is not None]
+        taken = min(max(known), ends[part]) if known else None
+        behind = None if taken is None else ends[part] - taken
+        rows.append(
+            PartitionLag(part.topic, part.partition, starts[part], ends[part], taken, committed.get(part), behind)
+        )
     return LagReport(group, workers, tuple(rows))
+
+
+class _Told(msgspec.Struct):
+    """What a prediction and a metrics record have in common. offset : of the prediction's features, or the next one."""
+
+    offset: int
+    label_offset: int
+
+
+async def _processed(spec: "Spec", broker: str, starts: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The next offsets of the input topics after the last of the predictions and metrics records from `starts` on."""
+    decoder, found = msgspec.json.Decoder(_Told), dict[TopicPartition, int]()
+
+    def take(tp: TopicPartition, records: list[Any]) -> None:
+        for record in records:
+            try:
+                told = decoder.decode(record.value)
+            except (msgspec.MsgspecError, TypeError):  # not one of ours: that is for a worker to complain about
+                continue
+            features = told.offset + (tp.topic == spec.topics.predictions)
+            for topic, offset in ((spec.topics.features, features), (spec.topics.labels, told.label_offset)):
+                if topic is not None:
+                    part = TopicPartition(topic, tp.partition)
+                    found[part] = max(offset, found.get(part, 0))
+
+    await read_to_end(broker, starts, take)
+    return found
 
 
 async def ensure_coordinator(spec: "Spec", broker: str) -> None:

@@ -1,8 +1,8 @@
 """Is the state that a changelog holds whole? Every chunk hashed again, and the manifest held against its chunks. Pure.
 
-A chunk that no manifest needs (an orphan) is no damage: a checkpoint that was torn, or is being written, leaves some,
-and the next one deletes them. But an orphan whose bytes do not give its hash is: the next checkpoint would take it for
-written, and refer to it.
+A chunk that no manifest needs (an orphan) is no damage: every checkpoint leaves those of the one before that it does
+not share, until the log is cleaned (app.state.log), and one that was torn leaves its own. But an orphan whose bytes do
+not give its hash is: the next checkpoint would take it for written, and refer to it.
 """
 
 import math

@@ -97,7 +97,7 @@ _ENTRIES = (
             Parameter("speed", float, 0.001, 0.0, 1.0, text="distance that a cloud moves at each instance"),
         ),
         paper="A. Bifet, G. Holmes, R. Kirkby and B. Pfahringer: MOA: massive online analysis. JMLR 11, 2010.",
-        text="Clouds around centroids that move; the seed draws the centroids.",
+        text="Clouds around centroids that move; drawn anew for each --seed.",
     ),
     Entry(
         name="sea",

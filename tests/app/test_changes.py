@@ -1,11 +1,15 @@
 """What becomes of a state when the stream file has changed: every row of the table in docs/state.md."""
 
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from app.cli import cli
 from app.errors import StateError
 from app.partition.learner import Outcome, PartitionLearner
 from app.partition.merge import EVERYTHING, Buffer, Merge, Release
@@ -18,6 +22,7 @@ from models.registry import REGISTRY, create, validate
 from tests.app.test_learner import records
 from topics.records import RawBatch
 
+ROOT = Path(__file__).resolve().parents[2]
 FEATURES: dict[str, Any] = {"a": "numeric", "c": {"type": "nominal", "max_values": 20}, "b": "boolean"}
 STREAM: dict[str, Any] = {
     "name": "s",
@@ -460,3 +465,16 @@ def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
     fold(learner, RELEASES[HALF:])
     changes = kept.changes(changed(champion={**forest, "n_models": 5, "grace_period": 50}))
     assert changes.refused
+
+
+def test_the_page_lists_the_parameters_that_may_change() -> None:
+    page = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")
+    table = page.partition("| model | parameters |")[2].partition("\n\n")[0]
+    listed: dict[str, list[str]] = {}
+    for row in table.splitlines()[2:]:
+        models, parameters = (re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|"))
+        listed |= dict.fromkeys(models, parameters)
+    assert listed == {name: list(entry.free) for name, entry in REGISTRY.items() if entry.free}
+    assert f"The version of the manifest is {checkpoint.VERSION} " in page
+    shown = CliRunner().invoke(cli, ["models", "online-bagging"]).output
+    assert "Its state goes on where these change: n_models, threads" in shown

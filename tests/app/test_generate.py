@@ -144,6 +144,7 @@ def test_evaluation_reads_what_is_written(tmp_path):
         (["sea", "--drift", "0", "--to", "function=1", "x.csv"], "a drift at 0 comes after one at 0"),
         (["sea", "-n", "9", "--drift", "9", "--to", "function=1", "x.csv"], "9 is beyond the 9 instances"),
         (["sine", "--drift", "5", "--to", "n_irrelevant=0", "x.csv"], "other features or classes"),
+        (["random-rbf", "--set", "seed=3", "x.csv"], "random-rbf has no parameter 'seed': write --seed 3"),
         (["--list", "seaa"], "unknown stream 'seaa'"),
     ],
 )

@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from app.cli.state import _summary
+from app.cli.state import _summary, tell
 from app.errors import DataError, SpecError, StateError, TopicError
 from app.kafka.admin import PartitionLag
 from app.partition.learner import PartitionLearner
@@ -91,6 +91,17 @@ def test_an_orphan_is_named_and_harmless_unless_it_was_altered(items: dict[bytes
     found = examine({**items, key: chunk + b"\x00" if chunk[:1] == b"\x00" else b"\x00"}, "golden", PARTITION)
     assert not found.sound
     assert found.altered == {digest.hex(): ""}
+
+
+@pytest.mark.parametrize(("n", "said"), [(0, ""), (1, "  1 chunk is needed no more, "), (1012, "  1,012 chunks are ")])
+def test_verify_counts_orphans_in_one_line(
+    items: dict[bytes, bytes], n: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = examine(items, "golden", PARTITION)._replace(orphaned=[f"{i:032x}" for i in range(n)])
+    tell("golden", PARTITION, Changelog(items, 1, 1, 1), found)
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.endswith("sound")
+    assert [line[: len(said)] for line in rest] == [said] * (n > 0)
 
 
 def test_a_manifest_that_is_lost_garbage_newer_or_another_streams(items: dict[bytes, bytes]) -> None:
@@ -226,7 +237,7 @@ def test_a_state_that_does_not_fit_the_stream_file_is_refused(items: dict[bytes,
 
 
 def test_offsets_outside_the_topic_are_refused_with_both_numbers() -> None:
-    row = PartitionLag("golden.features", 1, 100, 2000, None, None)
+    row = PartitionLag("golden.features", 1, 100, 2000, None, None, None)
     for offset in (100, 1500, 2000):
         _check_offset("f", row, offset)
     with pytest.raises(TopicError, match=r"offset 2,001 of golden.features\[1\], which ends at 2,000"):

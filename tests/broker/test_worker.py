@@ -1,12 +1,16 @@
 """A worker on real Kafka: end to end, killed, stopped, shared with another, fed with bad records."""
 
+import asyncio
 import json
 import threading
+import time
 from collections import Counter
 
 import pytest
 
+from app.kafka import admin
 from tests.broker.harness import (
+    PATIENCE,
     Sent,
     Worker,
     check_against_oracle,
@@ -193,6 +197,40 @@ def test_compressed_batches_and_records_larger_than_a_worker_may_write(broker, t
         (spec.topics.labels, "too-large", "5000022", None): 4,
         (spec.topics.labels, "too-long", None, None): 4,
     }
+
+
+def test_lag_is_of_what_was_processed_and_not_of_the_last_checkpoint(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name, checkpoint={"every": "1h"}, metrics={"every": "200ms"})
+    create_topics(spec, broker)
+    features, labels = instances(300)
+
+    def lags():
+        """(processed, committed, lag) of features and labels."""
+        found = asyncio.run(admin.lag(spec, broker)).rows
+        return [(row.processed, row.committed, row.lag) for row in found]
+
+    assert lags() == [(None, None, None)] * 2
+    with Worker(path, broker, tmp_path) as worker:
+        send(broker, spec.topics.features, features)
+        send(broker, spec.topics.labels, labels[:250])
+        deadline = time.monotonic() + PATIENCE
+        while [row[0] for row in lags()] != [300, 250]:
+            assert worker.process.poll() is None, worker.output
+            assert time.monotonic() < deadline, lags()
+            time.sleep(0.2)
+        assert [row[2] for row in lags()] == [0, 0]
+        assert all((committed or 0) == 0 for _, committed, _ in lags())
+        worker.kill()
+        # What nobody works on lies behind, also to one who looks at the outputs.
+        send(broker, spec.topics.labels, labels[250:])
+        assert [row[2] for row in lags()] == [0, 50]
+    with Worker(path, broker, tmp_path) as worker:
+        deadline = time.monotonic() + PATIENCE
+        while lags()[1][0] != 300:
+            assert time.monotonic() < deadline, lags()
+            time.sleep(0.2)
+        assert worker.stop() == 0
+    assert lags() == [(300, 300, 0)] * 2
 
 
 def test_labels_inside_the_feature_records_need_no_label_topic(broker, tmp_path, topic_name):
