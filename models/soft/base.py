@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,17 @@ from numpy.typing import NDArray
 
 from models import observers
 from models.contract import Floats, Learner, Program, Schema
+from models.regression.observers import lay_out as lay_out_values
 from models.soft.choice import Pool, pool_of
 from models.soft.forest import (
     DEPTH,
     FIRST,
+    N_BINS,
     N_NODES,
     S_ALPHA,
     S_BETA1,
     S_BETA2,
+    S_CRITICAL,
     S_DEPTH,
     S_GAMMA,
     S_GRACE,
@@ -35,6 +39,8 @@ from models.soft.forest import (
     transfer,
     used,
 )
+from models.soft.growth import N_SPLIT_POINTS
+from models.soft.inputs import pull_back
 from models.soft.program import GROW, run
 from models.soft.transparency import described, important_features
 
@@ -52,19 +58,23 @@ RANGES: dict[str, tuple[float, float]] = {
     "grace_period": (1, 1e9),
     "delta": (1e-300, 1.0),
     "tie_threshold": (0.0, math.inf),
+    "significance": (1e-12, 1.0),
 }
 
 
-def settings_of(task: str, p: Mapping[str, Any]) -> list[float]:
+def settings_of(schema: Schema, p: Mapping[str, Any]) -> list[float]:
     """The parameters of a soft Hoeffding tree or a soft tree, as kernels take them."""
-    settings = np.zeros(13)
+    settings = np.zeros(14)
     grows = "max_depth" in p
     settings[[S_DEPTH, S_ALPHA, S_GAMMA]] = p["max_depth" if grows else "depth"], p.get("alpha", 1.0), p["gamma"]
     settings[[S_RATE, S_BETA1, S_BETA2]] = p["learning_rate"], p["beta1"], p["beta2"]
-    settings[[S_GROWS, S_REGRESSION, S_PER_GAMMA]] = grows, task == "regression", 1.0 / p["gamma"]
+    settings[[S_GROWS, S_REGRESSION, S_PER_GAMMA]] = grows, schema.task == "regression", 1.0 / p["gamma"]
     if grows:
         settings[[S_MIN_REACH, S_GRACE, S_TIE]] = p["min_reach"], p["grace_period"], p["tie_threshold"]
         settings[S_LOG_DELTA] = math.log(1.0 / p["delta"])
+        n_tests = schema.n_features * (N_BINS if schema.task == "regression" else N_SPLIT_POINTS)
+        level = p["significance"] / n_tests
+        settings[S_CRITICAL] = -NormalDist().inv_cdf(level) if p["significance"] < 1.0 else -math.inf
     return settings.tolist()
 
 
@@ -105,6 +115,7 @@ class Models:
         self._numeric_layout = observers.Layout(
             n_values[numeric], offset[numeric], cached[numeric], code[numeric], bins
         )
+        self._value_layout = lay_out_values(schema, N_BINS)[0]
         self._known_values = observers.know_nothing(schema)
         self._scratch = scratch_of(schema, len(self.settings), self.n_trees, int(self.settings[:, S_DEPTH].max()))
 
@@ -113,16 +124,26 @@ class Models:
         while (
             run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self.forest, self._encoding,
-                self._layout, self._numeric_layout, self.settings, self._room, self.pool, self._known_values,
-                self._scratch,
+                self._layout, self._numeric_layout, self._value_layout, self.settings, self._room, self.pool,
+                self._known_values, self._scratch,
             ) == GROW
         ):  # fmt: skip
             self.forest = make_room(self.forest, *(int(n) for n in self._room))
 
     def resize(self, old: Schema, new: Schema) -> None:
         observers.check_growth(old, new)
-        self.forest = transfer(self.forest, old, new)
+        self.forest = transfer(self.forest, old, new, bool(self.settings[0, S_GROWS]))
         self.prepare(new)
+
+    def pull_back(self, x: Floats, gradients: Floats) -> tuple[Floats, Floats]:
+        """As models.soft.inputs.pull_back, of rows of any layout: (outputs, gradients by the inputs)."""
+        rows = np.ascontiguousarray(x, dtype=np.float64)
+        outputs, inputs = np.zeros((len(rows), self._scratch.logits.shape[1])), np.zeros(rows.shape)
+        given = np.ascontiguousarray(np.broadcast_to(np.asarray(gradients, np.float64), outputs.shape))
+        pull_back(
+            rows, given, self.forest, self._encoding, self._layout, self.settings, self._scratch, outputs, inputs
+        )  # fmt: skip
+        return outputs, inputs
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         fields = self.forest._asdict().items()
@@ -136,7 +157,7 @@ class SoftModel(Learner):
         super().__init__(schema, seed=seed)
         check_ranges(self.name, parameters)
         self._parameters = parameters
-        self._models = Models(schema, [settings_of(schema.task, parameters)], parameters.get("n_trees", 1), seed)
+        self._models = Models(schema, [settings_of(schema, parameters)], parameters.get("n_trees", 1), seed)
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         self._models.run(program, slab, out)
@@ -159,6 +180,33 @@ class SoftModel(Learner):
         """Mean share of the features that matter in a rule (Eq. 5), over all gates and the rows of x : (n, d)."""
         alpha = float(self._models.settings[0, S_ALPHA])
         return important_features(self.state(), 0, self.schema, alpha, x)
+
+    def outputs(self, x: Floats) -> Floats:
+        """T(x), Eq. 3: what the leaves sum up to, before the softmax, or the value as so many of the target's running
+        deviations above its mean. x : (n, d) -> (n, n_outputs)."""
+        return self._models.pull_back(x, np.zeros(1))[0]
+
+    def loss_gradients(self, x: Floats, y: Floats) -> Floats:
+        """dL/dT of labels: L is the cross-entropy, or half the squared error in running deviations of the target.
+
+        x : (n, d), y : (n,) class codes or targets -> (n, n_outputs). Nothing is learned.
+        """
+        outputs, labels = self.outputs(x), np.asarray(y, np.float64)
+        if self.schema.task == "regression":
+            _, mean, variance = self._models.forest.targets[0]
+            deviation = math.sqrt(variance)
+            return outputs - (labels[:, None] - mean) / deviation if deviation > 0.0 else np.zeros_like(outputs)
+        gradients = self.predict_many(x)
+        gradients[np.arange(len(labels)), labels.astype(np.int64)] -= 1.0
+        return gradients
+
+    def input_gradients(self, x: Floats, output_gradients: Floats) -> Floats:
+        """dL/dx of Algorithm 1, for what stands before the tree (models.soft.inputs).
+
+        x : (n, d), output_gradients : (n, n_outputs), dL/dT -> (n, d); 0 for nominal features, for missing values and
+        for those beyond nine deviations. Nothing is learned: `learn_many` then moves the tree's own weights.
+        """
+        return self._models.pull_back(x, output_gradients)[1]
 
     @property
     def n_bytes(self) -> int:

@@ -16,20 +16,24 @@ ENTRIES = (
     Entry(
         name="soft-hoeffding-tree",
         cls="models.soft.tree:SoftHoeffdingTree",
-        tasks=(CLASSIFICATION,),
+        tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter("max_depth", int, 7, 0, 12, text="leaves at this depth do not split (root: 0); bounds memory"),
             Parameter("alpha", float, 0.7, 0.0, 1.0, text="share of the linear form in a gate; low is transparent"),
             Parameter("gamma", float, 2.0, 1e-6, 1e6, text="width of the smooth step; low routes harder"),
             *_ADAM,
             Parameter("min_reach", float, 0.25, 0.05, 1.0, text="leaves reached with less do not observe an instance"),
-            Parameter("grace_period", int, 100, 1, 1e9, text="weight a leaf sees between two split attempts"),
+            Parameter("grace_period", int, 50, 1, 1e9, text="weight a leaf sees between two split attempts"),
             Parameter("delta", float, 0.01, 1e-300, 1.0, text="probability that a split differs from infinite data's"),
-            Parameter("tie_threshold", float, 0.4, 0.0, None, text="Hoeffding bound below which ties are split"),
+            Parameter("tie_threshold", float, 1.0, 0.0, None, text="Hoeffding bound below which ties are split"),
+            Parameter(
+                "significance", float, 0.01, 1e-12, 1.0, text="level at which a split beats chance; 1: not asked"
+            ),
         ),
         paper="K. Köbschall, L. Hartung and S. Kramer: Soft Hoeffding tree: a transparent and differentiable model on "
         "data streams. Discovery Science 2024.",
         text="Grows like a Hoeffding tree, routes softly, learns its weights by gradient descent.",
+        free=("min_reach", "grace_period", "delta", "tie_threshold", "significance", *(p.name for p in _ADAM)),
     ),
     Entry(
         name="soft-tree",

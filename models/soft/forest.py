@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from models import observers
 from models.contract import Floats, Schema
 from models.hoeffding.nodes import enlarge
+from models.regression.observers import lay_out as lay_out_values
+from models.regression.observers import transfer as transfer_values
 from models.streams.randomness import seeded, uniform
 
 Ints = NDArray[np.int32]
@@ -53,9 +55,11 @@ N_NODES, N_GATES, N_BLOCKS = range(3)
     S_GROWS,
     S_REGRESSION,
     S_PER_GAMMA,
-) = range(13)
+    S_CRITICAL,
+) = range(14)
 
 INITIAL = 0.01
+N_BINS = 32  # thresholds that a leaf of a regression keeps of a numeric feature
 
 
 class Forest(NamedTuple):
@@ -71,8 +75,10 @@ class Forest(NamedTuple):
     leaves : (n_nodes, 3, k) float64, logits of a leaf (or its value) and their two moments; of an inner node as it was
         split.
     classes : (n_nodes, k) float64, weight of each class in the statistics of a leaf; of an inner node as it was split.
+        0 in a regression.
     gates : (n_gates, 3, p) float64, weights of a gate and their two moments.
-    blocks : (n_blocks, width) float64, statistics of models.observers. owners : (n_blocks,) int32, their leaves.
+    blocks : (n_blocks, width) float64, statistics of models.observers; of leaves of a regression, those of
+        models.regression.observers, without linear models. owners : (n_blocks,) int32, their leaves.
     roots : (M, R) int32.
     scales : (M, d, 5) float64, of each numeric feature: weight, mean, variance, 1 / (3 deviations), mean of |z|.
     known : (M, k) float64, weight of the classes learned. values : (M, V) float64, of the nominal values.
@@ -160,8 +166,8 @@ class Scratch(NamedTuple):
     logits, probabilities, gradient : (M, k).
     reached : (2,) int64, how many of the visits are inner nodes and leaves. learned, stepped : (V,) int32, the leaves
     and the inner nodes among them that learn.
-    post, found : of models.hoeffding.split. cached : what models.observers.observe writes of a cache that is out of
-    date: nothing.
+    post, found : of models.hoeffding.split. places, sides : of models.regression.observers. cached : what
+    models.observers.observe writes of a cache that is out of date: nothing.
     """
 
     row: Floats
@@ -179,6 +185,8 @@ class Scratch(NamedTuple):
     post: Floats
     found: Floats
     cached: Floats
+    places: NDArray[np.int64]
+    sides: Floats
 
 
 def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scratch:
@@ -202,7 +210,16 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> Scrat
         np.zeros((max(2, *schema.n_values, 2) + 1, k)),
         np.zeros(4),
         np.zeros(1),
+        np.zeros((2, schema.n_features), np.int64),
+        np.zeros(4),
     )
+
+
+def width_of(schema: Schema, grows: bool) -> int:
+    """Of a block."""
+    if grows and schema.task == "regression":
+        return lay_out_values(schema, N_BINS)[1]
+    return observers.lay_out(schema)[1]
 
 
 def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> Forest:
@@ -221,7 +238,7 @@ def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> Forest:
         np.zeros((0, 3, k)),
         np.zeros((0, k)),
         np.zeros((0, 3, p)),
-        np.zeros((0, observers.lay_out(schema)[1])),
+        np.zeros((0, width_of(schema, bool(settings[0, S_GROWS])))),
         np.zeros(0, np.int32),
         np.zeros((n_models, n_trees), np.int32),
         np.zeros((n_models, schema.n_features, 5)),
@@ -288,15 +305,18 @@ def used(forest: Forest) -> Forest:
     return forest._replace(**{name: getattr(forest, name)[: int(end)] for name, end in ends.items()})
 
 
-def transfer(forest: Forest, old: Schema, new: Schema) -> Forest:
-    """The same models for a larger schema; zero where that has more classes or values."""
+def transfer(forest: Forest, old: Schema, new: Schema, grows: bool) -> Forest:
+    """The same models for a larger schema; zero where that has more classes or values. grows : whether trees do."""
     moved: dict[str, Any] = {}
     k = new.n_outputs
     for name in ("leaves", "classes", "known"):
         array = getattr(forest, name)
         moved[name] = np.zeros((*array.shape[:-1], k))
         moved[name][..., : old.n_outputs] = array
-    moved["blocks"], _ = observers.transfer(forest.blocks, observers.know_nothing(old), old, new)
+    if grows and new.task == "regression":
+        moved["blocks"] = transfer_values(forest.blocks, old, new, N_BINS)
+    else:
+        moved["blocks"], _ = observers.transfer(forest.blocks, observers.know_nothing(old), old, new)
     before, after, p = encode(old)[0], *encode(new)
     dense = int(before.dense[0])
     moved["gates"] = np.zeros((*forest.gates.shape[:2], p))

@@ -97,7 +97,7 @@ class ModelPool(Learner):
         self._models: Models | None = None
         self._learners: list[Learner] = []
         if stackable(self._of, self._candidates):
-            settings = [settings_of(schema.task, p) for p in self._candidates]
+            settings = [settings_of(schema, p) for p in self._candidates]
             self._models = Models(schema, settings, self._candidates[0].get("n_trees", 1), seed, pool=self._pool)
         else:
             self._learners = [create(self._of, schema, seed=seed, **p) for p in self._candidates]

@@ -11,6 +11,8 @@ import numpy as np
 from models.contract import LEARN, PREDICT
 from models.kernel import kernel
 from models.observers import observe
+from models.regression.leaf import ORIGIN
+from models.regression.observers import observe as observe_value
 from models.soft.choice import BEST, LEARNING, account, choose, loss_of
 from models.soft.forest import (
     BLOCK,
@@ -26,7 +28,7 @@ from models.soft.forest import (
 )
 from models.soft.gates import forward, normalise, read_row, rescale, softmax
 from models.soft.gradient import backward
-from models.soft.growth import try_split
+from models.soft.growth import try_split, try_split_values
 
 DONE, GROW = 0, 1
 HIGHEST_TARGET = 1e100
@@ -86,13 +88,14 @@ def loss_gradient(logits, known, targets, y, w, regression, probabilities, gradi
 
 @kernel
 def run(
-    op, row_of, y, w, slab, out, progress, forest, encoding, layout, numeric_layout, settings, room, pool,
-    known_values, scratch,
+    op, row_of, y, w, slab, out, progress, forest, encoding, layout, numeric_layout, value_layout, settings, room,
+    pool, known_values, scratch,
 ):  # fmt: skip
     """Execute a program from progress[0] on. Mutates out, progress, forest, pool and scratch.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened. room : (3,) int64, the
-    nodes, gates and blocks that one label may add. numeric_layout : of Scratch.numbers in a block.
+    nodes, gates and blocks that one label may add. numeric_layout : of Scratch.numbers in a block. value_layout : of a
+    row in a block of a regression.
     O(nodes reached x p) an operation and model.
     """
     # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
@@ -101,7 +104,7 @@ def run(
     n_values, place, numeric = encoding.n_values, encoding.place, encoding.numeric
     dense, bias = encoding.dense[0], encoding.bias[0]
     row, numbers, active, cells, z, logits, probabilities, gradient, visits, reached = scratch[:10]
-    learned, stepped, post, found, cached = scratch[10:]
+    learned, stepped, post, found, cached, places, sides = scratch[10:]
     n_models, k = logits.shape
     regression = settings[0, S_REGRESSION] > 0.0
     pooled = pool.places[LEARNING] > 0
@@ -179,16 +182,31 @@ def run(
             at = np.uint64(learned[a])
             node = visits.node[at]
             m = visits.model[at]
-            c = int(y[i])
-            classes[node, c] += w[i]
-            weights[node, SEEN] += w[i]
             block = blocks[np.uint64(links[node, BLOCK])]
-            for j in range(np.uint64(n_active)):
-                block[cells[j, 0] + np.uint64(c)] += w[i]
-                block[cells[j, 1] + np.uint64(c)] += w[i]
-            observe(block, cached, False, known_values, numeric_layout, k, numbers, 0, c, w[i], classes[node, c])
+            if regression:
+                if weights[node, SEEN] == 0.0:
+                    block[ORIGIN] = y[i]
+                above = y[i] - block[ORIGIN]
+                observe_value(
+                    block, value_layout.n_values, value_layout.offset, value_layout.bins[0], places, slab, r, above,
+                    w[i],
+                )  # fmt: skip
+            else:
+                c = int(y[i])
+                classes[node, c] += w[i]
+                for j in range(np.uint64(n_active)):
+                    block[cells[j, 0] + np.uint64(c)] += w[i]
+                    block[cells[j, 1] + np.uint64(c)] += w[i]
+                observe(block, cached, False, known_values, numeric_layout, k, numbers, 0, c, w[i], classes[node, c])
+            weights[node, SEEN] += w[i]
             if weights[node, SEEN] - weights[node, EVALUATED] >= settings[m, S_GRACE]:
-                try_split(node, forest, encoding, scales[m], layout, settings[m], post, found)
+                if regression:
+                    deviation = math.sqrt(targets[m, T_VARIANCE])
+                    try_split_values(
+                        node, forest, encoding, scales[m], value_layout, settings[m], deviation, found, sides
+                    )
+                else:
+                    try_split(node, forest, encoding, scales[m], layout, settings[m], post, found)
         for m in range(n_models):
             if pool.chosen[m]:
                 rescale(place, numeric, dense, scales[m], values[m], numbers, active, n_active, z[m], w[i])

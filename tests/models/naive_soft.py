@@ -1,16 +1,27 @@
 """Soft trees once more, slow and obvious: nodes are objects, weights are dicts, one instance at a time.
 
 Written from the papers (Köbschall, Hartung and Kramer 2025; Hazimeh et al. 2020; Kingma and Ba 2015) and the documented
-choices of models.soft; it shares no code with it. The tests of a leaf come from the naive Hoeffding tree. Outputs and
-gradients are computed by recursion over the whole tree, whether a node is reached or not. Sums are taken in another
-order than in the kernels, so figures agree to rounding.
+choices of models.soft; it shares no code with it. The tests of a leaf come from the naive Hoeffding tree, those of a
+regression from the naive FIMT-DD. Outputs and gradients are computed by recursion over the whole tree, whether a node
+is reached or not. Sums are taken in another order than in the kernels, so figures agree to rounding.
 """
 
 import math
+from statistics import NormalDist
 
+from tests.models.naive_fimt import Nominal, Numeric, Sums
 from tests.models.naive_hoeffding import NominalObserver, NumericObserver, merit, missing, total
 
 BIAS = "bias"
+N_BINS = 32  # thresholds of a leaf that observes values
+
+
+def deviations(sums):
+    """The sum of squared deviations from the mean; one that is all rounding is 0."""
+    if sums.n <= 0.0:
+        return 0.0
+    within = sums.squares - sums.total * sums.total / sums.n
+    return within if within > 1e-12 * sums.squares else 0.0
 
 
 def smooth_step(t, gamma):
@@ -81,7 +92,7 @@ class Node:
     def __init__(self, depth, leaf):
         self.depth, self.leaf = depth, leaf
         self.gate = self.children = self.feature = self.value = self.share = None
-        self.observers = None
+        self.observers = self.origin = None
         self.classes = {}
         self.seen = self.evaluated = self.reach = 0.0
 
@@ -201,15 +212,77 @@ class SoftTwin:
         if leaf.depth >= self.growth["max_depth"] or not reach > self.growth["min_reach"]:
             return
         if leaf.observers is None:
-            leaf.observers = [NominalObserver() if n else NumericObserver() for n in self.n_values]
+            leaf.observers = [self.observer(n) for n in self.n_values]
+            leaf.origin = y
+        above = y - leaf.origin
+        seen = Sums(w, w * above, w * above * above)
         for f, observer in enumerate(leaf.observers):
             if not self.n_values[f] or 0 <= x[f] < self.n_values[f]:
-                observer.add(x[f], int(y), w)
-        leaf.classes[int(y)] = leaf.classes.get(int(y), 0.0) + w
+                if self.n_outputs == 1:
+                    observer.add(x[f], seen)
+                else:
+                    observer.add(x[f], int(y), w)
+        if self.n_outputs > 1:
+            leaf.classes[int(y)] = leaf.classes.get(int(y), 0.0) + w
         leaf.seen += w
         if leaf.seen - leaf.evaluated >= self.growth["grace_period"]:
             leaf.evaluated = leaf.seen
-            self.try_split(leaf)
+            if self.n_outputs == 1:
+                self.try_split_values(leaf)
+            else:
+                self.try_split(leaf)
+
+    def decided(self, leaf, lead, span, statistic, n_free):
+        """By the Hoeffding bound or a tie, and by the likelihood-ratio test against chance."""
+        bound = math.sqrt(span**2 * math.log(1.0 / self.growth["delta"]) / (2.0 * leaf.seen))
+        level = self.growth["significance"]
+        if not (lead > bound or bound < self.growth["tie_threshold"]):
+            return False
+        if level == 1.0:
+            return True
+        # the quantile of chi-squared with n_free degrees of freedom as Wilson and Hilferty have it
+        n_tests = (N_BINS if self.n_outputs == 1 else 10) * len(self.n_values)
+        normal = NormalDist().inv_cdf(1.0 - level / n_tests)
+        quantile = n_free * (1.0 - 2.0 / (9.0 * n_free) + normal * math.sqrt(2.0 / (9.0 * n_free))) ** 3
+        return statistic > quantile
+
+    def observer(self, n):
+        if self.n_outputs == 1:
+            return Nominal() if n else Numeric(N_BINS)
+        return NominalObserver() if n else NumericObserver()
+
+    def try_split_values(self, leaf):
+        """Section 6: the test that minimises the variance in the target space; its merit is the share that goes."""
+        best, merits = None, [0.0]  # not splitting
+        for f, observer in enumerate(leaf.observers):
+            whole = observer.whole()
+            gains = []
+            for value, held in observer.candidates():
+                rest = whole - held
+                if min(held.n, rest.n) > 0.01 * whole.n and deviations(whole) > 0.0:
+                    gain = 1.0 - (deviations(held) + deviations(rest)) / deviations(whole)
+                    gains.append((gain * min(1.0, whole.n / leaf.seen), value))
+            if not gains:
+                continue
+            gain, value = max(gains, key=lambda found: found[0])
+            if gain > max(merits):
+                best = f, value
+            merits.append(gain)
+        if best is None:
+            return
+        first, second = sorted(merits, reverse=True)[:2]
+        statistic = -leaf.seen * math.log(1.0 - first) if first < 1.0 else math.inf
+        if not self.decided(leaf, first - second, 1.0, statistic, 1):
+            return
+        f, value = best
+        sides = leaf.observers[f].branches(value)
+        whole = sides[0] + sides[1]
+        self.open(leaf, f, value, sides[0].n / whole.n)
+        deviation = math.sqrt(self.target.variance)
+        for child, side in zip(leaf.children, sides, strict=True):
+            # as many targets of the leaf's mean beside those of the side as a class has beside its own: one
+            above = (side.total - side.n * whole.total / whole.n) / (side.n + 1.0)
+            child.leaf[0] = child.leaf.get(0, 0.0) + above / deviation
 
     def try_split(self, leaf):
         n_present = len(leaf.classes)
@@ -232,24 +305,26 @@ class SoftTwin:
         if best is None:
             return
         first, second = sorted(merits, reverse=True)[:2]
-        bound = math.sqrt(math.log2(n_present) ** 2 * math.log(1.0 / self.growth["delta"]) / (2.0 * leaf.seen))
-        if not (first - second > bound or bound < self.growth["tie_threshold"]):
+        statistic = 2.0 * leaf.seen * math.log(2.0) * first
+        if not self.decided(leaf, first - second, math.log2(n_present), statistic, n_present - 1):
             return
         f, value = best
         sides = leaf.observers[f].branches(value, settings)
         passed, failed = total(sides[0]), total(sides[1])
-        leaf.feature, leaf.value, leaf.share = f, value, passed / (passed + failed)
+        self.open(leaf, f, value, passed / (passed + failed))
+        for child, side, weight in zip(leaf.children, (sides[0], sides[1]), (passed, failed), strict=True):
+            for c in side:
+                share = (sides[0][c] + sides[1][c]) / (passed + failed)
+                if share > 0.0:
+                    ratio = (side[c] / share + n_present) / (weight + n_present)
+                    child.leaf[c] = child.leaf.get(c, 0.0) + math.log(ratio)
+
+    def open(self, leaf, f, value, share):
+        """Make a leaf a gate that agrees with its test, over two leaves like it."""
+        leaf.feature, leaf.value, leaf.share = f, value, share
         if self.n_values[f]:
             leaf.gate = Weights({(f, value): self.gamma / 2.0, BIAS: -self.gamma / 4.0})
         else:
             leaf.gate = Weights({f: -self.gamma, BIAS: self.gamma * self.scales[f](value)})
-        leaf.children = []
-        for j, weight in ((0, passed), (1, failed)):
-            child = Node(leaf.depth + 1, leaf.leaf.copy())
-            for c in sides[j]:
-                share = (sides[0][c] + sides[1][c]) / (passed + failed)
-                if share > 0.0:
-                    ratio = (sides[j][c] / share + n_present) / (weight + n_present)
-                    child.leaf[c] = child.leaf.get(c, 0.0) + math.log(ratio)
-            leaf.children.append(child)
+        leaf.children = [Node(leaf.depth + 1, leaf.leaf.copy()) for _ in range(2)]
         leaf.observers = None
