@@ -104,7 +104,13 @@ class _Reader:
             # len(None) is a TypeError: a tombstone takes the other way as well.
             largest = max(map(len, values), default=0)  # type: ignore[arg-type]
             if largest <= self.mapping.max_bytes and (largest <= SHALLOW_BYTES or not any(map(too_deep, values))):  # type: ignore[arg-type]
-                return list(map(decode, values))  # type: ignore[arg-type]
+                records = list(map(decode, values))  # type: ignore[arg-type]
+                # The decoder does not look at the bytes of texts that it skips.
+                if not all(map(bytes.isascii, values)):  # type: ignore[arg-type]
+                    for i, value in enumerate(values):
+                        if not is_utf8(value):  # type: ignore[arg-type]
+                            records[i] = self._decode_one(i, value, bad)
+                return records
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
             pass
         return [self._decode_one(i, value, bad) for i, value in enumerate(values)]
@@ -118,6 +124,8 @@ class _Reader:
             bad[i] = r.TOO_LARGE, f"{len(value)} bytes, max_bytes is {self.mapping.max_bytes}"
         elif too_deep(value):
             bad[i] = r.TOO_DEEP, "nested more than 200 levels"
+        elif not is_utf8(value):
+            bad[i] = r.NOT_UTF8, "bytes that are not text"
         else:
             try:
                 try:
@@ -138,7 +146,7 @@ class _Reader:
                 error = broken
         message = str(error)
         if not isinstance(error, msgspec.ValidationError):
-            return (r.NOT_JSON if is_utf8(value) else r.NOT_UTF8), message[:200]
+            return r.NOT_JSON, message[:200]
         at = _WHERE.search(message)
         if at is None:
             return r.WRONG_TYPE, message[:200]

@@ -80,7 +80,7 @@ def many_milliseconds(values: Sequence[int | float]) -> list[float | None]:
         ms: Floats = np.fromiter(values, np.float64, count=len(values))
     except OverflowError:
         raise ValueError("huge number") from None
-    ms = np.where(np.abs(ms) < SECONDS_BELOW, ms * 1000.0, ms)
+    np.multiply(ms, 1000.0, out=ms, where=np.abs(ms) < SECONDS_BELOW)
     missing = np.isnan(ms)
     if not (missing | (np.abs(ms) < END_OF_TIME_MS)).all():
         raise ValueError("beyond the year 9999")

@@ -233,7 +233,7 @@ class JoinSpec(Part):
         description="How long an instance waits for its label, and a label for its instance, by record timestamps.",
     )
     max_pending: int = Field(
-        default=1_000_000, ge=1, description="Most instances that wait, a partition; the oldest leaves."
+        default=1_000_000, ge=1, le=10**12, description="Most instances that wait, a partition; the oldest leaves."
     )
     max_pending_bytes: int = Field(
         default=1_000_000_000,
@@ -243,7 +243,9 @@ class JoinSpec(Part):
         "at 128 bytes, its id, 8 a feature, and 8 for each output of each model; the arrays may be twice as large. A "
         "bag: 16 more, and 8 a feature of each of its instances.",
     )
-    max_labels: int = Field(default=100_000, ge=1, description="Most labels that wait, a partition; the oldest leaves.")
+    max_labels: int = Field(
+        default=100_000, ge=1, le=10**12, description="Most labels that wait, a partition; the oldest leaves."
+    )
     max_wait: duration("2s") = Field(  # type: ignore[valid-type]
         default="2s",
         description="How long one topic may keep the other waiting, in real time, before records are taken out of the "

@@ -3,7 +3,8 @@
 PyYAML reads YAML 1.1, in which `no` is false, `12:30` is 750, `010` is 8, `1e-7` is a text, a date is an object, and of
 two equal keys the last one wins in silence. Here, as in YAML 1.2, only `true` and `false` are booleans, numbers are
 decimal, everything else is text, and a key that comes twice is an error. `1_000_000` is still a number; `007` is text,
-because it is somebody's post code.
+because it is somebody's post code. There are no merge keys (`<<`), and what aliases repeat is counted: both can make
+gigabytes of a kilobyte.
 """
 
 import re
@@ -13,6 +14,8 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from app.errors import SpecError
+
+MOST_VALUES = 200_000  # in a stream file, those that aliases repeat counted each time
 
 _TAG = "tag:yaml.org,2002:"
 
@@ -27,6 +30,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a plain name", key.start_mark)
+            if key.tag == _TAG + "merge":
+                raise yaml.constructor.ConstructorError(None, None, "there are no merge keys here", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f'"{key.value}" is there twice', key.start_mark)
             seen.add(key.value)
@@ -90,7 +95,7 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         said = str(error).splitlines()[0]
         raise SpecError(f"{where}: expected YAML, found a mistake: {said}; mend it") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:  # `!!bool abc` is a KeyError
         raise SpecError(
             f"{where}: expected YAML, found what cannot be read ({type(error).__name__}); mend it"
         ) from None
@@ -102,7 +107,20 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
         raise SpecError(
             f"{where}: expected fields such as name: and task:, found a {_kind(found)}; write one field a line"
         )
+    if _size(found, {}) > MOST_VALUES:
+        raise SpecError(f"{where}: expected at most {MOST_VALUES:,} values, found more; write fewer, or fewer aliases")
     return found
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Values in a mapping or list, however often an alias repeats them. known : sizes of those seen, by identity."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 1  # an alias inside of what it stands for
+        parts = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_size(part, known) for part in parts)
+    return known[id(value)]
 
 
 def _kind(value: Any) -> str:

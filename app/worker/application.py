@@ -124,6 +124,9 @@ def create_app(
         web_enabled=web is not None,
         web_port=6066 if web is None else web.getsockname()[1],
         web_host="127.0.0.1",
+        # Pages of Faust's that hand requests on to whatever address a member of the group has given as its own.
+        web_router_enabled=False,
+        web_tables_enabled=False,
         autodiscover=False,
         TableManager=recovery.Tables,
     )

@@ -141,10 +141,33 @@ def test_yaml_without_its_traps() -> None:
     assert s.classes == expected
     assert [type(v) for v in s.classes or []] == [type(v) for v in expected]
     assert s.join.max_pending == 1_000_000
-    # Feature names may look like numbers; anchors and merges work.
+    # Feature names may look like numbers; anchors work.
     assert list(spec(features="features: {1: numeric, 02: numeric}").features) == ["1", "02"]
-    merged = "features: {a: &n {type: nominal, max_values: 5}, b: {<<: *n, max_values: 6}}"
-    assert [f.max_values for f in spec(features=merged).features.values()] == [5, 6]
+    repeated = "features: {a: &n {type: nominal, max_values: 5}, b: *n}"
+    assert [f.max_values for f in spec(features=repeated).features.values()] == [5, 5]
+
+
+def test_a_kilobyte_of_yaml_stays_a_kilobyte() -> None:
+    """Aliases that repeat aliases, or merge keys, made 6 GB of 1 kB."""
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)
+    )
+    with pytest.raises(SpecError, match="expected at most 200,000 values, found more; write fewer, or fewer al"):
+        loads(bomb, "s.yaml")
+    for itself in ("a: &a [*a]", "a: &a {b: *a}"):
+        with pytest.raises(SpecError, match=r"s\.yaml: "):
+            loads(itself, "s.yaml")
+    with pytest.raises(SpecError, match=r"line 2, column 9: .*there are no merge keys here"):
+        loads("base: &b {x: 1}\nother: {<<: *b}", "s.yaml")
+    for odd in (
+        "a: !!bool abc",
+        "a: !!timestamp abc",
+        "a: !!int abc",
+        "a: !!python/object:os.system x",
+        "a: !!binary 0",
+    ):
+        with pytest.raises(SpecError, match=r"s\.yaml: .*expected YAML, found"):
+            loads(odd, "s.yaml")
 
 
 # The sentences --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,9 @@ def test_a_worker_shows_what_it_did(broker: str, tmp_path: Path, stream: tuple[P
     with Worker(path, broker, tmp_path, web_port=page.port) as worker:
         page.wait_for_partitions(2)
         assert page.values(names.INSTANCES) == [0, 0]
+        for path_of_faust in ("/router/nope/", "/table/", "/table/state/"):  # they ask any address that a member names
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                page.get(path_of_faust)
         bad = [Sent(b"not json", features[-1].time), Sent(b"", features[-1].time)]
         send(broker, spec.topics.features, [*features, *bad], partition=1)
         assert spec.topics.labels is not None

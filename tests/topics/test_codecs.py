@@ -518,6 +518,13 @@ def test_a_prediction_that_kafka_would_refuse_goes_out_without_probabilities() -
     assert len(json.loads(small)["p"]) == 9
 
 
+def test_text_that_is_not_mapped_is_utf8_too() -> None:
+    batch = raw([b'{"id":"a","x":{"a":1},"z":"\xff"}', '{"id":"b","x":{"a":1},"z":"ü"}'.encode(), b'{"id":"\xc3"}'])
+    found = JsonCodec(NUMERIC).decode_features(batch, vocabularies(NUMERIC))
+    assert found.ids == ["b"]
+    assert [bad.reason for bad in found.rejected] == ["not-utf8", "not-utf8"]
+
+
 def test_codecs_by_name() -> None:
     assert list(CODECS) == ["json"]
     assert isinstance(CODECS["json"](NUMERIC), JsonCodec)

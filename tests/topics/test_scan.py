@@ -72,3 +72,10 @@ def test_any_bytes_can_be_scanned(value: bytes) -> None:
 def test_a_scan_is_linear(value: bytes) -> None:
     """A quadratic one would not come back from a quarter of a megabyte of quotes."""
     too_deep(b"[" * 201 + value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_numbers_are_no_times_and_no_warnings() -> None:
+    with pytest.raises(ValueError, match="beyond the year 9999"):
+        many_milliseconds([1e308, 5.0])
+    assert many_milliseconds([5.0, -5.0, 2e11, None]) == [5000.0, -5000.0, 2e11, None]
