@@ -9,12 +9,13 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
-from app.errors import StateError
+from app.errors import StateError, TopicError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.kafka.admin import TopicsReport
+    from app.kafka.keys import Ids
     from app.state.changes import Changes
     from app.stream_file.spec import Spec
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 def command(context: click.Context, stream: Path | None, schema: bool, as_json: bool, broker: str) -> None:
     """Check a stream file and show what it declares.
 
-    With --broker it is also compared with the topics that are there, and with the state: what a worker would carry
-    over, restart, drop or refuse.
+    With --broker it is also compared with the topics that are there: whether an id and its label come to the same
+    partition; and with the state: what a worker would carry over, restart, drop or refuse.
     """
     if schema:
         from app.stream_file.reference import json_schema
@@ -42,26 +43,33 @@ def command(context: click.Context, stream: Path | None, schema: bool, as_json: 
     from app.stream_file.spec import load
 
     spec = load(stream)
-    report, states = None, None
+    report, states, ids = None, None, None
     # Only the option asks for it: RIPARIAN_BROKER may be set for other commands.
     if context.get_parameter_source("broker") is ParameterSource.COMMANDLINE:
-        report, states = asyncio.run(_ask(spec, broker))
+        report, states, ids = asyncio.run(_ask(spec, broker))
     if as_json:
-        click.echo(json.dumps(_summary(spec, report, states), ensure_ascii=False))
+        click.echo(json.dumps(_summary(spec, report, states, ids), ensure_ascii=False))
     else:
         _show(spec, report)
+        if ids is not None and not ids.broken:
+            click.echo(ids.sentence())
         _show_states(states or {})
+    if ids is not None and ids.broken:
+        raise TopicError(ids.sentence())
     refused = [sentence for _, changes in (states or {}).values() for sentence in changes.refused]
     if refused:
         raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
 
 
-async def _ask(spec: "Spec", broker: str) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]]]":
+async def _ask(spec: "Spec", broker: str) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None]":
     from app import inspection
-    from app.kafka import admin
+    from app.kafka import admin, keys
 
     await admin.wait_for_broker(broker, timeout_seconds=3.0)
-    return await admin.check_topics(spec, broker), await inspection.prospects(spec, broker)
+    report = await admin.check_topics(spec, broker)
+    there = {spec.topics.features, spec.topics.labels} <= set(report.partitions)
+    ids = await keys.sample(spec, broker) if there else None
+    return report, await inspection.prospects(spec, broker), ids
 
 
 def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
@@ -88,7 +96,10 @@ def waiting_bytes(spec: "Spec") -> int:
 
 
 def _summary(
-    spec: "Spec", report: "TopicsReport | None", states: "Mapping[int, tuple[int, Changes]] | None"
+    spec: "Spec",
+    report: "TopicsReport | None",
+    states: "Mapping[int, tuple[int, Changes]] | None",
+    ids: "Ids | None" = None,
 ) -> dict[str, Any]:
     mapping = spec.mapping()
     resolved = spec.resolved()
@@ -116,6 +127,8 @@ def _summary(
     if report is not None:
         summary["partitions_present"] = report.partitions
         summary["missing"] = list(report.missing)
+    if ids is not None:
+        summary["ids"] = {"both": ids.both, "apart": ids.apart}
     if states is not None:
         summary["state"] = [
             {"partition": k, "checkpoint": sequence, "changes": [change._asdict() for change in changes.found]}
