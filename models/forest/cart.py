@@ -5,7 +5,8 @@ at midpoints between neighbouring values, down to pure leaves or a given depth. 
 (extremely randomised trees): one threshold a feature, drawn between the least and the greatest value.
 
 Where some values are missing, "known" is a candidate as well. A test without gain is taken too while the rows are not
-pure: two of them can be what an exclusive or needs.
+pure: two of them can be what an exclusive or needs. Of features whose tests are equally good one is drawn: on two or
+three rows most of them are, and always the first of those would be a poor choice.
 
 For best tests the rows are sorted by each feature once, by the window, and handed down from node to node in that
 order, to children that look for a test only. Rows change places without a branch: which side a row takes is a toss-up
@@ -131,8 +132,8 @@ def grow(
     the n_filled rows by value, missing ones last (used for best splits only). chosen : (size,) uint8, 1 for the rows
     to learn. n_chosen : how many, >= 1. n_tried : features tried a node, drawn anew for each, and more while none of
     them differs; or, in a subspace, drawn once for the whole tree. best_splits : the best test a feature, or a random
-    one. kind : of sums, models.forest.splits. random : state of models.streams.randomness, used where n_tried < d or
-    for random tests.
+    one. kind : of sums, models.forest.splits. random : state of models.streams.randomness, used for features where
+    n_tried < d, for random tests, and where features tie.
 
     Mutates trees[slot], random, scratch. O(d rows depth).
     """
@@ -179,6 +180,7 @@ def grow(
         best = -np.inf
         best_feature = -1
         best_value = 0.0
+        n_equal = 0
         if stack[top, 4] == INNER:
             for tried in range(n_used):
                 if tried >= n_tried and best_feature >= 0:
@@ -196,7 +198,13 @@ def grow(
                         f, n_values[f] > 0, all_rows, start, end, columns, y, w, kind, weight, moment, total, part,
                         column, random,
                     )  # fmt: skip
-                if score > best:
+                if score == best and best_feature >= 0:
+                    n_equal += 1
+                    takes = below(random, n_equal) == 0
+                else:
+                    takes = score > best
+                    n_equal = 1 if takes else n_equal
+                if takes:
                     best = score
                     best_feature = f
                     best_value = value

@@ -27,7 +27,7 @@ LEAST_WEIGHT = 1e-12  # what rounding leaves of 0 in the projection
 
 class Members(NamedTuple):
     """slots : (n + 1,) int32, the tree of each member, then the free ones. weights : (n + 1,), of the members. said :
-    (slots, size, n_outputs), predictions for the window. judged : (slots, size) uint8, 1 where an item judges, or
+    (slots, n_outputs, size), predictions for the window. judged : (slots, size) uint8, 1 where an item judges, or
     (slots, 0) where all do.
 
     gram : (slots, slots). labels : (slots,), products with the label. together : (slots, slots), alone : (slots,):
@@ -57,7 +57,7 @@ def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) 
     return Members(
         np.arange(slots, dtype=np.int32),
         np.zeros(slots),
-        np.zeros((slots, size, n_outputs)),
+        np.zeros((slots, n_outputs, size)),
         np.zeros((slots, size if out_of_bag else 0), np.uint8),
         np.zeros((slots, slots)),
         np.zeros(slots),
@@ -68,20 +68,20 @@ def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) 
         np.zeros(slots),
         np.zeros(slots, np.int32),
         np.zeros((slots, n_outputs)),
-        np.zeros((size, n_outputs)),
+        np.zeros((n_outputs, size)),
     )
 
 
 @kernel(inline=True)
 def weigh_item(i, sign, window, members, m, classes):
     """Add item i of the window to the sums of all members (sign 1), or take it out (-1). Mutates members. O(m^2 C)."""
-    n_outputs = members.said.shape[2]
+    n_outputs = members.said.shape[1]
     weight = sign * window.w[i]
     row = members.row
     for j in range(m):
         a = members.slots[j]
         for c in range(n_outputs):
-            row[j, c] = members.said[a, i, c]
+            row[j, c] = members.said[a, c, i]
         if classes:
             members.labels[a] += weight * row[j, np.int64(window.y[i])]
         else:
@@ -126,39 +126,42 @@ def weigh_all(n, window, members, m, classes):
 
 @kernel(inline=True)
 def _product(a, b, n):
-    """Of two vectors of length n: four sums side by side, for a processor does four at a time."""
-    one = 0.0
-    two = 0.0
-    three = 0.0
-    four = 0.0
+    """The sum of a * b over the first n items. Output by output, so that classes that never came change no bit; four
+    sums side by side, for a processor does four at a time."""
+    total = 0.0
     whole = n - n % 4
-    for i in range(0, whole, 4):
-        one += a[i] * b[i]
-        two += a[i + 1] * b[i + 1]
-        three += a[i + 2] * b[i + 2]
-        four += a[i + 3] * b[i + 3]
-    for i in range(whole, n):
-        one += a[i] * b[i]
-    return (one + two) + (three + four)
+    for c in range(len(a)):
+        one = 0.0
+        two = 0.0
+        three = 0.0
+        four = 0.0
+        for i in range(0, whole, 4):
+            one += a[c, i] * b[c, i]
+            two += a[c, i + 1] * b[c, i + 1]
+            three += a[c, i + 2] * b[c, i + 2]
+            four += a[c, i + 3] * b[c, i + 3]
+        for i in range(whole, n):
+            one += a[c, i] * b[c, i]
+        total += (one + two) + (three + four)
+    return total
 
 
 @kernel(allocates=True)
 def weigh_newest(n, window, members, m, classes):
     """The sums of the newest member with all. Mutates members. O(n m C)."""
-    n_outputs = members.said.shape[2]
+    n_outputs = members.said.shape[1]
     a = members.slots[m - 1]
     shadow = members.shadow
+    for c in range(n_outputs):
+        for i in range(n):
+            shadow[c, i] = window.w[i] * members.said[a, c, i]
     label = 0.0
     for i in range(n):
-        for c in range(n_outputs):
-            shadow[i, c] = window.w[i] * members.said[a, i, c]
-        label += shadow[i, np.int64(window.y[i])] if classes else shadow[i, 0] * window.y[i]
+        label += shadow[np.int64(window.y[i]), i] if classes else shadow[0, i] * window.y[i]
     members.labels[a] = label
-    flat = shadow.reshape(shadow.size)
     for l in range(m):
         b = members.slots[l]
-        other = members.said[b]
-        total = _product(flat, other.reshape(other.size), n * n_outputs)
+        total = _product(shadow, members.said[b], n)
         members.gram[a, b] = total
         members.gram[b, a] = total
     if len(members.alone) == 0:
@@ -195,10 +198,10 @@ def _slope_of_entropy(n, total, window, members, m):
         c = np.int64(window.y[i])
         p = 0.0
         for j in range(m):
-            p += members.weights[j] * members.said[members.slots[j], i, c]
+            p += members.weights[j] * members.said[members.slots[j], c, i]
         p = max(p, LEAST_PROBABILITY)
         for j in range(m):
-            gradient[j] -= window.w[i] * members.said[members.slots[j], i, c] / p
+            gradient[j] -= window.w[i] * members.said[members.slots[j], c, i] / p
     for j in range(m):
         gradient[j] /= total
 
@@ -218,9 +221,9 @@ def spread(n, y, w):
 
 
 @kernel
-def descend(n, window, members, m, settings):
-    """`burn_in` + 1 proximal gradient steps (Algorithm 1, lines 9 to 11). Mutates members.weights and scratch.
-    MSE: O(m^2) a step; cross-entropy: O(n m)."""
+def descend(n, window, members, m, n_classes, settings):
+    """`burn_in` + 1 proximal gradient steps (Algorithm 1, lines 9 to 11). n_classes : seen so far, the C of the mean in
+    equation 4. Mutates members.weights and scratch. MSE: O(m^2) a step; cross-entropy: O(n m)."""
     total = 0.0
     for i in range(n):
         total += window.w[i]
@@ -232,9 +235,8 @@ def descend(n, window, members, m, settings):
             b = members.slots[l]
             shared = total if len(members.alone) == 0 else members.together[a, b]
             members.matrix[j, l] = members.gram[a, b] / shared if shared > 0.0 else 0.0
-    n_outputs = members.said.shape[2]
-    unit = n_outputs if settings.classes else spread(n, window.y, window.w)
-    factor = 2.0 / unit if settings.loss == MSE else 1.0 / n_outputs
+    unit = n_classes if settings.classes else spread(n, window.y, window.w)
+    factor = 2.0 / unit if settings.loss == MSE else 1.0 / n_classes
     for _ in range(settings.burn_in + 1):
         if settings.loss == MSE:
             _slope_of_squares(m, members)

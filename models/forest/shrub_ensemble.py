@@ -19,7 +19,6 @@ from models.forest.check import shrub_ensemble
 from models.forest.description import describe
 from models.forest.members import CROSS_ENTROPY, MSE
 from models.forest.shrubs import PackedShrubs, Settings, Shrubs
-from models.forest.splits import kind_of
 from models.forest.trees import Packed
 from models.forest.window import FILLED, MEMBERS, PackedWindow
 from models.observers import check_growth
@@ -40,8 +39,8 @@ class ShrubEnsembleState(NamedTuple):
     w : (b,) float64, or (0,) where all are 1: the windows, models.forest.window.PackedWindow.
     features, tests, classes, shares: the trees, models.forest.trees.Packed.
     weights, n_nodes, gram, labels, together, alone, judged: models.forest.shrubs.PackedShrubs.
-    counts : (windows, 4) int64; random : (windows, 4) uint64. blend : (windows,), errors : (windows, windows):
-    models.forest.blend.Blend.
+    counts : (windows, 4) int64; random : (windows, 4) uint64. seen : (n_outputs,) uint8, alike in all windows.
+    blend : (windows,), errors : (windows, windows): models.forest.blend.Blend.
     """
 
     x: Floats
@@ -61,6 +60,7 @@ class ShrubEnsembleState(NamedTuple):
     judged: NDArray[np.uint8]
     counts: NDArray[np.int64]
     random: NDArray[np.uint64]
+    seen: NDArray[np.uint8]
     blend: Floats
     errors: Floats
 
@@ -115,8 +115,9 @@ class ShrubEnsemble(Learner):
     Notes
     -----
     The gradient is that of the mean over the window and the classes: 2 (G w - b) / C, so that one item moves a weight
-    by alpha / (B C) at most, as in the paper's Theorem 1. Weights are pruned once, after the last step. With
-    train_share below 1 each entry of the Gram matrix is a mean over the items that judge both members.
+    by alpha / (B C) at most, as in the paper's Theorem 1. C is the number of classes learned so far. Weights are pruned
+    once, after the last step. With train_share below 1 each entry of the Gram matrix is a mean over the items that
+    judge both members.
 
     References
     ----------
@@ -188,7 +189,6 @@ class ShrubEnsemble(Learner):
             splits == "best",
             weighting == "equal",
             classes,
-            kind_of(classes, schema.n_outputs),
         )
         self._windows = [
             Shrubs(
@@ -232,11 +232,11 @@ class ShrubEnsemble(Learner):
         fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if (fields["w"] == 1.0).all():
             fields["w"] = np.zeros(0)
-        fields |= {name: fields[name].reshape(-1, 4) for name in ("counts", "random")}
+        fields |= {name: fields[name].reshape(-1, 4) for name in ("counts", "random")} | {"seen": parts[0]["seen"]}
         return ShrubEnsembleState(**fields, blend=self._blend.weights, errors=self._blend.errors)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        told = ShrubEnsembleState(**state)
+        told = ShrubEnsembleState(**{"seen": self._seen_in(state), **state})
         w = told.w if len(told.w) else np.ones(len(told.y))
         judging = len(told.alone) > 0
         item = member = node = inner = leaf = share = triangle = byte = 0
@@ -266,12 +266,20 @@ class ShrubEnsemble(Learner):
                     told.judged[byte : byte + n_bytes],
                     told.counts[k],
                     told.random[k],
+                    told.seen,
                 ),
             )
             item, member, node = item + b, member + m, node + n_nodes
             inner, leaf, share = inner + n_nodes - n_leaves, leaf + n_leaves, share + n_shares
             triangle, byte = triangle + n_pairs, byte + (n_bytes if judging else 0)
         self._blend = Blend(np.array(told.blend), np.array(told.errors))
+
+    def _seen_in(self, state: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+        """The classes of the windows: what a state was written with before it counted those seen."""
+        seen = np.zeros(self.schema.n_outputs if self._settings.classes else 0, np.uint8)
+        if len(seen):
+            seen[state["y"].astype(np.int64)] = 1
+        return seen
 
     def describe(self) -> list[dict[str, Any]]:
         """The ensemble, with the shares of its "windows" in the vote, then each tree, root first, with its own "share"

@@ -35,7 +35,7 @@ from models.streams.randomness import seeded, uniform
 
 class Settings(NamedTuple):
     """The parameters, as kernels take them. n_tried : features tried a node, or, in a
-    subspace, a tree. kind : of sums, models.forest.splits."""
+    subspace, a tree."""
 
     n_trees: int
     max_depth: int
@@ -50,7 +50,6 @@ class Settings(NamedTuple):
     best_splits: bool
     equal_weights: bool
     classes: bool
-    kind: int
 
 
 class PackedShrubs(NamedTuple):
@@ -59,6 +58,7 @@ class PackedShrubs(NamedTuple):
     weights : (m,) float64. n_nodes : (m,) int32. gram : (m (m + 1) / 2,) float64, the lower triangle by rows. labels :
     (m,) float64. together, alone : as gram and labels, or empty; judged : (m b / 8, rounded up) uint8, bits.
     counts : (4,) int64, labels learned, items in the window, the ring's next place, members. random : (4,) uint64.
+    seen : (n_outputs,) uint8, 1 for the classes learned so far; of a regression (0,).
     """
 
     weights: Floats
@@ -70,6 +70,7 @@ class PackedShrubs(NamedTuple):
     judged: NDArray[np.uint8]
     counts: NDArray[np.int64]
     random: NDArray[np.uint64]
+    seen: NDArray[np.uint8]
 
 
 class Shrubs:
@@ -79,12 +80,14 @@ class Shrubs:
         self.schema, self.settings, self.size = schema, settings, size
         self.counts = np.zeros(4, np.int64)
         self.random = seeded(seed)
+        self.seen = np.zeros(0, np.uint8)
         self._allot()
 
     def _allot(self) -> None:
         """Empty arrays of the sizes that parameters and schema ask for."""
         d, k, settings = self.schema.n_features, self.schema.n_outputs, self.settings
         n_nodes = most_nodes(self.size, settings.max_depth)
+        self.seen = _longer(self.seen, k if settings.classes else 0)
         self.n_values = np.array(self.schema.n_values, np.int32)
         self.window: Window = room_for_window(d, self.size, settings.best_splits)
         self.trees: Trees = room_for_trees(settings.n_trees + 1, n_nodes, k)
@@ -95,7 +98,7 @@ class Shrubs:
         """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
         said before a label is learned stands there as well. Mutates out and the arrays."""
         _run(
-            program.op, program.row, program.y, program.w, slab, out, aloud, self.counts, self.random,
+            program.op, program.row, program.y, program.w, slab, out, aloud, self.counts, self.random, self.seen,
             self.window, self.trees, self.members, self.scratch, self.n_values, self.settings,
         )  # fmt: skip
 
@@ -103,7 +106,6 @@ class Shrubs:
         """Raise capacities."""
         window, trees, rest = self.pack()
         self.schema = schema
-        self.settings = self.settings._replace(kind=kind_of(self.settings.classes, schema.n_outputs))
         self.unpack(window, trees, rest)
 
     def pack(self) -> tuple[PackedWindow, Packed, PackedShrubs]:
@@ -122,6 +124,7 @@ class Shrubs:
             np.packbits(members.judged[slots, :n]),
             self.counts,
             self.random,
+            self.seen,
         )
         return (
             windows.pack(self.window, n, self.schema),
@@ -132,6 +135,7 @@ class Shrubs:
     def unpack(self, window: PackedWindow, trees: Packed, rest: PackedShrubs) -> None:
         self.counts = np.array(rest.counts, np.int64)
         self.random = np.array(rest.random, np.uint64)
+        self.seen = np.array(rest.seen, np.uint8)
         self._allot()
         n, m = int(self.counts[FILLED]), int(self.counts[MEMBERS])
         members = self.members
@@ -155,12 +159,18 @@ class Shrubs:
         return int(sizes[:, NODES].sum()), int(sizes[:, LEAVES].sum())
 
 
+def _longer(seen: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    longer = np.zeros(n, np.uint8)
+    longer[: len(seen)] = seen
+    return longer
+
+
 @kernel(inline=True)
 def _say(slot, i, window, trees, members, n_values):
     """What a member says about an item of the window. Mutates members.said."""
     leaf = leaf_in(trees, slot, n_values, window.columns, i)
     for c in range(trees.values.shape[2]):
-        members.said[slot, i, c] = trees.values[slot, leaf, c]
+        members.said[slot, c, i] = trees.values[slot, leaf, c]
 
 
 @kernel
@@ -174,8 +184,8 @@ def _say_again(window, trees, members, n_values, n, m):
 
 
 @kernel
-def _enrol(counts, random, window, trees, members, scratch, n_values, settings):
-    """Grow a tree on the window, weigh all members anew, and prune. Mutates everything but n_values."""
+def _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings):
+    """Grow a tree on the window, weigh all members anew, and prune. Mutates everything but seen and n_values."""
     n = counts[FILLED]
     m = counts[MEMBERS]
     slot = members.slots[m]
@@ -190,7 +200,8 @@ def _enrol(counts, random, window, trees, members, scratch, n_values, settings):
             n_chosen = n
     grow(
         trees, slot, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
-        settings.n_tried, settings.subspace, settings.best_splits, settings.kind, settings.max_depth, random, scratch,
+        settings.n_tried, settings.subspace, settings.best_splits, kind_of(settings.classes, seen), settings.max_depth,
+        random, scratch,
     )  # fmt: skip
     m += 1
     if settings.equal_weights:
@@ -204,17 +215,20 @@ def _enrol(counts, random, window, trees, members, scratch, n_values, settings):
         if n_chosen < n:
             members.judged[slot, i] = 1 - window.chosen[i]
             if window.chosen[i]:
-                members.said[slot, i, :] = 0.0
+                members.said[slot, :, i] = 0.0
             else:
                 _say(slot, i, window, trees, members, n_values)
             continue
         if settings.train_share < 1.0:
             members.judged[slot, i] = 1
         for c in range(trees.values.shape[2]):
-            members.said[slot, i, c] = trees.values[slot, scratch.leaf[i], c]
+            members.said[slot, c, i] = trees.values[slot, scratch.leaf[i], c]
     members.weights[m - 1] = 0.0
     weigh_newest(n, window, members, m, settings.classes)
-    descend(n, window, members, m, settings)
+    n_classes = 0
+    for c in range(len(seen)):
+        n_classes += seen[c]
+    descend(n, window, members, m, n_classes, settings)
     counts[MEMBERS] = prune(members, m)
 
 
@@ -229,7 +243,7 @@ def teachable(y, w, settings, n_outputs):
 
 
 @kernel
-def _run(op, row, y, w, slab, out, aloud, counts, random, window, trees, members, scratch, n_values, settings):
+def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, members, scratch, n_values, settings):
     """Execute a program. Mutates out and all state."""
     n_outputs = trees.values.shape[2]
     size = window.columns.shape[1]
@@ -246,6 +260,8 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, window, trees, members
             continue
         if not teachable(y[step], w[step], settings, n_outputs):
             continue
+        if settings.classes:
+            seen[np.int64(y[step])] = 1
         m = counts[MEMBERS]
         if not settings.equal_weights and counts[FILLED] == size:
             weigh_item(counts[HEAD], -1.0, window, members, m, settings.classes)
@@ -258,7 +274,7 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, window, trees, members
             _say(slot, i, window, trees, members, n_values)
             if aloud:
                 for c in range(n_outputs):
-                    out[step, c] += members.weights[j] * members.said[slot, i, c]
+                    out[step, c] += members.weights[j] * members.said[slot, c, i]
             if settings.train_share < 1.0:
                 members.judged[slot, i] = 1
         if not settings.equal_weights:
@@ -268,4 +284,4 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, window, trees, members
                 weigh_item(i, 1.0, window, members, m, settings.classes)
         learned = counts[LEARNED]
         if learned % settings.every == 0 or (learned < settings.every and learned & (learned - 1) == 0):
-            _enrol(counts, random, window, trees, members, scratch, n_values, settings)
+            _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings)

@@ -5,7 +5,8 @@ is the weight less `squares` / weight, where `squares` are those of the weight o
 targets), so the test with the greatest sum of squares / weight over both sides is the best.
 
 Three kinds of sums: a target (MEAN) and two classes (TWO) need one number, the sum of w y, beside the weight; more
-classes (SHARES) need a number each.
+classes (SHARES) need a number each. Which one depends on the classes seen, not on the room for them: that grows when
+a batch is taken up, so it would let the cuts between batches decide how sums are rounded.
 
 A window is held by columns: `columns` (d, size), a missing value as infinity.
 """
@@ -19,8 +20,15 @@ from models.streams.randomness import below, uniform
 MEAN, TWO, SHARES = 0, 1, 2
 
 
-def kind_of(classes: bool, n_outputs: int) -> int:
-    return MEAN if not classes else TWO if n_outputs == 2 else SHARES
+@kernel(inline=True)
+def kind_of(classes, seen):
+    """The kind of sums. seen : (n_outputs,) uint8, 1 for the classes seen."""
+    if not classes:
+        return MEAN
+    for c in range(2, len(seen)):
+        if seen[c]:
+            return SHARES
+    return TWO
 
 
 @kernel(inline=True)

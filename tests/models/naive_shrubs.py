@@ -94,18 +94,25 @@ class NaiveTree:
         self.features[swap], self.features[at] = self.features[at], self.features[swap]
 
     def _find(self, items):
-        d, best, found = len(self.nominal), -math.inf, None
+        """The best test; of a feature's equal ones the lowest, of features' equal ones each with the same chance."""
+        d, best, found, n_equal = len(self.nominal), -math.inf, None, 0
         for tried in range(self.n_tried if self.subspace else d):
             if tried >= self.n_tried and found:
                 break
             if self.n_tried < d and not self.subspace:
                 self._draw(tried)
             f = self.features[tried]
+            best_of_feature, found_on_feature = -math.inf, None
             for test in self._all(items, f) if self.splits == "best" else self._one(items, f):
                 sides = [[i for i in items if goes_left(test, i[0]) == left] for left in (True, False)]
                 after = purity(sides[0], self.classes) + purity(sides[1], self.classes)
-                if after > best:
-                    best, found = after, test
+                if after > best_of_feature:
+                    best_of_feature, found_on_feature = after, test
+            if found_on_feature is None or best_of_feature < best:
+                continue
+            n_equal = n_equal + 1 if best_of_feature == best else 1
+            if n_equal == 1 or below(self.random, n_equal) == 0:
+                best, found = best_of_feature, found_on_feature
         return found
 
     def _all(self, items, f):
@@ -163,6 +170,7 @@ class NaiveShrubs:
         self.n_tried = {"all": d, "sqrt": math.ceil(math.sqrt(d)), "subspace": math.ceil(d / 2)}[self.p["max_features"]]
         self.places = [None] * self.p["window"]  # (x, y, weight)
         self.n_learned = 0
+        self.seen = set()  # classes
         self.members = []  # [tree, weight, places of the window that do not judge it]
 
     def say(self, tree, x):
@@ -177,6 +185,7 @@ class NaiveShrubs:
     def learn(self, x, y, w=1.0):
         place = self.n_learned % len(self.places)
         self.places[place] = (x, y, w)
+        self.seen.add(y)
         for _, _, blind in self.members:
             blind.discard(place)
         self.n_learned += 1
@@ -221,10 +230,10 @@ class NaiveShrubs:
                 right = [float(said[j, i, int(y)]) * judges[j, i] for j in range(len(said))]
                 p = max(sum(a * b for a, b in zip(share.tolist(), right, strict=True)), 0.01)
                 gradient = [g - w * r / p for g, r in zip(gradient, right, strict=True)]
-            return [g / (weight.sum() * self.n_outputs) for g in gradient]
+            return [g / (weight.sum() * len(self.seen)) for g in gradient]
         targets = np.array([y for _, y, _ in items])
         truth = np.eye(self.n_outputs)[targets.astype(int)] if self.classes else targets[:, None]
-        scale = self.n_outputs
+        scale = len(self.seen)
         if not self.classes:
             spread = float(np.average((targets - np.average(targets, weights=weight)) ** 2, weights=weight))
             scale = spread if spread > 0.0 else 1.0

@@ -40,7 +40,7 @@ def test_then_train(learner, x, y, w):
 @pytest.mark.parametrize(
     ("task", "parameters"),
     [
-        ("classification", {"splits": "best", "window": 24, "n_trees": 4}),
+        ("classification", {"splits": "best", "window": 24, "n_trees": 5}),  # 4: two equal weights, rounding decides
         ("classification", {"splits": "best", "window": 32, "n_trees": 8, "step": 4.0, "burn_in": 0, "max_depth": 3}),
         ("classification", {"splits": "random", "window": 24, "max_features": "sqrt", "every": 3, "max_depth": 99}),
         ("classification", {"splits": "best", "window": 24, "train_share": 0.5, "ridge": 0.2, "n_trees": 5}),
@@ -114,6 +114,49 @@ def test_a_new_concept_enters_at_once_as_theorem_1_says(n_trees):
     assert learner.predict_many(new)[0, 2] > 0.0
     assert len(learner.state().n_nodes) <= n_trees
     assert learner.state().n_nodes.tolist() != newest
+
+
+def agreeing(n, n_classes=2, seed=0):
+    """Rows whose features all say the class, each at a threshold of its own: every test is as good as any other."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    return y[:, None] + rng.random((n, 4)) * 0.9, y.astype(float)
+
+
+@pytest.mark.parametrize(("splits", "n_values"), [("best", (0,) * 4), ("random", (2,) * 4)])
+def test_features_that_are_equally_good_are_each_taken_sometimes(splits, n_values):
+    """Not always the one that stands first: trees would all look at the same one."""
+    schema = Schema(n_values, 2, "classification")
+    x, y = agreeing(200)
+    x = np.floor(x) if n_values[0] else x
+    learner = create(
+        "shrub-ensemble", schema, n_windows=1, every=1, window=16, n_trees=200, weighting="equal", splits=splits
+    )
+    learner.learn_many(x, y)
+    roots = [node["feature"] for node in learner.describe() if node.get("part") == "tree" and "feature" in node]
+    taken = np.bincount(roots, minlength=4)
+    assert taken.min() > 25  # of 199: chance alone stays above it but once in 10,000 seeds
+    again = create(
+        "shrub-ensemble", schema, n_windows=1, every=1, window=16, n_trees=200, weighting="equal", splits=splits
+    )
+    for i in range(200):
+        again.learn_many(x[i : i + 1], y[i : i + 1])
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(learner.state(), again.state(), strict=True))
+
+
+@pytest.mark.parametrize("more", [{"splits": "best"}, {"train_share": 0.5}, {"loss": "cross-entropy"}])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_room_for_classes_that_never_come_changes_no_bit(more, n_classes):
+    """Capacity grows when a batch is taken up, so it would let cuts between batches decide what is predicted."""
+    x, y = stream(300, "classification")
+    y = np.minimum(y, n_classes - 1.0)
+    weights = np.random.default_rng(1).choice([0.3, 1.0, 1.7], 300)
+    told = []
+    for capacity in (n_classes, 8):
+        schema = Schema(N_VALUES, capacity, "classification")
+        learner = create("shrub-ensemble", schema, seed=5, n_windows=2, every=4, window=48, max_depth=3, **more)
+        told.append(test_then_train(learner, x, y, weights)[:, :n_classes])
+    assert told[0].tobytes() == told[1].tobytes()
 
 
 def test_a_small_step_does_not_take_it_in():
