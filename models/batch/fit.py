@@ -266,18 +266,22 @@ def _cart(data: Data, classification: bool, parameters: Mapping[str, Any]) -> Vo
 
 
 FOLDS, CANDIDATES = 5, 12
+ROOT_ALONE = float(np.finfo(np.float64).max)  # no leaf is worth that penalty; sklearn takes no infinite one
 
 
 def chosen_alpha(data: Data, tree: Callable[[float], Any]) -> float:
     """The penalty a leaf that predicts best in a cross-validation (Breiman et al. 1984, 3.4.2 and 8.5.2): candidates
-    are geometric means of neighbours on the path of the whole window's tree, at most CANDIDATES of them. Of equal ones,
-    the largest: the smaller tree. A tree of part of the rows is grown once and pruned by sklearn for each."""
+    are geometric means of neighbours on the path of the whole window's tree, at most CANDIDATES of them, and one that
+    leaves the root alone. Of equal ones, the largest: the smaller tree.
+
+    The folds are blocks of rows that follow each other. Rows of a stream resemble their neighbours, so a tree that was
+    grown on those would look good on a row between them, however much it has learned by heart."""
     path = np.maximum(tree(0.0).cost_complexity_pruning_path(data.x, data.y, data.w).ccp_alphas, 0.0)
-    between = np.unique(np.concatenate([[0.0], np.sqrt(path[1:-1] * path[2:])])) if len(path) > 2 else np.zeros(1)
-    picked = between[np.unique(np.linspace(0, len(between) - 1, CANDIDATES).astype(int))]
-    if len(picked) == 1 or len(data.y) < 2 * FOLDS:
-        return float(picked[0])
-    fold = np.arange(len(data.y)) % FOLDS  # neighbours in time in different folds
+    between = np.unique(np.concatenate([[0.0], np.sqrt(path[1:-1] * path[2:])]))
+    picked = np.append(between[np.unique(np.linspace(0, len(between) - 1, CANDIDATES).astype(int))], ROOT_ALONE)
+    if len(path) == 1 or len(data.y) < 2 * FOLDS:
+        return 0.0
+    fold = np.arange(len(data.y)) * FOLDS // len(data.y)
     loss = np.zeros(len(picked))
     for held in range(FOLDS):
         train, test = fold != held, fold == held
@@ -295,7 +299,9 @@ def _bagging(data: Data, classification: bool, parameters: Mapping[str, Any]) ->
     kind, base = (
         (BaggingClassifier, DecisionTreeClassifier) if classification else (BaggingRegressor, DecisionTreeRegressor)
     )
-    settings = {"n_estimators": parameters["n_trees"], "max_samples": parameters["sample"], "random_state": data.seed}
+    # In rows: newer versions take a float as a share of the weights' sum, so the unit of weights would matter.
+    rows = max(1, round(parameters["sample"] * len(data.y)))
+    settings = {"n_estimators": parameters["n_trees"], "max_samples": rows, "random_state": data.seed}
     fitted = kind(base(**_base(parameters)), n_jobs=1, **settings).fit(data.x, data.y, data.w)
     return _average(fitted.estimators_, data.k, classification)
 

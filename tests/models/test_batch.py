@@ -155,6 +155,45 @@ def test_the_penalty_is_chosen_by_cross_validation():
     assert np.array_equal(grown(alpha).fit(x, rule).predict(x), rule)
 
 
+def pruned(x, y):
+    """The tree of rows in a stream's order, with the penalty that the cross-validation chooses."""
+
+    def grown(alpha):
+        return tree.DecisionTreeClassifier(random_state=0, ccp_alpha=alpha)
+
+    return grown(fitting.chosen_alpha(Data(x, y, np.ones(len(y)), 2, 0), grown)).fit(x, y)
+
+
+def test_noise_is_pruned_to_the_root_alone():
+    leaves = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x, y = rng.normal(size=(300, 3)).astype(np.float32), (rng.random(300) < 0.4).astype(np.int64)
+        leaves.append(pruned(x, y).get_n_leaves())
+    assert leaves.count(1) >= 5
+
+
+def test_what_neighbours_tell_each_other_is_not_learned():
+    """A feature that tells the time and labels that last: a row's neighbours tell its label, those before it do not."""
+    leaves = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y = np.repeat(rng.random(40) < 0.3, 25).astype(np.int64)
+        x = np.column_stack([np.arange(1000) + rng.normal(size=1000), rng.normal(size=1000)]).astype(np.float32)
+        leaves.append(pruned(x, y).get_n_leaves())
+    assert leaves.count(1) >= 4
+
+
+def test_the_unit_of_weights_does_not_matter_to_bagging():
+    """scikit-learn takes a float share of samples as one of the weights' sum."""
+    x, y, _ = world(400, "classification", 2)
+    found = [
+        predictions(fit(job("bagging", "classification", x, y, np.full(400, unit), sample=1.0)), x, 2, True)
+        for unit in (1.0, 0.01)
+    ]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+
+
 class Here:
     """Fits there and then, in this process."""
 
