@@ -66,7 +66,9 @@ def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> 
             children = [int(forest.left[node]) + 1, int(forest.right[node]) + 1]
             told["default"] = children[0] if forest.missing[node] else children[1]
             told["feature"] = int(forest.feature[column])
-            if np.isnan(forest.code[column]):
+            if forest.threshold[node] == np.inf:  # only a missing value fails
+                told["known"] = True
+            elif np.isnan(forest.code[column]):
                 told["threshold"] = float(forest.threshold[node] + forest.centre[column])
             else:  # what has the value goes right: told the other way about, as elsewhere
                 told["equals"] = int(forest.code[column])

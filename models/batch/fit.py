@@ -5,8 +5,9 @@ the job, classes in order. So it may be run again, anywhere, wherever the same v
 
 Rows become columns of float32, as both libraries have them: a numeric feature less its median in the window (a time in
 seconds has no room in 24 bits, its distance from the median has), a nominal one a column for each of its most frequent
-values. XGBoost is given missing values as such and learns where they go. The others are given 0, which is the median
-and "no such value"; so in their trees, too, a missing value has a side at every test, which is known beforehand.
+values. CART, bagging, random forests and XGBoost are given missing values as such and learn where they go. AdaBoost and
+gradient boosting of scikit-learn take none: they are given 0, which is the median and "no such value". So in their
+trees, too, a missing value has a side at every test, which is known beforehand.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.entry import CLASSIFICATION
 
+NATIVE = {"cart", "bagging", "random-forest", "xgboost"}  # whose library takes missing values as such
 MOST_VALUES = 64  # columns of a nominal feature; the rarer values share having none
 LARGEST = 1e37  # beyond, values of a feature are not told apart: float32 ends at 3e38
 LARGEST_TARGET = 1e15  # beyond, targets are not told apart: sums of their squares have to be finite in float32
@@ -108,8 +110,8 @@ class Votes(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A training set as the libraries want it. x : (n, c) float32, without NaN unless for XGBoost. y : (n,) places of
-    classes (int64), or targets. k : classes; 1 for a regression."""
+    """A training set as the libraries want it. x : (n, c) float32, without NaN unless the method is NATIVE. y : (n,)
+    places of classes (int64), or targets. k : classes; 1 for a regression."""
 
     x: NDArray[np.float32]
     y: NDArray[Any]
@@ -136,7 +138,7 @@ def fit(job: Job) -> Forest:
         shares = np.bincount(y, job.w) / job.w.sum() if classification else [np.average(y, weights=job.w)]
         return assemble(Votes((), SUM, (), (), [float(share) for share in shares]), columns, classes, len(y))
     method = METHODS[job.method]
-    x = columns.x if job.method == "xgboost" else np.nan_to_num(columns.x, nan=0.0)
+    x = columns.x if job.method in NATIVE else np.nan_to_num(columns.x, nan=0.0)
     data = Data(x, y, job.w, len(classes), job.seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -213,17 +215,19 @@ def assemble(votes: Votes, columns: Columns, classes: NDArray[np.int64], n_rows:
 # scikit-learn --------------------------------------------------------------------------------------------------------
 
 
-def _tree(fitted: Any, leaf: Floats) -> Tree:
-    """A fitted decision tree. leaf : what its nodes hold."""
+def _tree(fitted: Any, leaf: Floats, native: bool = False) -> Tree:
+    """A fitted decision tree. leaf : what its nodes hold. native : it learned where missing values go (a test that only
+    they fail has an infinite threshold); else they were 0."""
     tree = fitted.tree_
     inner = tree.children_left >= 0
     threshold = np.where(inner, tree.threshold, 0.0)
+    missing = tree.missing_go_to_left if native else threshold >= 0.0
     return Tree(
         np.where(inner, tree.feature, -1).astype(np.int32),
         threshold,
         tree.children_left.astype(np.int32),
         tree.children_right.astype(np.int32),
-        (threshold >= 0.0).astype(np.uint8),
+        np.where(inner, missing, False).astype(np.uint8),
         tree.weighted_n_node_samples.astype(np.float32),
         leaf,
     )
@@ -244,8 +248,8 @@ def _mean(fitted: Any) -> Floats:
 
 
 def _average(trees: Sequence[Any], k: int, classification: bool) -> Votes:
-    """Trees that vote alike with their shares, or means."""
-    made = [_tree(fitted, _shares(fitted, k) if classification else _mean(fitted)) for fitted in trees]
+    """Trees that vote alike with their shares, or means; all methods of this kind are NATIVE."""
+    made = [_tree(fitted, _shares(fitted, k) if classification else _mean(fitted), native=True) for fitted in trees]
     return Votes(made, SUM, [1.0 / len(made)] * len(made), [VECTOR] * len(made))
 
 
