@@ -23,9 +23,6 @@ if XDIST_WORKER is None:
     os.environ["RIPARIAN_TEST_RUN"] = uuid.uuid4().hex
 MARK = f"RIPARIAN_TEST_RUN={os.environ['RIPARIAN_TEST_RUN']}"
 
-# Models of other libraries are kept as pickles, which are loaded only where they are signed.
-os.environ.setdefault("RIPARIAN_PICKLE_KEY", uuid.uuid4().hex)
-
 # numba keeps compiled kernels beside their source, where that can be written; else in a folder of ours, named before
 # anything imports numba.
 if not os.access(ROOT / "models", os.W_OK):
@@ -55,6 +52,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with LocalBroker(tmp_path_factory.mktemp("broker"), say=print) as local:
         yield local.bootstrap
+
+
+@pytest.fixture
+def state_key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A key that states are signed with; pickles of other libraries' models are loaded with one only."""
+    key = uuid.uuid4().hex
+    monkeypatch.setenv("RIPARIAN_STATE_KEY", key)
+    return key
 
 
 @pytest.fixture

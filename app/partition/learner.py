@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import SpecError, StateError
+from app.errors import RiparianError, SpecError, StateError
 from app.partition.drift import Drift, under
 from app.partition.inputs import Mark, mark
 from app.partition.merge import Ints, Piece, Release
@@ -371,8 +371,21 @@ class PartitionLearner:
         Raises
         ------
         StateError
-            The stream file has changed in a way that the state does not survive (`app.state.changes`).
+            The stream file has changed in a way that the state does not survive (`app.state.changes`), or the state
+            holds what no version of this program has written.
         """
+        try:
+            return self._restore(cut, topics)
+        except RiparianError:
+            raise
+        except Exception as error:  # bytes that somebody else wrote: whatever they make of a model, it is a sentence
+            raise StateError(
+                f"the state of partition {self.partition} cannot be used: it holds what this program does not write "
+                f"({type(error).__name__}: {str(error).strip().partition(chr(10))[0]}); go back to an older checkpoint "
+                "(riparian rollback)"
+            ) from error
+
+    def _restore(self, cut: Cut, topics: Sequence[str]) -> list[str]:
         meta, arrays, *_ = cut
         spec = self.spec.adopting(meta)
         if spec.models() != self.spec.models():

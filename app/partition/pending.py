@@ -370,6 +370,8 @@ class PendingStore:
             self._slab[rows] = x[which]
         else:
             bags = Bags.of(columns["size"], x)
+            if (bags.size < 0).any() or bags.size.sum() != len(x):
+                raise ValueError("the bags that wait are damaged")
             chosen = bags.take(np.arange(len(bags.size))[which])
             self._ragged.put(rows, chosen.size, chosen.x, lambda: np.arange(self._capacity))
             self._instances.weigh(rows, self._ragged.weights(chosen.size))

@@ -165,7 +165,15 @@ class Shelf(NamedTuple):
         return gathered(self.text, starts, lengths)
 
     def refill(self, text: Bytes, ends: Ints, arrived: Ints) -> tuple["Shelf", Ints]:
-        """An empty shelf filled with what waits, in order of arrival; the shelf and the rows."""
+        """An empty shelf filled with what waits, in order of arrival; the shelf and the rows.
+
+        ValueError where these cannot be ids: kernels that were given them would write anywhere.
+        """
+        lengths = np.diff(ends, prepend=0)
+        kinds = text.dtype == np.uint8 and ends.dtype == arrived.dtype == np.int64
+        flat = text.ndim == ends.ndim == arrived.ndim == 1 and len(ends) == len(arrived)
+        if not (kinds and flat and (lengths >= 0).all() and lengths.sum() == len(text)):
+            raise ValueError("the ids that wait are damaged")
         shelf = self.reserve(len(ends), len(text))
         rows = shelf.take(len(ends))
         _put_all(shelf, rows, Batch(text, ends, np.empty_like(ends), arrived, np.zeros(0)))

@@ -12,8 +12,11 @@ version; a chunk is one byte that names the compression, then the bytes. Format 
 """
 
 import hashlib
+import hmac
+import math
+import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +25,7 @@ from numpy.typing import NDArray
 
 from app.errors import StateError
 from app.partition.learner import Cut
+from models.adapter import signature
 from topics.records import DriftRecord
 
 VERSION = 2
@@ -30,7 +34,10 @@ CHUNK_BYTES = 64 * 1024  # of uncompressed array: a leaf that is hot makes its n
 LARGE_CHUNK_BYTES = 256 * 1024  # of arrays over LARGE_BYTES, so that the manifest stays below 512 KB
 LARGE_BYTES = 512 * 1024 * 1024
 BLOCK_CHUNKS = 16  # compared at once
+MAX_CHUNK_BYTES = 4 * 1024 * 1024  # of one that is read: arrays have smaller ones, a manifest kept is below 1 MB
 STORED, DEFLATED = b"\x00", b"\x01"
+SIGNED = b"riparian signed\n"  # before a manifest's signature of SIGNATURE_BYTES and its bytes
+SIGNATURE_BYTES = 32
 
 
 class Past(msgspec.Struct, array_like=True):
@@ -125,10 +132,15 @@ def pack(data: bytes | memoryview) -> bytes:
 
 def unpack(digest: bytes, packed: bytes) -> bytes | None:
     """The bytes of a chunk; None where they are not those that it is named after."""
-    try:
-        data = zlib.decompress(packed[1:]) if packed[:1] == DEFLATED else packed[1:]
-    except zlib.error:
-        return None
+    data = packed[1:]
+    if packed[:1] == DEFLATED:
+        inflate = zlib.decompressobj()
+        try:
+            data = inflate.decompress(data, MAX_CHUNK_BYTES)
+        except zlib.error:
+            return None
+        if not inflate.eof:
+            return None
     return data if hash_of(data) == digest else None
 
 
@@ -288,11 +300,35 @@ class Encoder:
         if keep is not None:
             manifest.past, more = keep(manifest.chunks())
             new.update(more)
-        return Encoded(manifest, msgspec.msgpack.encode(manifest), new)
+        return Encoded(manifest, encode_manifest(manifest), new)
 
 
-def decode_manifest(data: bytes) -> Manifest:
-    """Read a manifest; a newer format than this code knows is refused."""
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The record of a manifest, signed where this process has a key."""
+    data = msgspec.msgpack.encode(manifest)
+    key = signature.key()
+    return data if key is None else SIGNED + hmac.digest(key, data, "sha256") + data
+
+
+def _verified(data: bytes, trusted: bool) -> bytes:
+    """The manifest in a record. StateError where this process has a key, and the manifest was not signed by it."""
+    signed = data.startswith(SIGNED)
+    start = len(SIGNED) + SIGNATURE_BYTES if signed else 0
+    key = None if trusted else signature.key()
+    if key is not None and not signed:
+        raise StateError(
+            f"the state is not signed, and {signature.KEY} is set: take the key away, or, if you trust who could write "
+            "the changelog topic, export the state without it and import it with it"
+        )
+    if key is not None and not hmac.compare_digest(data[len(SIGNED) : start], hmac.digest(key, data[start:], "sha256")):
+        raise StateError(f"the state was not signed by this {signature.KEY}: set the key of the workers that wrote it")
+    return data[start:]
+
+
+def decode_manifest(data: bytes, trusted: bool = False) -> Manifest:
+    """Read a manifest; a newer format than this code knows is refused, and so is one that is not signed by the key of
+    this process, if it has one. trusted : it was handed over by a person, and needs no signature."""
+    data = _verified(data, trusted)
     try:
         version = msgspec.msgpack.decode(data, type=_Version).version
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
@@ -312,7 +348,9 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Cut:
-    """Put the state together again from `chunks` (by hash, as stored); a missing or altered one is refused."""
+    """Put the state together again from `chunks` (by hash, as stored); a missing or altered one is refused, and so are
+    shapes that no memory holds."""
+    check_shapes(manifest)
     arrays = {}
     for name, (dtype, shape, digests) in manifest.arrays.items():
         parts = []
@@ -326,9 +364,34 @@ def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Cut:
                     "older checkpoint (riparian rollback), import an export, or give the stream a new name"
                 )
             parts.append(part)
+        if sum(map(len, parts)) != array_bytes(dtype, shape):
+            raise StateError(f"the state of partition {manifest.partition} is damaged: {name} is not of its size")
         # A copy: kernels write into it, and a buffer of bytes is read-only.
         arrays[name] = np.frombuffer(b"".join(parts), dtype=np.dtype(dtype)).reshape(shape).copy()
     return Cut({"features": manifest.features, "topics": manifest.topics, **manifest.meta}, arrays)
+
+
+def array_bytes(dtype: str, shape: Sequence[int]) -> int:
+    """Bytes of an array of a manifest. StateError where that is no array of numbers."""
+    try:
+        kind = np.dtype(dtype)
+    except (TypeError, ValueError):
+        kind = np.dtype(object)
+    if kind.kind not in "biuf" or any(size < 0 for size in shape):
+        raise StateError(f"the state is damaged: an array of type {dtype!r} and shape {shape} is none of a state")
+    return math.prod(shape) * kind.itemsize
+
+
+def check_shapes(manifest: Manifest) -> None:
+    """StateError where the arrays of a manifest take more than the memory of this machine: chunks that are alike are
+    stored once, so a small file can ask for much."""
+    wanted = sum(array_bytes(dtype, shape) for dtype, shape, _ in manifest.arrays.values())
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if wanted > there:
+        raise StateError(
+            f"the state of partition {manifest.partition} takes {wanted:,} bytes, and this machine has {there:,}: use "
+            "a larger one, or go back to an older checkpoint (riparian rollback)"
+        )
 
 
 def chunks_of(items: Mapping[bytes, bytes], partition: int) -> dict[bytes, bytes]:

@@ -94,7 +94,7 @@ async def import_state(
             f"{where} holds the state of partition {manifest.partition}, and --partition is {partition}: a state "
             f"belongs to the records of its partition, give --partition {manifest.partition}"
         )
-    portable.restore(spec, exported, where)
+    portable.restore(spec, exported)
     await _check_stream(spec, broker, manifest, where)
     log = await read(broker, changelog_topic(spec.name), partition)
     if log.items and not replace:
@@ -189,12 +189,12 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
         manifest = msgspec.structs.replace(last, arrays={**rest, **older}, meta=meta)
         chunks = {**newest.chunks, **chunks}
     where = f"checkpoint {to:,}"
-    portable.restore(spec, portable.Exported(manifest, chunks), where)
+    portable.restore(spec, portable.Exported(manifest, chunks))
     await _check_stream(spec, broker, manifest, where)
     # What we go back from stays to be gone back to.
     past, more = [], dict[bytes, bytes]()
     for version in [newest] if newest.manifest.sequence > to else []:
-        data = msgspec.msgpack.encode(version.manifest)
+        data = checkpoint.encode_manifest(version.manifest)
         digest = checkpoint.hash_of(data)
         past.append(version.manifest.as_past(digest))
         more.update({**version.chunks, digest: checkpoint.pack(data)})
@@ -207,7 +207,7 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
         past=past,
     )
     needed = {digest: {**chunks, **more}[digest] for digest in [*manifest.chunks(), *more]}
-    await write(spec, broker, partition, needed, msgspec.msgpack.encode(manifest))
+    await write(spec, broker, partition, needed, checkpoint.encode_manifest(manifest))
     return sequence
 
 

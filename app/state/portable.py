@@ -39,7 +39,7 @@ class Exported(NamedTuple):
 def pack(items: Mapping[bytes, bytes], partition: int) -> bytes:
     """The file of a changelog's items, which must be sound and have a manifest (`soundness.examine`)."""
     data = items[checkpoint.manifest_key(partition)]
-    needed = sorted(checkpoint.decode_manifest(data).chunks())
+    needed = sorted(checkpoint.decode_manifest(data, trusted=True).chunks())
     content = Content(FORMAT, data, {digest: items[checkpoint.chunk_key(partition, digest)] for digest in needed})
     packed = MAGIC + msgspec.msgpack.encode(content)
     return packed + _digest(packed)
@@ -58,32 +58,32 @@ def unpack(data: bytes, where: str) -> Exported:
     body = data[len(MAGIC) : -DIGEST_BYTES]
     if _digest(data[:-DIGEST_BYTES]) != data[-DIGEST_BYTES:]:
         raise StateError(f"{where} is damaged (it was cut short or altered): export the state again")
-    found = msgspec.msgpack.decode(body)
+    try:
+        found = msgspec.msgpack.decode(body)
+    except msgspec.DecodeError:
+        raise StateError(f"{where} is damaged (it is not msgpack): export the state again") from None
     version = found.get("format") if isinstance(found, dict) else None
     if version != FORMAT:
         raise StateError(
             f"{where} was written in export format {version}, and this version of riparian reads {FORMAT}: run the "
             "version that wrote it, or a newer one"
         )
-    content = msgspec.convert(found, type=Content)
-    manifest = checkpoint.decode_manifest(content.manifest)
+    try:
+        content = msgspec.convert(found, type=Content)
+    except msgspec.ValidationError as error:
+        raise StateError(f"{where} is damaged ({error}): export the state again") from None
+    manifest = checkpoint.decode_manifest(content.manifest, trusted=True)
+    checkpoint.check_shapes(manifest)
     for digest in manifest.chunks():
         if digest not in content.chunks or checkpoint.unpack(digest, content.chunks[digest]) is None:
             raise StateError(f"{where} is damaged (chunk {digest.hex()}): export the state again")
     return Exported(manifest, content.chunks)
 
 
-def restore(spec: Spec, exported: Exported, where: str) -> PartitionLearner:
+def restore(spec: Spec, exported: Exported) -> PartitionLearner:
     """The learner of an exported state; StateError where it does not fit the stream file."""
     learner = PartitionLearner(spec, exported.manifest.partition)
-    try:
-        cut = checkpoint.decode(exported.manifest, exported.chunks)
-        learner.restore(cut)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise StateError(
-            f"{where} holds a state that does not fit the stream {spec.name} ({error}): give the stream file features, "
-            "classes and models as they were when it was exported"
-        ) from error
+    learner.restore(checkpoint.decode(exported.manifest, exported.chunks))
     return learner
 
 
@@ -104,7 +104,7 @@ def addressed(exported: Exported, spec: Spec, sequence: int, outputs: Mapping[st
         topics=[spec.topics.features, spec.topics.labels or ""],
         past=[],
     )
-    return msgspec.msgpack.encode(manifest)
+    return checkpoint.encode_manifest(manifest)
 
 
 def _digest(data: bytes) -> bytes:

@@ -115,6 +115,8 @@ class Segments:
                 found.append((int(rest), columns, alive))
         found.sort(key=lambda item: item[0])
         serials, arrived, starts, lengths, text = (np.concatenate(c) for c in zip(*_pieces(found), strict=True))
+        if not ((starts >= 0) & (lengths >= 0) & (starts + lengths <= len(text))).all():
+            raise ValueError("the ids that wait are damaged")  # a kernel would read anywhere
         order = np.argsort(serials)
         shelf, rows = shelf.refill(*gathered(text, starts[order], lengths[order]), arrived[order])
         shelf.book[rows, SERIAL] = serials[order]

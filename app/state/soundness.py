@@ -5,11 +5,8 @@ not share, until the log is cleaned (app.state.log), and one that was torn leave
 not give its hash is: the next checkpoint would take it for written, and refer to it.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from app.errors import StateError
 from app.state import checkpoint
@@ -92,7 +89,11 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
                 missing.setdefault(digest.hex(), name)
             elif digest in broken:
                 altered[digest.hex()] = altered[digest.hex()] or name
-        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        try:
+            n_bytes = checkpoint.array_bytes(dtype, shape)
+        except StateError as error:
+            damage.append(f"{name}: {error}")
+            continue
         found = [lengths.get(digest) for digest in digests]
         if None not in found and sum(found) != n_bytes:  # type: ignore[arg-type]
             damage.append(f"{name} has {len(digests)} chunks, which do not make its {n_bytes:,} bytes")
@@ -137,7 +138,7 @@ def parts(manifest: checkpoint.Manifest, items: Mapping[bytes, bytes]) -> list[P
         new = set(digests) - seen
         seen |= new
         part[0] += 1
-        part[1] += math.prod(shape) * np.dtype(dtype).itemsize
+        part[1] += checkpoint.array_bytes(dtype, shape)
         part[2] += len(new)
         part[3] += sum(len(items.get(checkpoint.chunk_key(manifest.partition, digest), b"")) for digest in new)
     return [Part(name, *counts) for name, counts in found.items()]

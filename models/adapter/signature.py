@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import os
 
-KEY = "RIPARIAN_PICKLE_KEY"
+KEY = "RIPARIAN_STATE_KEY"
 LEAST = 16  # characters of a key
 
 

@@ -31,7 +31,7 @@ def test_a_golden_state_is_read_and_goes_on_as_it_would_have(version: int, case:
     model, task = cases()[case]
     exported = portable.unpack(file(case, version).read_bytes(), case)
     assert exported.manifest.version == version
-    learner = portable.restore(stream(model, task), exported, case)
+    learner = portable.restore(stream(model, task), exported)
     assert learner.digest() == digests["restored"]
     assert (learner.feature_offset, learner.label_offset) == (BEFORE, BEFORE - LATE)
     # Those without a label (every 50th) wait, too.
@@ -55,7 +55,7 @@ def test_todays_code_from_the_beginning_comes_to_the_same(case: str) -> None:
 
 def test_the_golden_tree_has_grown() -> None:
     exported = portable.unpack(file("hoeffding-tree").read_bytes(), "tree")
-    learner = portable.restore(stream("hoeffding-tree", "classification"), exported, "tree")
+    learner = portable.restore(stream("hoeffding-tree", "classification"), exported)
     assert learner.models["champion"].size()["n_leaves"] > 2
 
 

@@ -1,9 +1,12 @@
 """State shown, verified, exported and imported, on tables in memory: damage is named, what is not whole is refused."""
 
 import asyncio
+import contextlib
 import json
+import zlib
 
 import msgspec
+import numpy as np
 import pytest
 
 from app.cli.state import _summary, tell
@@ -15,6 +18,7 @@ from app.state.changelog import Changelog, check_partition
 from app.state.moving import _check_offset, read_file
 from app.state.soundness import examine, parts
 from app.stream_file.spec import Spec, build
+from models.adapter import signature
 from tests.golden.make import BEFORE, LATE, PARTITION, fold, items_of, stream
 
 KEY = checkpoint.manifest_key(PARTITION)
@@ -168,7 +172,7 @@ def test_a_file_holds_the_state_to_the_bit_and_nothing_else(
     stale = {checkpoint.chunk_key(PARTITION, b"0" * 16): b"\x00stale"}
     exported = portable.unpack(portable.pack({**items, **stale}, PARTITION), "f")
     assert exported.chunks == checkpoint.chunks_of(items, PARTITION)
-    assert portable.restore(spec, exported, "f").digest() == trained.digest()
+    assert portable.restore(spec, exported).digest() == trained.digest()
 
 
 def test_a_file_for_another_stream_keeps_all_but_its_address(spec: Spec, items: dict[bytes, bytes]) -> None:
@@ -207,6 +211,103 @@ def test_a_file_without_one_of_its_chunks_is_refused(items: dict[bytes, bytes]) 
         portable.unpack(body + portable._digest(body), "f")
 
 
+def exported(manifest: object, chunks: dict[bytes, bytes]) -> bytes:
+    """A file with the right hash, whatever it holds."""
+    data = manifest if isinstance(manifest, bytes) else msgspec.msgpack.encode(manifest)
+    body = portable.MAGIC + msgspec.msgpack.encode({"format": portable.FORMAT, "manifest": data, "chunks": chunks})
+    return body + portable._digest(body)
+
+
+def test_what_a_forged_file_asks_for_is_bounded(items: dict[bytes, bytes], spec: Spec) -> None:
+    """Chunks that are alike are stored once, and zeros are packed 1,000 to 1: 266 kB became 5.6 GB."""
+    manifest = checkpoint.decode_manifest(items[KEY])
+    chunks = checkpoint.chunks_of(items, PARTITION)
+    bomb = b"\x01" + zlib.compress(bytes(50_000_000))
+    assert checkpoint.unpack(checkpoint.hash_of(bytes(50_000_000)), bomb) is None
+    zeros = bytes(checkpoint.CHUNK_BYTES)
+    digest = checkpoint.hash_of(zeros)
+    chunks[digest] = checkpoint.pack(zeros)
+
+    def refused(said: str, dtype: str, shape: list[int], n_chunks: int) -> None:
+        forged = msgspec.structs.replace(
+            manifest, arrays={**manifest.arrays, "more": (dtype, shape, [digest] * n_chunks)}
+        )
+        with pytest.raises(StateError, match=said):
+            portable.restore(spec, portable.unpack(exported(forged, chunks), "f"))
+        found = examine({**items, KEY: msgspec.msgpack.encode(forged)}, "golden", PARTITION)
+        assert not found.sound
+
+    refused("takes 8,000,000,0.* bytes, and this machine has", "<f8", [10**15], 3)
+    refused("more is not of its size", "<f8", [100], 1)
+    refused("an array of type '|O' and shape .* is none of a state", "|O", [8192], 1)
+    refused("is none of a state", "<f8", [-8192, -1], 1)
+    refused("is none of a state", "nonsense", [8192], 1)
+
+
+@pytest.mark.parametrize("content", [b"\xc1", b"", b"\x80", msgspec.msgpack.encode({"format": 1, "manifest": 3})])
+def test_a_file_of_the_right_hash_and_wrong_content_is_refused(content: bytes) -> None:
+    body = portable.MAGIC + content
+    with pytest.raises(StateError, match=r"^f (is damaged|was written in export format None)"):
+        portable.unpack(body + portable._digest(body), "f")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta: meta.update(feature_offset="far"),
+        lambda meta: meta.pop("classes"),
+        lambda meta: meta.update(room=[[0], -1]),
+        lambda meta: meta.update(marks={"features": [1]}),
+        lambda meta: meta.update(models=[1]),
+    ],
+)
+def test_a_state_that_this_program_does_not_write_is_one_sentence(trained: PartitionLearner, spec, change) -> None:
+    cut = trained.cut()
+    change(cut.meta)
+    with pytest.raises(StateError, match=f"the state of partition {PARTITION} "):
+        PartitionLearner(spec, PARTITION).restore(cut)
+
+
+def test_arrays_that_this_program_does_not_write_are_one_sentence(trained: PartitionLearner, spec: Spec) -> None:
+    for name in trained.cut().arrays:
+        for wrong in (np.zeros(0), np.full(3, np.nan), np.zeros((2, 2), np.uint8)):
+            cut = trained.cut()
+            arrays = {**cut.arrays, name: wrong}
+            with contextlib.suppress(StateError):  # what a learner does not look at may pass
+                PartitionLearner(spec, PARTITION).restore(cut._replace(arrays=arrays))
+            with contextlib.suppress(StateError):
+                del arrays[name]
+                PartitionLearner(spec, PARTITION).restore(cut._replace(arrays=arrays))
+
+
+def test_with_a_key_only_what_it_signed_is_a_state(trained: PartitionLearner, monkeypatch, state_key: str) -> None:
+    def written() -> dict[bytes, bytes]:
+        return items_of(trained.cut(), "golden", PARTITION, sequence=4, outputs={"predictions": 17})
+
+    signed = written()
+    assert checkpoint.decode_manifest(signed[KEY]).sequence == 4
+    assert examine(signed, "golden", PARTITION).sound
+    forged = signed[KEY].replace(b"golden", b"gulden")
+    with pytest.raises(StateError, match="the state was not signed by this RIPARIAN_STATE_KEY"):
+        checkpoint.decode_manifest(forged)
+    monkeypatch.setenv(signature.KEY, "another key, of 28 letters..")
+    with pytest.raises(StateError, match="the state was not signed by this RIPARIAN_STATE_KEY"):
+        checkpoint.decode_manifest(signed[KEY])
+    monkeypatch.delenv(signature.KEY)
+    plain = written()
+    assert checkpoint.decode_manifest(signed[KEY]) == checkpoint.decode_manifest(plain[KEY])  # it holds no secret
+    monkeypatch.setenv(signature.KEY, state_key)
+    with pytest.raises(StateError, match="the state is not signed, and RIPARIAN_STATE_KEY is set"):
+        checkpoint.decode_manifest(plain[KEY])
+    # By hand, through a file, an unsigned state becomes a signed one.
+    monkeypatch.delenv(signature.KEY)
+    file = portable.pack(plain, PARTITION)
+    monkeypatch.setenv(signature.KEY, state_key)
+    spec = stream("naive-bayes", "classification")
+    again = portable.addressed(portable.unpack(file, "f"), spec, 9, {})
+    assert checkpoint.decode_manifest(again).sequence == 9
+
+
 FEATURES = {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"}
 
 
@@ -231,9 +332,9 @@ def test_a_state_that_does_not_fit_the_stream_file_is_refused(items: dict[bytes,
         "metrics": {"window": 50},
     }
     exported = portable.unpack(portable.pack(items, PARTITION), "f")
-    portable.restore(build(content, "test"), exported, "f")
+    portable.restore(build(content, "test"), exported)
     with pytest.raises(StateError, match=said):
-        portable.restore(build({**content, **changed}, "test"), exported, "f")
+        portable.restore(build({**content, **changed}, "test"), exported)
 
 
 def test_offsets_outside_the_topic_are_refused_with_both_numbers() -> None:

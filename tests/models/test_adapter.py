@@ -21,6 +21,8 @@ from models.contract import Schema
 from models.registry import REGISTRY, create, validate
 from tests.models.test_contract import learn, rows
 
+pytestmark = pytest.mark.usefixtures("state_key")
+
 SCHEMA = Schema((0, 0, 4, 0, 2), 3, "classification")
 REGRESSION = Schema((0, 0, 4, 0, 2), 1, "regression")
 
@@ -270,7 +272,6 @@ def test_a_pickle_that_this_key_did_not_sign_is_not_loaded(monkeypatch):
     one = PartitionLearner(spec)
     one.models["theirs"].learn_many([[1.0], [2.0]], [0, 1])
     cut = one.cut()
-    loads = external.pickle.loads
     monkeypatch.setattr(external.pickle, "loads", lambda data: pytest.fail("it was loaded"))
 
     def refused(match, **changed):
@@ -280,21 +281,18 @@ def test_a_pickle_that_this_key_did_not_sign_is_not_loaded(monkeypatch):
 
     forged = cut.arrays["models/theirs/pickled"].copy()
     forged[-2] ^= 1
-    refused("theirs: its pickle was not signed by this RIPARIAN_PICKLE_KEY", pickled=forged)
+    refused("theirs: its pickle was not signed by this RIPARIAN_STATE_KEY", pickled=forged)
     refused("not signed by this", about=np.append(cut.arrays["models/theirs/about"], np.uint8(32)))
     refused("theirs: its pickle is not signed", signature=np.zeros(0, np.uint8))
     monkeypatch.setenv(signature.KEY, "another key of 26 letters.")
     refused("not signed by this")
     monkeypatch.setenv(signature.KEY, "short")
-    refused("RIPARIAN_PICKLE_KEY has 5 characters: give a secret of at least 16")
+    refused("RIPARIAN_STATE_KEY has 5 characters: give a secret of at least 16")
     monkeypatch.delenv(signature.KEY)
-    refused("set RIPARIAN_PICKLE_KEY to the same secret of at least 16 characters")
-    with pytest.raises(SpecError, match="set RIPARIAN_PICKLE_KEY to the same secret"):
+    refused("set RIPARIAN_STATE_KEY to the same secret of at least 16 characters")
+    with pytest.raises(SpecError, match="set RIPARIAN_STATE_KEY to the same secret"):
         check_key(spec)
     check_key(build(STREAM))
-    monkeypatch.undo()
-    assert external.pickle.loads is loads
-    PartitionLearner(spec).restore(cut)
 
 
 def test_a_state_and_a_stream_file_that_is_looked_at_run_nothing(tmp_path):

@@ -22,6 +22,8 @@ from models.contract import LEARN, PREDICT, Bags, Program, Schema
 from models.registry import REGISTRY, create, validate
 from tests.conftest import jit
 
+pytestmark = pytest.mark.usefixtures("state_key")
+
 N_VALUES = (0, 0, 4, 0, 2)
 K = 3
 
