@@ -175,7 +175,8 @@ def command(**given: Any) -> None:
     chosen = candidates(models, settings, parse_grid(given["grid"]), search)
     rows, protocol = rows_of(given), protocol_of(given)
     experiment = prepare(rows, protocol, chosen)
-    tell_times(experiment.times, given["date_parts"])
+    for remark in experiment.remarks:
+        click.echo(f"riparian: {remark}", err=True)
     with progress(title(experiment, chosen), experiment.total) as told:
         results = experiment.run(told, told.elsewhere)
     sort, by = given["sort"], quality(experiment.about["task"])
@@ -247,14 +248,3 @@ def title(experiment: "Experiment", chosen: "Sequence[Candidate]") -> str:
     repeats = experiment.about["repeats"]
     what = chosen[0].model if len(chosen) == 1 else f"{len(chosen)} models"
     return f"{what} on {experiment.name}{f', {repeats} times' if repeats > 1 else ''}"
-
-
-def tell_times(columns: Sequence[str], made: Sequence[str]) -> None:
-    """Say which columns were left out because they hold times, unless parts of them were made."""
-    for name in columns:
-        if name not in made:
-            click.echo(
-                f"riparian: column {name!r} holds times and is left out; --date-parts {name} makes features of its "
-                f"hour and weekday, --ignore {name} silences this",
-                err=True,
-            )

@@ -10,7 +10,7 @@ import csv
 import gzip
 import math
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -52,7 +52,7 @@ class Types(NamedTuple):
 
     features : name -> "numeric" or "nominal", in the file's order. n_values : name of a nominal feature -> number of
     its values. n_classes : of a classification's target, else 0. n : rows. times : columns of times, which are no
-    features: each value comes once.
+    features: each value comes once. stray : name of a nominal feature that is mostly numbers -> the first of its texts.
     """
 
     features: dict[str, str]
@@ -62,6 +62,19 @@ class Types(NamedTuple):
     n_classes: int
     n: int
     times: tuple[str, ...] = ()
+    stray: Mapping[str, str] = {}
+
+    def remarks(self) -> list[str]:
+        """Sentences on what was inferred and may not be meant."""
+        return [
+            f"column {name!r} holds times and is left out; --date-parts {name} makes features of its hour and weekday, "
+            f"--ignore {name} silences this"
+            for name in self.times
+        ] + [
+            f"column {name!r} is nominal, since {text[:40]!r} in it is no number; write nothing where a number is "
+            f"missing, or say --nominal {name}, which silences this"
+            for name, text in self.stray.items()
+        ]
 
 
 class DataFile:
@@ -282,16 +295,22 @@ class DataFile:
             n_classes=len(goal) if task == CLASSIFICATION else 0,
             n=n,
             times=tuple(name for name, column in columns.items() if column.is_time),
+            stray={
+                name: column.example for name, column in features.items() if column.example and column.mostly_numbers
+            },
         )
 
     def _too_many(self, name: str, column: "_Column", max_values: int) -> DataError:
         n = len(column)
         values = f"{n:,} values" if n < MOST_VALUES else f"more than {MOST_NUMBERS:,} values"
-        if column.example is not None:  # one stray text among numbers will do
-            values += f" that are not all numbers (such as {column.example[:40]!r})"
+        cure = f"leave the column out by --ignore {name}, or take it as it is by --max-values {n}"
+        if column.mostly_numbers:
+            values += f", of which {(column.example or '')[:40]!r} is no number"
+            cure = f"write nothing where a number is missing, or {cure}"
+        elif column.example is not None:
+            values += f", such as {column.example[:40]!r}"
         return DataError(
-            f"column {name!r} of {self.path} has {values}, and a nominal feature has at most {max_values:,}: leave the "
-            f"column out by --ignore {name}, or take it as it is by --max-values {n}"
+            f"column {name!r} of {self.path} has {values}, and a nominal feature has at most {max_values:,}: {cure}"
         )
 
     def target(self, name: str | None, features: Collection[str] = ()) -> tuple[str, int]:
@@ -316,6 +335,15 @@ class _Column:
         self.fractional = False
         self.example: str | None = None
         self._known: dict[str, None] | None = {}
+        self._many_numbers = False
+
+    @property
+    def mostly_numbers(self) -> bool:
+        """Of a column that is not numeric, whether most of its values are numbers all the same."""
+        known = self._known or {}
+        return self.example is not None and (
+            self._many_numbers or 2 * sum(_number(text) is not None for text in known) > len(known)
+        )
 
     @property
     def is_time(self) -> bool:
@@ -340,7 +368,7 @@ class _Column:
         if self._known is not None:
             self._known |= known
             if len(self._known) > (MOST_NUMBERS if self.numeric else MOST_VALUES):
-                self._known = None
+                self._known, self._many_numbers = None, self.numeric
 
 
 def texts(column: list[str]) -> list[str | None]:

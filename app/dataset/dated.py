@@ -8,8 +8,9 @@ since 1970 are UTC.
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from app.dataset.data import BLOCK, MISSING, Block, DataFile, iso_time
+from app.dataset.data import BLOCK, MISSING, Block, DataFile, Types, iso_time
 from app.errors import DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -80,6 +81,11 @@ class DatedFile(DataFile):
                 f"line {line} of {self.path} has {text[:40]!r} in column {self.file.names[source]!r}: expected a time "
                 "such as 2026-11-21T12:00:00Z, or seconds since 1970, or nothing where it is missing"
             ) from None
+
+    def types(self, **options: Any) -> Types:
+        """As of any file; that the columns of times are no features needs no remark."""
+        found = super().types(**options)
+        return found._replace(times=tuple(name for name in found.times if name not in self.columns))
 
     def count(self, limit: int | None = None) -> int:
         return self.file.count(limit)

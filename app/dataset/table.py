@@ -22,8 +22,8 @@ from topics.records import CLASSIFICATION, NUMERIC, REGRESSION
 
 class Table(NamedTuple):
     """n rows, or bags. x : (n, d) float64, or Bags. y : (n,) class codes or targets. classes : texts, empty for a
-    regression. ids : of bags. features : name -> "numeric" or "nominal"; values : of the nominal ones, by code. times :
-    columns that were left out because they hold times."""
+    regression. ids : of bags. features : name -> "numeric" or "nominal"; values : of the nominal ones, by code.
+    remarks : sentences on what was inferred and may not be meant."""
 
     x: Floats | Bags
     y: Floats
@@ -32,7 +32,7 @@ class Table(NamedTuple):
     ids: list[str]
     features: dict[str, str]
     values: dict[str, list[str]]
-    times: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
     def take(self, rows: np.ndarray) -> Floats | Bags:
         """x of some of them."""
@@ -118,7 +118,7 @@ def read_table(
     schema = Schema(n_values, 1 if goal == REGRESSION else max(2, len(classes)), goal)
     ids = [owners[i] for i in kept] if bag is not None else []
     values = {name: list(known) for name, known in codes.items()}
-    return Table(slab, np.array(y), schema, classes, ids, features, values, types.times)
+    return Table(slab, np.array(y), schema, classes, ids, features, values, types.remarks())
 
 
 def _starts(file: DataFile, owners: list[str], labels: list[str | None], lines: list[int], bag: str) -> list[int]:

@@ -33,7 +33,8 @@ DATA = Path(__file__).with_name("data") / "elec.csv.gz"
 TEMPLATE = Path(__file__).with_name("data") / "elec.yaml"
 N_ROWS = 45_312
 DEFAULT_PORT = 6066
-WORKER_SECONDS = 120.0  # a first start compiles the kernels
+WORKER_SECONDS = 120.0  # for its next line, or to be ready
+COMPILING_SECONDS = 900.0  # where that line was that it compiles kernels, on a machine that is slow or busy
 STALL_SECONDS = 60.0  # without any progress, something is wrong
 LOOK_SECONDS = 0.5  # between two looks at the worker
 
@@ -174,21 +175,21 @@ class WorkerProcess:
 
 async def until_ready(plan: Plan, worker: WorkerProcess, say: Callable[[str], None]) -> None:
     """Wait until the worker has its partition; what it says meanwhile, that it compiles kernels, is passed on."""
-    deadline, said = time.monotonic() + WORKER_SECONDS, 0
+    deadline, seen = time.monotonic() + WORKER_SECONDS, 0
     while True:
         worker.check()
         lines = worker.lines()
-        for line in lines[said:]:
-            if compiling.SENTENCE in line:
+        for line in lines[seen:]:
+            compiles = compiling.SENTENCE in line
+            deadline = time.monotonic() + (COMPILING_SECONDS if compiles else WORKER_SECONDS)
+            if compiles:
                 say(line.removeprefix("riparian: "))
-        said = len(lines)
+        seen = len(lines)
         with contextlib.suppress(OSError, ValueError):
             if (await asyncio.to_thread(_json, plan.health_url))["partitions"]:
                 return
         if time.monotonic() > deadline:
-            raise RiparianError(
-                f"the worker was not ready within {WORKER_SECONDS:.0f} s, although it runs: see {worker.log}"
-            )
+            raise RiparianError(f"the worker is not ready, although it runs, and says no more: see {worker.log}")
         await asyncio.sleep(0.1)
 
 

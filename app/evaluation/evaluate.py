@@ -34,14 +34,14 @@ class Problem(NamedTuple):
     """The stream that a file stands for, without a model.
 
     fields : of a stream file. where : begins the sentence of a SpecError. goal : name of the target column. n : rows.
-    times : columns that were left out because they hold times.
+    remarks : sentences on what was inferred and may not be meant.
     """
 
     fields: Mapping[str, Any]
     where: str
     goal: str
     n: int
-    times: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
     def spec(self, model: str, parameters: Mapping[str, Any], seed: int | None = None) -> Spec:
         """The stream with `model` as its only model. SpecError where that or a parameter is not valid."""
@@ -81,7 +81,7 @@ def problem_for(
     """
     if clock is not None:
         file.position(clock, "the time of a row")
-    times: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     if stream is None:
         likely = [name for name in file.names if name not in ignore][-1:] if target is None else [target]
         if clock in likely:
@@ -99,7 +99,7 @@ def problem_for(
                 f"column {types.target!r} of {file.path} has {types.n_classes} classes, at most {MOST_CLASSES} can be "
                 "told apart: use --task regression, or another --target"
             )
-        goal, n, times = types.target, types.n, types.times
+        goal, n, remarks = types.target, types.n, types.remarks()
         fields: dict[str, Any] = {
             "name": re.sub(r"[^A-Za-z0-9_-]+", "-", file.path.name.partition(".")[0]).strip("-_") or "data",
             "task": types.task,
@@ -133,7 +133,7 @@ def problem_for(
         metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
         metrics |= {k: v for k, v in {"window": window, "fading": fading}.items() if v is not None}
         fields["metrics"] = metrics
-    return Problem(fields, str(file.path), goal, n, times)
+    return Problem(fields, str(file.path), goal, n, remarks)
 
 
 def _both(column: str | None) -> str:

@@ -65,8 +65,8 @@ class Experiment:
         Of the data.
     total : int
         Of what `run` tells its callback.
-    times : sequence of str
-        Columns that are left out because they hold times.
+    remarks : sequence of str
+        Sentences on what was inferred and may not be meant.
     past : tuple
         Labels of the window, and the factor of fading, of a point of the curves.
     drifts : list of int
@@ -77,7 +77,7 @@ class Experiment:
 
     name: str
     total: int
-    times: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     past: tuple[int, float | None]
     drifts: Sequence[int] = ()
     about: dict[str, Any]
@@ -133,7 +133,7 @@ class _OfStream(Experiment):
         options |= {"points": protocol.points, "detectors": protocol.detectors}
         self._tasks = tasks_of(problems, chosen, seeds, jobs=self._jobs, **options)
         metrics = self._tasks[0].specs[0].metrics
-        self.name, self.times = files[0].path.name, kinds[id(files[0])].times
+        self.name, self.remarks = files[0].path.name, kinds[id(files[0])].remarks
         self.past = metrics.window, metrics.fading
         self.total = sum(task.n * len(task.specs) for task in self._tasks)
         self.about = {"data": self.name, "task": self._tasks[0].specs[0].task, "label_delay": protocol.label_delay}
@@ -160,7 +160,7 @@ class _OfTable(Experiment):
             limit=rows.limit,
         )
         self._protocol, self._chosen = protocol, chosen
-        self.name, self.times = path.name, self._table.times
+        self.name, self.remarks = path.name, self._table.remarks
         self.past = protocol.window or 1000, protocol.fading
         self.total = len(chosen) * protocol.repeats
         how = {"label_delay": protocol.label_delay} if protocol.folds is None else {"folds": protocol.folds}

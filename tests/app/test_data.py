@@ -176,14 +176,34 @@ def test_errors_about_times(write):
 def test_ids_are_refused_with_the_cure(write):
     path = write("id,v,y\n" + "".join(f"u{i},{i},{i % 2}\n" for i in range(1001)))
     file = DataFile(path)
-    message = r"column 'id' of .* has 1,001 values that are not all numbers \(such as 'u0'\), .* at most 1,000: .*"
-    with pytest.raises(DataError, match=message + "--ignore id, .* --max-values 1001$"):
+    message = r"column 'id' of .* has 1,001 values, such as 'u0', and .* at most 1,000: leave .* by --ignore id, or "
+    with pytest.raises(DataError, match=message + ".* --max-values 1001$"):
         file.types()
     assert file.types(ignore=["id"]).features == {"v": "numeric"}
     assert file.types(max_values=1001).n_values == {"id": 1001}
     assert file.types(limit=1000).n_values == {"id": 1000}
     with pytest.raises(DataError, match=r"column 'v' of .* has 1,001 values, and a nominal feature has at most 1,000"):
         file.types(ignore=["id"], nominal=["v"])
+
+
+@pytest.mark.parametrize("size", [100, 10_000])
+def test_a_column_of_numbers_with_a_stray_text_is_named(write, size, monkeypatch):
+    def types(n, **options):
+        file = DataFile(write("age,c,y\n" + "".join(f"{i},k{i % 3},{i % 2}\n" for i in range(n)) + "NA,1,1\n"))
+        blocks = file.blocks
+        monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
+        return file.types(**options)
+
+    found = types(300)
+    assert (found.features["age"], found.stray) == ("nominal", {"age": "NA"})
+    (remark,) = found.remarks()
+    assert remark.startswith("column 'age' is nominal, since 'NA' in it is no number; write nothing where a number is")
+    assert types(300, nominal=["age"]).remarks() == []
+    message = (
+        r"has .* values, of which 'NA' is no number, .* at most 1,000: write nothing where a number is missing, or"
+    )
+    with pytest.raises(DataError, match=message):
+        types(3000)
 
 
 def test_ignored_columns_are_not_looked_at(write):

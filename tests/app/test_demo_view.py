@@ -1,12 +1,18 @@
 """The demo's figures, from expositions whose numbers are known."""
 
+import asyncio
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from app import compiling
+from app.demo import run
 from app.demo import view as demo_view
 from app.demo.view import Figures, ModelFigures, Rate, duration, line, parse, percent, quantile, table
+from app.errors import RiparianError
 
 EXPOSITION = """
 riparian_instances_total{stream="s",partition="0"} 70
@@ -92,3 +98,41 @@ def test_durations(seconds: float, text: str) -> None:
 def test_nothing_listens() -> None:
     with pytest.raises(OSError):
         demo_view.scrape("http://127.0.0.1:1/metrics")
+
+
+class FakeWorker:
+    """A worker that writes a line into its log, and is ready after `looks` looks at it."""
+
+    log = "worker.log"
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def check(self) -> None: ...
+
+    def lines(self) -> list[str]:
+        return [self.line]
+
+
+def test_a_worker_that_compiles_is_waited_for_longer_and_the_line_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def health(url: str) -> dict[str, Any]:
+        nonlocal looks
+        looks += 1
+        if looks < 5:
+            raise OSError
+        return {"partitions": {"0": {}}}
+
+    monkeypatch.setattr(run, "_json", health)
+    monkeypatch.setattr(run, "WORKER_SECONDS", 0.15)
+    plan: Any = SimpleNamespace(health_url="")
+    said: list[str] = []
+    compiles: Any = FakeWorker(f"riparian: {compiling.SENTENCE} …")
+    asyncio.run(run.until_ready(plan, compiles, said.append))
+    assert said == [f"{compiling.SENTENCE} …"]
+    looks = 0
+    silent: Any = FakeWorker("riparian: metrics at nowhere")
+    with pytest.raises(RiparianError, match=r"not ready, although it runs.*worker\.log"):
+        asyncio.run(run.until_ready(plan, silent, said.append))
+    assert len(said) == 1
