@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.tables import Table, test_then_train
 from models.contract import Floats
+from models.memory import live_bytes
 from models.registry import create
 
 POINTS = 50  # of a run: where its size is looked at, and where a curve has its points
@@ -37,9 +38,9 @@ class Run(NamedTuple):
     in nats (a prediction that is all zero counts as the uniform one, and as wrong), auroc (two classes, or the mean
     over the classes of one against the rest; NaN with one class). Regression: mae, over the targets that were
     predicted. What the task lacks is NaN.
-    n_nodes : at the end. mean_bytes, most_bytes : of the arrays of the learner in memory, seen at the `POINTS`.
-    seconds : CPU time of the thread that predicts and learns. n : (POINTS,) instances seen; score, nodes : (POINTS,)
-    accuracy so far in %, or MAE so far, and nodes.
+    n_nodes : at the end. mean_bytes, most_bytes : of the learner's arrays in memory (models.memory), at the `POINTS`.
+    seconds : CPU time of the thread that predicts and learns. n : (POINTS,) instances seen; score, nodes, sizes :
+    (POINTS,) accuracy so far in %, or MAE so far, nodes, and bytes in memory.
     """
 
     accuracy: float
@@ -54,6 +55,7 @@ class Run(NamedTuple):
     n: Floats
     score: Floats
     nodes: Floats
+    sizes: Floats
 
 
 def run(model: str, table: Table, seed: int = 0, **parameters: Any) -> Run:
@@ -70,22 +72,22 @@ def run(model: str, table: Table, seed: int = 0, **parameters: Any) -> Run:
         learner.run(program.part(2 * start, 2 * end), table.x, out)
         seconds += time.thread_time() - began
         nodes.append(learner.size()["n_nodes"])
-        sizes.append(learner.n_bytes)
+        sizes.append(live_bytes(learner))
         start = int(end)
     about = (int(nodes[-1]), float(np.mean(sizes)), int(max(sizes)), seconds, ends.astype(float))
-    counts = np.array(nodes, float)
+    curves = (np.array(nodes, float), np.array(sizes, float))
     if table.schema.task == "regression":
         off = np.abs(out[:, 0] - table.y)
         known = ~np.isnan(off)
         so_far = np.cumsum(np.where(known, off, 0.0)) / np.maximum(np.cumsum(known), 1)
-        return Run(*[np.nan] * 4, float(so_far[-1]), *about, so_far[ends - 1], counts)
+        return Run(*[np.nan] * 4, float(so_far[-1]), *about, so_far[ends - 1], *curves)
     known = out.max(axis=1) > 0.0
     codes = table.y.astype(int)
     p = np.where(known, out[np.arange(n), codes], 1.0 / k)
     so_far = 100.0 * np.cumsum((out.argmax(axis=1) == codes) & known) / np.arange(1, n + 1)
     loss = float(-np.log(np.clip(p, 1e-15, 1.0)).mean())
     return Run(
-        float(so_far[-1]), float(so_far.mean()), loss, auroc(out, codes), np.nan, *about, so_far[ends - 1], counts
+        float(so_far[-1]), float(so_far.mean()), loss, auroc(out, codes), np.nan, *about, so_far[ends - 1], *curves
     )
 
 
