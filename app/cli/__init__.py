@@ -27,6 +27,7 @@ COMMANDS = {
     "inspect": "inspect",
     "lag": "lag",
     "models": "models",
+    "rank": "rank",
     "replay": "replay",
     "rollback": "rollback",
     "state": "state",

@@ -82,9 +82,16 @@ class Experiment:
     drifts: Sequence[int] = ()
     about: dict[str, Any]
 
+    def __init__(self, protocol: Protocol, chosen: Sequence[Candidate]) -> None:
+        self._protocol, self._chosen = protocol, chosen
+
     def run(self, told: Told, compiling: Told | None = None) -> list[dict[str, Any]]:
-        """The results, candidate by candidate and repeat by repeat. told : how much is done. compiling : how many
-        kernels other processes are compiling."""
+        """The results, candidate by candidate and repeat by repeat, each with the candidate's `label`. told : how much
+        is done. compiling : how many kernels other processes are compiling."""
+        labels = [one.label for one in self._chosen for _ in range(self._protocol.repeats)]
+        return [{"label": label, **one} for label, one in zip(labels, self._run(told, compiling), strict=True)]
+
+    def _run(self, told: Told, compiling: Told | None) -> list[dict[str, Any]]:
         raise NotImplementedError
 
 
@@ -98,6 +105,7 @@ class _OfStream(Experiment):
     """Test-then-train over rows, a repeat a seed."""
 
     def __init__(self, rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> None:
+        super().__init__(protocol, chosen)
         start = protocol.seed if protocol.seed is not None else 0 if rows.stream is None else rows.stream.seed
         seeds = range(start, start + protocol.repeats)
         files: Sequence[DataFile]
@@ -136,11 +144,14 @@ class _OfStream(Experiment):
         self.name, self.remarks = files[0].path.name, kinds[id(files[0])].remarks
         self.past = metrics.window, metrics.fading
         self.total = sum(task.n * len(task.specs) for task in self._tasks)
-        self.about = {"data": self.name, "task": self._tasks[0].specs[0].task, "label_delay": protocol.label_delay}
+        self.about = {"data": self.name, "rows": self._tasks[0].n, "task": self._tasks[0].specs[0].task}
+        self.about["label_delay"] = protocol.label_delay
         self.about |= {} if rows.clock is None else {"clock": rows.clock}
+        if rows.recipe is not None:
+            self.about["generated"] = {key: value for key, value in rows.recipe.plain().items() if key != "seed"}
         self.about |= {"repeats": protocol.repeats, "shuffled": protocol.shuffle}
 
-    def run(self, told: Told, compiling: Told | None = None) -> list[dict[str, Any]]:
+    def _run(self, told: Told, compiling: Told | None) -> list[dict[str, Any]]:
         return run(self._tasks, self._jobs, told, compiling)
 
 
@@ -148,6 +159,7 @@ class _OfTable(Experiment):
     """Cross-validation of rows or bags, or test-then-train over bags: all of them in memory."""
 
     def __init__(self, rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> None:
+        super().__init__(protocol, chosen)
         path = Path(rows.data or "")
         self._table = read_table(
             DatedFile(DataFile(path), rows.date_parts),
@@ -159,24 +171,23 @@ class _OfTable(Experiment):
             max_values=rows.max_values or MOST_NOMINAL,
             limit=rows.limit,
         )
-        self._protocol, self._chosen = protocol, chosen
         self.name, self.remarks = path.name, self._table.remarks
         self.past = protocol.window or 1000, protocol.fading
         self.total = len(chosen) * protocol.repeats
         how = {"label_delay": protocol.label_delay} if protocol.folds is None else {"folds": protocol.folds}
-        self.about = {"data": self.name, "task": self._table.schema.task, **how}
+        self.about = {"data": self.name, "rows": len(self._table.y), "task": self._table.schema.task, **how}
         self.about |= {"repeats": protocol.repeats, "shuffled": False}
 
-    def run(self, told: Told, compiling: Told | None = None) -> list[dict[str, Any]]:
+    def _run(self, told: Told, compiling: Told | None) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
         start = self._protocol.seed or 0
         for one in self._chosen:
             for seed in range(start, start + self._protocol.repeats):
-                results.append(self._run(one, seed))
+                results.append(self._run_one(one, seed))
                 told(len(results))
         return results
 
-    def _run(self, one: Candidate, seed: int) -> dict[str, Any]:
+    def _run_one(self, one: Candidate, seed: int) -> dict[str, Any]:
         asked = self._protocol
         if asked.folds is not None:
             found = cross_validate(self._table, one.model, one.parameters, asked.folds, seed=seed)

@@ -56,7 +56,7 @@ def single(file, model, parameters, seed=0, delay=0, **options):
 
 def untimed(result):
     curves = {name: column for name, column in result["curves"].items() if name not in TIMED}
-    return {**{key: value for key, value in result.items() if key not in TIMED}, "curves": curves}
+    return {**{key: value for key, value in result.items() if key not in (*TIMED, "label")}, "curves": curves}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -82,7 +82,7 @@ def test_a_grid_is_its_single_runs(path, jobs):
 
 def test_what_the_json_of_several_holds(path):
     found = evaluated(path, "--model", "naive-bayes", "--model", "hoeffding-tree", "--jobs", 1)
-    assert set(found) == {"data", "task", "label_delay", "repeats", "shuffled", "sort", "summary", "runs"}
+    assert set(found) == {"data", "rows", "task", "label_delay", "repeats", "shuffled", "sort", "summary", "runs"}
     assert (found["data"], found["task"], found["repeats"]) == ("agrawal.csv.gz", "classification", 1)
     assert (found["shuffled"], found["sort"]) == (False, "accuracy")
     assert [run["model"] for run in found["runs"]] == ["naive-bayes", "hoeffding-tree"]
