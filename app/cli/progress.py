@@ -48,7 +48,7 @@ class Work:
                 since = 0.0
             slow = since > 0.0 and now - since > SLOW_SECONDS
             if self._bars.console.is_terminal:
-                self._bars.update(self._bar, description=f"{self._what}: {SENTENCE}" if slow else self._what)
+                self._bars.update(self._bar, description=f"{self._what}: compiling kernels" if slow else self._what)
                 if slow:
                     self._bars.start()
             elif slow and not said:

@@ -82,6 +82,15 @@ class DatedFile(DataFile):
                 "such as 2026-11-21T12:00:00Z, or seconds since 1970, or nothing where it is missing"
             ) from None
 
+    def position(self, name: str, role: str) -> int:
+        """As of any file; where the column is a part that was not asked for, the DataError says how to."""
+        column = next((name.removesuffix(end) for end in map("_{}".format, PARTS) if name.endswith(end)), None)
+        if name not in self.names and column in self.file.names:
+            raise DataError(
+                f"{self.path} has no column {name!r} for {role}: --date-parts {column} makes it of {column!r}"
+            )
+        return super().position(name, role)
+
     def types(self, **options: Any) -> Types:
         """As of any file; that the columns of times are no features needs no remark."""
         found = super().types(**options)

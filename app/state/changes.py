@@ -313,7 +313,7 @@ def _detector(name: str, parameters: Mapping[str, Any]) -> str:
 
 def _value(place: str, value: Any) -> str:
     if value is None:
-        return "closed" if place.endswith(("max_values", "max_classes")) else "none"
+        return "closed" if place.endswith(("max_values", "max_classes", "max_class_bytes")) else "none"
     if place == "join.horizon":
         return format_duration(value)
     if place == DETECTORS:

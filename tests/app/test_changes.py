@@ -196,10 +196,17 @@ GOES_ON = [
     # classes and values
     ({"max_classes": 1000}, [("max_classes", CARRIED, "was 10, is 1000")]),
     ({"max_classes": len(KNOWN)}, [("max_classes", CARRIED, f"is {len(KNOWN)}")]),
-    ({"max_classes": None, "classes": KNOWN}, [("max_classes", CARRIED, "was 10, is closed")]),
+    (
+        {"max_classes": None, "classes": KNOWN},
+        [("max_classes", CARRIED, "was 10, is closed"), ("max_class_bytes", CARRIED, "is closed")],
+    ),
     (
         {"max_classes": None, "classes": [*KNOWN, "more"]},
-        [("classes", CARRIED, "more added"), ("max_classes", CARRIED, "closed")],
+        [
+            ("classes", CARRIED, "more added"),
+            ("max_classes", CARRIED, "closed"),
+            ("max_class_bytes", CARRIED, "closed"),
+        ],
     ),
     (
         {"features": {**FEATURES, "c": {"type": "nominal", "max_values": 7}}},

@@ -163,6 +163,10 @@ def test_hour_and_weekday_of_times(write):
 
 
 def test_errors_about_times(write):
+    with pytest.raises(DataError, match=r"no column 'at_hour' for a feature: --date-parts at makes it"):
+        DatedFile(DataFile(write(TIMES)), []).position("at_hour", "a feature")
+    with pytest.raises(DataError, match=r"no column 'on_hour' for a feature: its columns are at, y"):
+        DatedFile(DataFile(write(TIMES)), []).position("on_hour", "a feature")
     with pytest.raises(DataError, match="no column 'when' for --date-parts"):
         DatedFile(DataFile(write(TIMES)), ["when"])
     with pytest.raises(DataError, match="has a column 'at_hour' already"):
