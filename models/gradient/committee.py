@@ -5,8 +5,8 @@ them. One stage is the paper's learner. With several (beyond the paper) stage s 
 where F_s = F_{s-1} + shrinkage T_s is what the committee has said up to stage s: online gradient boosting. All stages
 take their gradients before any of them changes.
 
-Class 0 is the class without a tree. Trees of other classes come when a label of theirs does, and only classes that were
-seen have a probability.
+Class 0 is the class without a tree. Trees of other classes come with the first label of theirs, or, if that was in a
+warm-up that is not learned again, at its end; only classes that were seen have a probability.
 """
 
 import math

@@ -305,10 +305,24 @@ class StochasticGradientTree(Learner):
         self._clock = clock._replace(buffer=sample)
         self._find_bins(rows)
         self._schedule()
-        if self._effective["replay"]:
+        if not self._effective["replay"]:
+            self._plant_known()
+        else:
             n_rows = len(rows)
             program = Program(np.full(n_rows, LEARN, np.int8), np.arange(n_rows, dtype=np.int32), y, w)
             self._run(program, rows, out, True)
+
+    def _plant_known(self) -> None:
+        """Trees of the classes that the warm-up has seen: they have a probability, which labels of others move, too."""
+        if self._task.loss != CROSS_ENTROPY or self._task.one_tree:
+            return
+        trees = np.flatnonzero(self._clock.known[1:] > 0.0).tolist()
+        n_stages, counts = len(self._roots), self._nodes.counts
+        n = len(trees) * n_stages
+        self._nodes = make_room(self._nodes, int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
+        for tree in trees:
+            for s in range(n_stages):
+                self._roots[s, tree] = plant(self._nodes, s * self._roots.shape[1] + tree)
 
     def _reset(self) -> None:
         """Give the stages whose errors rose new trees for the classes that they had trees for."""

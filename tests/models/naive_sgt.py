@@ -253,6 +253,9 @@ class SgtTwin:
         self.sample = dict(enumerate(rows))
         self.find_bins(rows)
         self.schedule()
+        if self.classification and self.outputs != "one-tree" and not self.replay:
+            for c in sorted(self.known):
+                self.plant(c)
         if self.replay:
             for row, y, w in self.buffer:
                 self.plant(y)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import tables
 from benchmarks.gradient_trees import measure
 from benchmarks.tables import NOMINAL, read
 from models.contract import LEARN, Schema
@@ -176,6 +177,28 @@ def test_stages_whose_errors_rise_begin_anew_as_the_twin_s(task):
         "n_leaves": sum(node.feature is None for node in twin.nodes),
         "depth": max(node.depth for node in twin.nodes),
     }
+
+
+# classes and scales --------------------------------------------------------------------------------------------------
+
+
+def log_losses(learner, x, y):
+    out = np.zeros((len(y), learner.schema.n_outputs))
+    learner.run(tables.test_then_train(y), x, out)
+    return -np.log(np.maximum(out[np.arange(len(y)), y.astype(int)], 1e-9)), out
+
+
+def test_a_class_that_only_the_warm_up_saw_has_a_tree():
+    """One stray label in a warm-up that is not learned again: without a tree the class kept .26, and all others lost."""
+    rng = np.random.default_rng(1)
+    x = rng.random((6000, 3))
+    y = (x[:, 0] + 0.3 * rng.normal(size=len(x)) > 0.5).astype(float)
+    stray = np.where(np.arange(len(y)) == 500, 2.0, y)
+    schema = Schema((0, 0, 0), 3, "classification")
+    clean, _ = log_losses(StochasticGradientTree(schema, preset="paper"), x, y)
+    lost, out = log_losses(StochasticGradientTree(schema, preset="paper"), x, stray)
+    assert out[-1000:, 2].max() < 0.001
+    assert lost[3000:].mean() < 1.05 * clean[3000:].mean()
 
 
 # the test ------------------------------------------------------------------------------------------------------------
