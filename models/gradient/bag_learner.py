@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from models.contract import LEARN, Bags, Floats, Program, Schema
 from models.gradient import bag_committee
 from models.gradient.bag_committee import N_PROGRESS
-from models.gradient.clock import BUFFERED, NEXT_BINS, READY, SPREAD
+from models.gradient.clock import BUFFERED, NEXT_BINS, READY, SPREAD, UNIT
 from models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
 from models.gradient.learner import StochasticGradientTree
 from models.gradient.tree import GROW, make_room
@@ -76,7 +76,7 @@ class BagGradientTree(StochasticGradientTree):
             finite = rows[np.isfinite(rows[:, f]), f]
             if n == 0 and len(finite):
                 self._bins.ranges[f] = finite.min(), finite.max()
-        self._clock.target[SPREAD] = 1.0
+        self._clock.target[SPREAD] = self._clock.target[UNIT] = 1.0
         counts = self._clock.counts
         counts[READY], counts[BUFFERED] = 1, 0
         self._clock = self._clock._replace(buffer=np.zeros((0, self.schema.n_features + 2)))

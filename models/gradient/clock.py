@@ -15,9 +15,9 @@ from models.streams.randomness import below
 # and the number of labels at which bins are due.
 LEARNED, BUFFERED, READY, NEXT_BINS = range(4)
 
-# Of Clock.target: weight, mean and squared deviations of the targets learned, and the mean and deviation that scores
-# are relative to.
-WEIGHT, MEAN, SQUARES, CENTRE, SPREAD = range(5)
+# Of Clock.target: weight, mean and squared deviations of the targets learned (faded after the warm-up), the mean and
+# deviation that scores are relative to, and the deviation that detectors take errors in.
+WEIGHT, MEAN, SQUARES, CENTRE, SPREAD, UNIT = range(6)
 
 CROSS_ENTROPY = -1  # of Task.loss
 
@@ -28,7 +28,7 @@ CLOCK, MAX_BUCKETS, MIN_SIDE = 32, 5, 5
 class Clock(NamedTuple):
     """What the learner knows besides trees and bins.
 
-    counts : (4,) int64. known : (n_classes,) float64, weight of each class, or (1,), of all labels. target : (5,)
+    counts : (4,) int64. known : (n_classes,) float64, weight of each class, or (1,), of all labels. target : (6,)
     float64. scales : (d, 3) float64, weight, mean and squared deviations of numeric features, for linear leaves.
     buffer : (warm_up or sample, d + 2) float64: rows, labels and weights. rng : (4,) uint64.
     """
@@ -130,7 +130,7 @@ def new_clock(schema: Schema, task: Task, warm_up: int, rng: NDArray[np.uint64])
     return Clock(
         np.zeros(4, np.int64),
         np.zeros(schema.n_outputs),
-        np.zeros(5),
+        np.zeros(6),
         np.zeros((d if task.linear else 0, 3)),
         np.zeros((warm_up, d + 2)),
         rng,

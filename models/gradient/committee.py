@@ -7,6 +7,10 @@ take their gradients before any of them changes.
 
 Class 0 is the class without a tree. Trees of other classes come with the first label of theirs, or, if that was in a
 warm-up that is not learned again, at its end; only classes that were seen have a probability.
+
+The target of a regression is learned in deviations of itself, so that steps, penalties and the thresholds of losses
+mean the same on every stream. Mean and deviation are those of the warm-up at first and follow the stream: where the
+deviation has doubled or halved, all scores are said in the new one.
 """
 
 import math
@@ -29,10 +33,11 @@ from models.gradient.clock import (
     READY,
     SPREAD,
     SQUARES,
+    UNIT,
     WEIGHT,
 )
-from models.gradient.losses import POISSON, derivatives, softmax
-from models.gradient.tree import DONE, GROW, N_BLOCKS, N_NODES, learn, plant, route, score, try_change
+from models.gradient.losses import POISSON, SQUARED, derivatives, softmax
+from models.gradient.tree import DONE, GROW, N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
 from models.kernel import kernel
 from models.streams.randomness import uniform
 
@@ -43,7 +48,14 @@ WARM, RESET, BIN = 2, 3, 4
 # and blocks that it, or a new tree, needs; and how many stages are to begin anew.
 NEXT, N_DUE, NEXT_DUE, NEED_NODES, NEED_BLOCKS, N_DRIFTED = range(6)
 
-LARGEST_TARGET = 1e100
+# Targets and deviations beyond these teach nothing, so squares of their quotients are numbers.
+LARGEST_TARGET, LEAST_SPREAD = 1e100, 1e-100
+
+# After the warm-up, mean and deviation of the target fade by this with each label: one of 1,000 labels ago counts 1/e.
+FADING = 0.999
+# The scale of the scores follows the target's deviation once that is so many times as large, or as small. A target counts
+# as so many deviations from the mean at most: a wrong one does not make a scale, and a few that are right do.
+MOST_OFF, FARTHEST = 2.0, 30.0
 
 
 @kernel(inline=True)
@@ -132,7 +144,8 @@ def _derive(scratch, clock, task, s, y):
             g, h = derivatives(task.loss, task.parameter, (y - clock.target[CENTRE]) / clock.target[SPREAD], at)
         scratch.gradient[0] = g
         scratch.hessian[0] = h
-        scratch.error[0] = abs(g) / (1.0 + abs(g))
+        error = abs(g) * (clock.target[SPREAD] / clock.target[UNIT])
+        scratch.error[0] = error / (1.0 + error)
         scratch.sums[0] += task.shrinkage * scratch.scores[s, 0]
         return
     label = int(y)
@@ -165,10 +178,48 @@ def _meet(clock, task, y, w):
         return
     clock.known[0] += w
     target = clock.target
+    if clock.counts[READY] != 0:
+        target[WEIGHT] *= FADING
+        target[SQUARES] *= FADING
+        if task.loss != POISSON:
+            far = FARTHEST * target[SPREAD]
+            y = min(max(y, target[MEAN] - far), target[MEAN] + far)
     off = y - target[MEAN]
     target[WEIGHT] += w
     target[MEAN] += off * (w / target[WEIGHT])
     target[SQUARES] += w * off * (y - target[MEAN])
+
+
+@kernel
+def _follow_scale(nodes, clock, watch, task):
+    """Where the deviation of the target has left that of the scores behind: say scores in the new one.
+
+    The label that shows it was learned before, so a single wrong one moves its leaf by a step in the old scale. The
+    detectors' unit follows at once where it shrinks, so that it does not hide errors, and they begin anew, since the same
+    errors are more of it; where it grows, only with a reset: errors that grow with it are what they watch for.
+    Mutates nodes, clock, watch. O(nodes) when it happens, which is once for each doubling.
+    """
+    target = clock.target
+    variance, spread = target[SQUARES] / target[WEIGHT], target[SPREAD]
+    if spread * spread <= MOST_OFF * MOST_OFF * variance <= MOST_OFF**4 * spread * spread:
+        return
+    new = math.sqrt(variance)
+    if LEAST_SPREAD <= new < np.inf:
+        rescale(nodes, spread / new, task.loss == SQUARED)
+        target[SPREAD] = new
+        if new < target[UNIT]:
+            target[UNIT] = new
+            _watch_anew(watch)
+
+
+@kernel
+def _watch_anew(watch):
+    """Let all detectors forget. Mutates watch."""
+    watch.watch_counts[:] = 0
+    watch.watch_sums[:] = 0.0
+    watch.watch_filled[:] = 0
+    watch.watch_totals[:] = 0.0
+    watch.watch_spreads[:] = 0.0
 
 
 @kernel(inline=True)
@@ -314,6 +365,8 @@ def run(
                 return GROW
             progress[NEXT_DUE] = at + 1
         progress[N_DUE] = 0
+        if task.loss != CROSS_ENTROPY and task.loss != POISSON and not replay:
+            _follow_scale(nodes, clock, watch, task)
         if progress[N_DRIFTED] > 0:
             progress[NEXT] = i + 1
             return RESET

@@ -21,6 +21,7 @@ from models.gradient.clock import (
     READY,
     SPREAD,
     SQUARES,
+    UNIT,
     WEIGHT,
     choose,
     new_clock,
@@ -29,7 +30,7 @@ from models.gradient.clock import (
     shape_of,
     task_of,
 )
-from models.gradient.committee import BIN, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
+from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
 from models.gradient.description import describe_bins, describe_trees
 from models.gradient.entries import PARAMETERS
 from models.gradient.losses import POISSON
@@ -287,12 +288,11 @@ class StochasticGradientTree(Learner):
         y, w = clock.buffer[:, d].copy(), clock.buffer[:, d + 1].copy()
         target = clock.target
         target[SPREAD] = 1.0
-        if self._task.loss == POISSON:
-            target[CENTRE] = math.log(target[MEAN]) if target[MEAN] > 0.0 else 0.0
-        elif self._task.loss != CROSS_ENTROPY:
-            target[CENTRE] = target[MEAN]
+        self._centre()
+        if self._task.loss not in (CROSS_ENTROPY, POISSON):
             spread = math.sqrt(target[SQUARES] / target[WEIGHT])
-            target[SPREAD] = spread if 0.0 < spread < math.inf else 1.0
+            target[SPREAD] = spread if LEAST_SPREAD <= spread < math.inf else 1.0
+        target[UNIT] = target[SPREAD]
         for f, n in enumerate(self.schema.n_values):
             finite = rows[np.isfinite(rows[:, f]), f]
             if n == 0 and len(finite):
@@ -311,6 +311,14 @@ class StochasticGradientTree(Learner):
             n_rows = len(rows)
             program = Program(np.full(n_rows, LEARN, np.int8), np.arange(n_rows, dtype=np.int32), y, w)
             self._run(program, rows, out, True)
+
+    def _centre(self) -> None:
+        """Let a score of 0 be the mean of the target."""
+        target = self._clock.target
+        if self._task.loss == POISSON:
+            target[CENTRE] = math.log(target[MEAN]) if target[MEAN] > 0.0 else 0.0
+        elif self._task.loss != CROSS_ENTROPY:
+            target[CENTRE] = target[MEAN]
 
     def _plant_known(self) -> None:
         """Trees of the classes that the warm-up has seen: they have a probability, which labels of others move, too."""
@@ -336,6 +344,12 @@ class StochasticGradientTree(Learner):
         self._nodes = make_room(self._nodes, int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
         for tree in replaced.tolist():
             self._roots[divmod(tree, roots.shape[1])] = plant(self._nodes, tree)
+        if drifted.all():
+            self._centre()
+        target = self._clock.target
+        if target[UNIT] < target[SPREAD]:
+            target[UNIT] = target[SPREAD]
+            self._watch = no_watch(len(self._watch.watch_counts))
         drifted[:] = False
 
     def _schedule(self) -> None:
@@ -397,14 +411,17 @@ class StochasticGradientTree(Learner):
         self._nodes = taken(self._nodes, {"counts": "nodes"})
         self._bins = taken(self._bins, {})
         self._clock = taken(self._clock, {})
+        if len(self._clock.target) == UNIT:  # stored before detectors had a unit of their own
+            self._clock = self._clock._replace(target=np.append(self._clock.target, self._clock.target[SPREAD]))
         self._watch = taken(self._watch, {})
         self._roots = np.array(state["roots"], np.int32)
         self._chosen = np.array(state["chosen"], np.int32)
         self._prepare()
 
     def describe(self) -> list[dict[str, Any]]:
-        """A node for the learner, with the weight of each class or the mean target under "value" and the edges of the
-        bins under "bins", and below it the trees: roots have "stage" and "class" (the one that the tree is for).
+        """A node for the learner, with the weight of each class or the mean of the last thousand or so targets under
+        "value" and the edges of the bins under "bins", and below it the trees: roots have "stage" and "class" (the one
+        that the tree is for).
 
         Inner nodes: "feature", and "threshold" (numeric: values up to it go to the first child), "equals" (nominal) or
         "children" (value -> id); "default" is the child of missing values. "value" is the score, of an inner node that

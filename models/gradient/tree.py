@@ -221,7 +221,9 @@ def learn(nodes, growth, leaf, cells, chosen, stage, z, gradient, hessian, first
             norm = 1.0
             for f in range(len(z)):
                 norm += z[f] * z[f]
-            step = -min(growth.linear_rate * w, 1.0) * g / norm
+            # A steep loss (a Poisson rate of thousands) would throw the slope far beyond its minimum.
+            step = -min(growth.linear_rate * w, 1.0) * g / max(h, 1.0)
+            step = min(max(step, -growth.largest_step), growth.largest_step) / norm
             start = k * len(z)
             for f in range(len(z)):
                 nodes.slope[leaf, start + f] += step * z[f]
@@ -252,6 +254,40 @@ def _begin_anew(nodes, leaf):
     """Forget what a leaf observed since its last update."""
     nodes.totals[leaf, :] = 0.0
     nodes.stats[nodes.links[leaf, BLOCK], :] = 0.0
+
+
+@kernel
+def rescale(nodes, ratio, exact):
+    """Say all scores in another unit of the target: `ratio` is the old one in the new.
+
+    exact : gradients are proportional to residuals and Hessians are not, as of the squared error, so what leaves
+    observed follows; else they observe anew. Mutates nodes. O(nodes + blocks d n_bins q).
+    """
+    n_nodes = nodes.counts[N_NODES]
+    for i in range(n_nodes):
+        for k in range(nodes.value.shape[1]):
+            nodes.value[i, k] *= ratio
+        for k in range(nodes.slope.shape[1]):
+            nodes.slope[i, k] *= ratio
+        if not exact and nodes.links[i, BLOCK] >= 0:
+            _begin_anew(nodes, i)
+        elif exact:
+            _rescale_cells(nodes.totals[i], ratio)
+    if exact:
+        size = nodes.totals.shape[1]
+        for block in range(nodes.counts[N_BLOCKS]):
+            row = nodes.stats[block]
+            for start in range(0, len(row), size):
+                _rescale_cells(row[start : start + size], ratio)
+
+
+@kernel
+def _rescale_cells(cell, ratio):
+    """The sums of one cell, of gradients that are now `ratio` times as large. Mutates cell."""
+    for at in range(0, len(cell) - 1, MOMENTS):
+        cell[at + G] *= ratio
+        cell[at + GG] *= ratio * ratio
+        cell[at + GH] *= ratio
 
 
 @kernel

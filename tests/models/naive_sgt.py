@@ -19,6 +19,13 @@ def p_of_f(f, freedom):
     """P(F(1, freedom) >= f), by Simpson's rule over the density of t, with u = sqrt(freedom) tan(angle)."""
     if f == math.inf:
         return 0.0
+    log_constant = math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom) - 0.5 * math.log(math.pi)
+    if freedom < 1.0:  # the density has a pole at a right angle: with v = (right angle - angle)^freedom it has none
+        end = math.atan(math.sqrt(freedom / f)) ** freedom
+        turns = [(end * i / 4000) ** (1.0 / freedom) for i in range(4001)]
+        heights = [(math.sin(a) / a) ** (freedom - 1.0) if a > 0.0 else 1.0 for a in turns]
+        area = end / 12000 * (heights[0] + heights[-1] + 4.0 * sum(heights[1:-1:2]) + 2.0 * sum(heights[2:-1:2]))
+        return 2.0 * area / freedom * math.exp(log_constant)
     start = math.atan(math.sqrt(f / freedom))
     n = 4000
     # Beyond 60 "deviations" of cos^(freedom - 1) nothing is left.
@@ -26,7 +33,6 @@ def p_of_f(f, freedom):
     h = (stop - start) / n
     heights = [math.cos(start + i * h) ** (freedom - 1.0) for i in range(n + 1)]
     area = h / 3.0 * (heights[0] + heights[-1] + 4.0 * sum(heights[1:-1:2]) + 2.0 * sum(heights[2:-1:2]))
-    log_constant = math.lgamma(0.5 * (freedom + 1.0)) - math.lgamma(0.5 * freedom) - 0.5 * math.log(math.pi)
     return 2.0 * area * math.exp(log_constant)
 
 
@@ -59,6 +65,12 @@ class Sums:
         result = Sums(len(self.g))
         result.add(self)
         return result
+
+    def rescale(self, ratio):
+        """Gradients are `ratio` times as large."""
+        self.g = [value * ratio for value in self.g]
+        self.gg = [value * (ratio * ratio) for value in self.gg]
+        self.gh = [value * ratio for value in self.gh]
 
     def steps(self, penalty):
         """Equation 13."""
@@ -122,10 +134,13 @@ class SgtTwin:
         self.next_bins = None
         self.ready = False
         self.target = [0.0, 0.0, 0.0]
-        self.centre, self.spread = 0.0, 1.0
+        self.centre, self.spread, self.unit = 0.0, 1.0, 1.0
         self.scales = [[0.0, 0.0, 0.0] for _ in n_values]
         self.eta = self.shrinkage if self.n_stages > 1 else 1.0
-        self.n_slow_tests = self.n_resets = 0
+        self.n_slow_tests = self.n_resets = self.n_scales = 0
+        self.begin_watching()
+
+    def begin_watching(self):
         self.detectors = [NaiveAdwin(self.reset_delta) for _ in range(self.n_stages)]
 
     # predictions
@@ -225,7 +240,10 @@ class SgtTwin:
         self.n_learned += 1
         size = max(self.warm_up, 4 * self.n_bins)
         self.sample[self.n_learned % size] = list(x)
-        self.learn_now(x, y, w)
+        drifted = self.learn_now(x, y, w)
+        self.follow_scale()
+        if drifted:
+            self.reset(drifted)
         if self.next_bins is not None and self.n_learned >= self.next_bins:
             self.find_bins([self.sample[i] for i in sorted(self.sample)])
             self.schedule()
@@ -234,18 +252,48 @@ class SgtTwin:
         if self.classification:
             self.known[int(y)] = self.known.get(int(y), 0.0) + w
         else:
+            if self.ready:
+                self.target[0] *= 0.999
+                self.target[2] *= 0.999
+                if self.loss != "poisson":
+                    far = 30.0 * self.spread
+                    y = min(max(y, self.target[1] - far), self.target[1] + far)
             off = y - self.target[1]
             self.target[0] += w
             self.target[1] += off * (w / self.target[0])
             self.target[2] += w * off * (y - self.target[1])
 
-    def begin(self):
+    def centre_scores(self):
         if not self.classification:
+            self.centre = self.target[1]
             if self.loss == "poisson":
                 self.centre = math.log(self.target[1]) if self.target[1] > 0.0 else 0.0
-            else:
-                self.centre = self.target[1]
-                self.spread = math.sqrt(self.target[2] / self.target[0]) or 1.0
+
+    def follow_scale(self):
+        if self.classification or self.loss == "poisson":
+            return
+        spread = math.sqrt(self.target[2] / self.target[0])
+        if self.spread / 2.0 <= spread <= 2.0 * self.spread or not 1e-100 <= spread < math.inf:
+            return
+        ratio, self.spread = self.spread / spread, spread
+        self.n_scales += 1
+        if spread < self.unit:
+            self.unit = spread
+            self.begin_watching()
+        for node in self.nodes:
+            node.value = [value * ratio for value in node.value]
+            node.slope = [[value * ratio for value in row] for row in node.slope]
+            if self.loss != "squared":
+                node.begin_anew()
+            for sums in (node.total, *node.cells.values()):
+                sums.rescale(ratio)
+            node.instances = [(cells, [value * ratio for value in g], h, w) for cells, g, h, w in node.instances]
+
+    def begin(self):
+        self.centre_scores()
+        if not self.classification and self.loss != "poisson":
+            spread = math.sqrt(self.target[2] / self.target[0])
+            self.spread = self.unit = spread if 1e-100 <= spread < math.inf else 1.0
         self.ready = True
         rows = [row for row, _, _ in self.buffer]
         for row in rows:
@@ -259,7 +307,9 @@ class SgtTwin:
         if self.replay:
             for row, y, w in self.buffer:
                 self.plant(y)
-                self.learn_now(row, y, w)
+                drifted = self.learn_now(row, y, w)
+                if drifted:
+                    self.reset(drifted)
 
     def schedule(self):
         if self.rebin_period > 0:
@@ -369,8 +419,7 @@ class SgtTwin:
         for s, leaf in due:
             self.change(s, leaf)
             leaf.last_test = leaf.seen
-        if drifted:
-            self.reset(drifted)
+        return drifted
 
     def rescale(self, x, w):
         if self.linear_rate > 0.0:
@@ -382,7 +431,11 @@ class SgtTwin:
                     self.scales[f] = [n + w, mean, squares + w * off * (value - mean)]
 
     def has_risen(self, s, point, g, y):
-        error = 1.0 - self.softmax(point)[int(y)] if self.classification else abs(g[0]) / (1.0 + abs(g[0]))
+        if self.classification:
+            error = 1.0 - self.softmax(point)[int(y)]
+        else:
+            error = abs(g[0]) * (self.spread / self.unit)
+            error /= 1.0 + error
         detector = self.detectors[s]
         before = detector.total / len(detector.values) if detector.values else 0.0
         return detector.update(error) == 2 and detector.total / len(detector.values) > before
@@ -397,6 +450,11 @@ class SgtTwin:
                 root = Node(len(self.outputs_of(tree)), len(self.n_values))
                 self.trees[s][tree] = [root]
                 self.nodes.append(root)
+        if len(stages) == self.n_stages:
+            self.centre_scores()
+        if self.unit < self.spread:
+            self.unit = self.spread
+            self.begin_watching()
 
     def below(self, node):
         found = [node]
@@ -427,7 +485,8 @@ class SgtTwin:
                 step = -self.learning_rate * (w * g[k]) / (self.penalty + leaf.curvature[k])
                 leaf.value[k] += min(max(step, -self.largest_step), self.largest_step)
             if self.linear_rate > 0.0:
-                step = -min(self.linear_rate * w, 1.0) * g[k] / norm
+                step = -min(self.linear_rate * w, 1.0) * g[k] / max(h[k], 1.0)
+                step = min(max(step, -self.largest_step), self.largest_step) / norm
                 for f in range(len(z)):
                     leaf.slope[k][f] += step * z[f]
 

@@ -179,6 +179,19 @@ def test_stages_whose_errors_rise_begin_anew_as_the_twin_s(task):
     }
 
 
+@pytest.mark.parametrize("mode", [*REGRESSORS, {"n_stages": 2, "reset_delta": 0.3}], ids=str)
+def test_the_scale_follows_the_target_as_the_twin_s(mode):
+    """Constant at first, then a hundred times as large, and small again."""
+    stream = stream_of(3000, 8, "regression", n_values=(0, 3, 0), n_classes=3)
+    y = np.abs(stream.y) if mode.get("loss") == "poisson" else stream.y.copy()
+    y[:60] = 2.0
+    y[800:1300] *= 100.0
+    learner, twin = compare(stream._replace(y=y), delay=3, **{**EAGER, **mode})
+    assert twin.n_scales > (-1 if mode.get("loss") == "poisson" else 3)
+    assert learner.size()["n_nodes"] > 2
+    assert twin.n_resets > 0 or "reset_delta" not in mode
+
+
 # classes and scales --------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +212,49 @@ def test_a_class_that_only_the_warm_up_saw_has_a_tree():
     lost, out = log_losses(StochasticGradientTree(schema, preset="paper"), x, stray)
     assert out[-1000:, 2].max() < 0.001
     assert lost[3000:].mean() < 1.05 * clean[3000:].mean()
+
+
+def errors_on(y, x, **parameters):
+    learner = StochasticGradientTree(Schema((0,) * x.shape[1], 1, "regression"), **parameters)
+    out = np.zeros((len(y), 1))
+    learner.run(tables.test_then_train(y), x, out)
+    return np.abs(out[:, 0] - y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "most"),
+    [({}, 300.0), ({"linear_rate": 0.0}, 450.0), ({"preset": "boosted"}, 500.0)]
+    + [({"loss": loss}, 700.0) for loss in ("huber", "quantile", "poisson")],
+    ids=str,
+)
+def test_targets_that_are_constant_at_first(parameters, most):
+    """The scale of the warm-up alone made a mean error of 10,000, and a Poisson rate of 1e129."""
+    rng = np.random.default_rng(0)
+    x = rng.random((2000, 4))
+    y = 10_500.0 + 1000.0 * x[:, 0] + 100.0 * rng.normal(size=len(x))
+    y[:150] = 0.0
+    assert errors_on(y, x, **parameters)[150:].mean() < most
+
+
+@pytest.mark.parametrize("preset", ["tuned", "paper", "boosted"])
+def test_one_wrong_target_is_no_scale(preset):
+    """A target a million deviations away, once: predictions of the instances that follow are hardly worse."""
+    rng = np.random.default_rng(3)
+    x = rng.random((8000, 4))
+    y = 10.0 * np.sin(3.0 * x[:, 0]) + 5.0 * (x[:, 1] > 0.5) + 0.5 * rng.normal(size=len(x))
+    clean = errors_on(y, x, preset=preset)
+    y[4000] = 1e7
+    assert errors_on(y, x, preset=preset)[4001:].mean() < 1.3 * clean[4001:].mean()
+
+
+def test_states_from_before_detectors_had_a_unit():
+    stream = stream_of(500, 8, "regression")
+    learner = StochasticGradientTree(stream.schema, **EAGER)
+    learner.learn_many(stream.x, stream.y)
+    arrays = snapshot(learner)
+    other = StochasticGradientTree(stream.schema, **EAGER)
+    other.restore({**arrays, "target": arrays["target"][:5]})
+    assert same(snapshot(other), arrays)
 
 
 # the test ------------------------------------------------------------------------------------------------------------
@@ -225,7 +281,7 @@ def test_p_value_is_exact(t, freedom):
     assert p_value(t * t, float(freedom)) == pytest.approx(tail_of_t(t, freedom), rel=1e-10)
 
 
-@pytest.mark.parametrize("freedom", [1.0, 1.7, 19.0, 49.3, 1234.5, 1e6])
+@pytest.mark.parametrize("freedom", [0.02, 0.15, 0.9, 1.0, 1.7, 19.0, 49.3, 1234.5, 1e6])
 def test_p_value_of_any_weight(freedom):
     for f in (1e-6, 0.3, 1.0, 5.0, 30.0, 300.0):
         assert p_value(f, freedom) == pytest.approx(p_of_f(f, freedom), rel=1e-5)
@@ -292,7 +348,7 @@ def test_gradients_of_trees_equal_finite_differences(task, parameters):
         out = other.predict_many(x[i : i + 1])[0]
         if task == "classification":
             return -math.log(out[int(y[i])])
-        centre, spread = start["target"][3:]
+        centre, spread = start["target"][3:5]
         if parameters["loss"] == "poisson":
             return out[0] - y[i] * math.log(out[0])
         parameter = 0.7 if parameters["loss"] == "quantile" else 0.8
