@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paper, warm-up 100 replayed": {"preset": "paper", "warm_up": 100, "replay": True},
     "paper, bins made anew": {"preset": "paper", "rebin_period": 2000},
     "paper, one value against the rest": {"preset": "paper", "multiway": False},
+    "paper, lambda on the mean": {"preset": "paper", "penalty_on": "mean"},
     "paper, linear leaves .1": {"preset": "paper", "linear_rate": 0.1},
     "paper, leaves move at every instance": {"preset": "paper", "leaf_update": "every-instance"},
     "tuned (default)": {},

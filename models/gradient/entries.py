@@ -39,6 +39,13 @@ PARAMETERS = (
     _preset("grace_period", int, 1, 1e9, text="weight a leaf sees between two tests"),
     _preset("delta", float, 1e-300, 1.0, text="p value below which a tree changes"),
     _preset("penalty", float, 0.0, 1e300, text="lambda: pulls the values of new leaves towards their parent's"),
+    Parameter(
+        "penalty_on",
+        str,
+        "sum",
+        choices=("sum", "mean"),
+        text="what lambda is added to when a leaf is tested: its Hessians' sum (the paper), or mean (its reference code)",
+    ),
     _preset("node_cost", float, 0.0, 1e300, text="gamma: reduction of the loss that each new leaf must bring"),
     _preset("n_bins", int, 2, 10_000, text="bins of a numeric feature"),
     _choice("binning", ("equal-width", "quantiles"), "where bins end"),

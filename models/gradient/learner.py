@@ -137,6 +137,9 @@ class StochasticGradientTree(Learner):
         p value below which a tree changes.
     penalty, node_cost : float
         lambda and gamma of the paper.
+    penalty_on : {"sum", "mean"}
+        What lambda is added to in a test and a split: a leaf's sum of Hessians (equation 13), or, as the reference
+        implementation has it, their mean.
     n_bins : int
     binning : {"equal-width", "quantiles"}
     warm_up : int
@@ -194,6 +197,7 @@ class StochasticGradientTree(Learner):
         grace_period: int | None = None,
         delta: float | None = None,
         penalty: float | None = None,
+        penalty_on: str = "sum",
         node_cost: float | None = None,
         n_bins: int | None = None,
         binning: str | None = None,
@@ -220,6 +224,7 @@ class StochasticGradientTree(Learner):
             float(p["grace_period"]),
             p["delta"],
             p["penalty"],
+            p["penalty_on"] == "mean",
             p["node_cost"],
             p["paired"],
             p["multiway"],

@@ -55,9 +55,16 @@ class Search(NamedTuple):
 
 
 @kernel(inline=True)
-def _worth(sums, j, n_outputs, penalty):
+def _lambda(growth, weight):
+    """What is added to the sum of Hessians of a leaf that saw so much weight."""
+    return growth.penalty * weight if growth.on_mean else growth.penalty
+
+
+@kernel(inline=True)
+def _worth(sums, j, n_outputs, growth):
     """-sum_k G^2 / 2 (lambda + H) of row j: what a leaf with these sums is worth after its best step, without gamma."""
     result = 0.0
+    penalty = _lambda(growth, sums[j, WEIGHT])
     for k in range(n_outputs):
         g = sums[j, k * MOMENTS + G]
         result -= g * g / (penalty + max(sums[j, k * MOMENTS + H], LEAST_DIVISOR))
@@ -83,20 +90,22 @@ def _add(sums, j, block, i, n_outputs):
 
 
 @kernel(inline=True)
-def _divide(sums, block, missing, n_outputs, penalty):
+def _divide(sums, block, missing, n_outputs, growth):
     """Worth of dividing the sums of a feature, row WHOLE, into row PART and the rest. Rows 0 and 1 are scratch. Missing
     values go with the heavier one. Infinity where one has no weight."""
     weight = sums[PART, WEIGHT]
     rest = sums[WHOLE, WEIGHT] - weight
     if not min(weight, rest) > NO_WEIGHT * sums[WHOLE, WEIGHT]:
         return np.inf
+    sums[0, WEIGHT] = weight
+    sums[1, WEIGHT] = rest
     for k in range(n_outputs):
         for i in (k * MOMENTS + G, k * MOMENTS + H):
             sums[0, i] = sums[PART, i]
             sums[1, i] = sums[WHOLE, i] - sums[PART, i]
     if block[missing] > 0.0:
         _add(sums, 0 if weight >= rest else 1, block, missing, n_outputs)
-    return _worth(sums, 0, n_outputs, penalty) + _worth(sums, 1, n_outputs, penalty)
+    return _worth(sums, 0, n_outputs, growth) + _worth(sums, 1, n_outputs, growth)
 
 
 @kernel
@@ -108,11 +117,10 @@ def best_candidate(block, totals, leaf, bins, layout, growth, chosen, splits_all
     """
     size = layout.size[0]
     n_outputs = (size - 1) // MOMENTS
-    penalty = growth.penalty
     sums = search.children
     feature = -1
     cell = -1
-    least = _worth(totals, np.int64(leaf), n_outputs, penalty)
+    least = _worth(totals, np.int64(leaf), n_outputs, growth)
     if not splits_allowed:
         return Candidate(feature, cell, 0.0, least)
     for f in chosen:
@@ -144,7 +152,7 @@ def best_candidate(block, totals, leaf, bins, layout, growth, chosen, splits_all
                     _add(sums, 0, block, i, n_outputs)
                     if c == heaviest:
                         _add(sums, 0, block, missing, n_outputs)
-                    worth += _worth(sums, 0, n_outputs, penalty)
+                    worth += _worth(sums, 0, n_outputs, growth)
             if worth < least:
                 least = worth
                 feature = f
@@ -157,7 +165,7 @@ def best_candidate(block, totals, leaf, bins, layout, growth, chosen, splits_all
             if not numeric:
                 _clear(sums, PART, n_outputs)
             _add(sums, PART, block, start + c * size, n_outputs)
-            worth = _divide(sums, block, missing, n_outputs, penalty) + 2.0 * growth.node_cost
+            worth = _divide(sums, block, missing, n_outputs, growth) + 2.0 * growth.node_cost
             if worth < least:
                 least = worth
                 feature = f
@@ -226,11 +234,11 @@ def is_better(search, n_children, total, growth, paired):
     deviation = 0.0
     for k in range(n_outputs):
         at = k * MOMENTS
-        without = -total[at + G] / (growth.penalty + max(total[at + H], LEAST_DIVISOR)) if paired else 0.0
+        without = -total[at + G] / (_lambda(growth, n) + max(total[at + H], LEAST_DIVISOR)) if paired else 0.0
         first = 0.0
         second = 0.0
         for j in range(n_children):
-            step = -sums[j, at + G] / (growth.penalty + max(sums[j, at + H], LEAST_DIVISOR))
+            step = -sums[j, at + G] / (_lambda(growth, sums[j, WEIGHT]) + max(sums[j, at + H], LEAST_DIVISOR))
             steps[j, k] = step
             a = step - without
             b = 0.5 * (step * step - without * without)

@@ -69,6 +69,7 @@ class Growth(NamedTuple):
     grace_period: float
     delta: float
     penalty: float  # lambda of equation 5
+    on_mean: bool  # a test adds it to the mean of a leaf's Hessians, not to their sum
     node_cost: float  # gamma of equation 5
     paired: bool
     multiway: bool

@@ -74,10 +74,12 @@ class Sums:
 
     def steps(self, penalty):
         """Equation 13."""
+        penalty = penalty(self.weight)
         return [-g / (penalty + max(h, 1e-12)) for g, h in zip(self.g, self.h, strict=True)]
 
     def worth(self, penalty):
         """Equation 10 with the best step, and lambda of equation 5."""
+        penalty = penalty(self.weight)
         return 0.5 * -sum(g * g / (penalty + max(h, 1e-12)) for g, h in zip(self.g, self.h, strict=True))
 
 
@@ -142,6 +144,9 @@ class SgtTwin:
 
     def begin_watching(self):
         self.detectors = [NaiveAdwin(self.reset_delta) for _ in range(self.n_stages)]
+
+    def lambda_of(self, weight):
+        return self.penalty if self.penalty_on == "sum" else self.penalty * weight
 
     # predictions
 
@@ -537,7 +542,7 @@ class SgtTwin:
 
     def best_split(self, s, leaf):
         """The candidate of least worth; None for "no split"."""
-        least, best = leaf.total.worth(self.penalty), None
+        least, best = leaf.total.worth(self.lambda_of), None
         for f in self.chosen[s]:
             n = self.n_values[f] or len(self.edges[f]) + 1
             if n < 2:
@@ -565,20 +570,20 @@ class SgtTwin:
                 if split.kind == "many":
                     worth = len(parts) * self.node_cost
                     for part in parts:
-                        worth += part.worth(self.penalty)
+                        worth += part.worth(self.lambda_of)
                 else:
-                    worth = parts[0].worth(self.penalty) + parts[1].worth(self.penalty) + 2.0 * self.node_cost
+                    worth = parts[0].worth(self.lambda_of) + parts[1].worth(self.lambda_of) + 2.0 * self.node_cost
                 if worth < least:
                     least, best = worth, split
         return best
 
     def tested(self, leaf, sums, where, paired):
         """Steps of the children if the test accepts the change, else None."""
-        steps = [total.steps(self.penalty) for total in sums]
+        steps = [total.steps(self.lambda_of) for total in sums]
         n = leaf.total.weight
         if not n > 1.0:
             return None
-        without = leaf.total.steps(self.penalty) if paired else [0.0] * len(leaf.value)
+        without = leaf.total.steps(self.lambda_of) if paired else [0.0] * len(leaf.value)
         mean = deviation = 0.0
         for k, v in enumerate(without):
             first = second = 0.0

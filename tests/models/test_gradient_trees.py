@@ -95,6 +95,8 @@ CLASSIFIERS = [
     {"preset": "paper", "delta": 0.3, "multiway": False, "binning": "quantiles", "rebin_period": 70, "replay": True},
     {"preset": "boosted", "n_stages": 3, "linear_rate": 0.1},
     {"outputs": "one-tree", "multiway": True, "max_depth": 3},
+    {"preset": "paper", "penalty_on": "mean", "delta": 0.3, "node_cost": 0.1},
+    {"penalty_on": "mean", "linear_rate": 0.0},
     {"outputs": "one-tree", "n_stages": 2, "binning": "quantiles", "paired": False, "max_nodes": 12},
 ]
 REGRESSORS = [
@@ -150,6 +152,7 @@ def test_regression_equals_twin(world, mode):
             "linear_rate": st.sampled_from([0.0, 0.2]),
             "multiway": st.booleans(),
             "paired": st.booleans(),
+            "penalty_on": st.sampled_from(["sum", "sum", "mean"]),
             "replay": st.booleans(),
             "max_nodes": st.sampled_from([1000, 1000, 7, 1]),
             "max_depth": st.sampled_from([None, None, 0, 2]),
@@ -255,6 +258,17 @@ def test_states_from_before_detectors_had_a_unit():
     other = StochasticGradientTree(stream.schema, **EAGER)
     other.restore({**arrays, "target": arrays["target"][:5]})
     assert same(snapshot(other), arrays)
+
+
+def test_lambda_on_the_mean_is_once_for_each_instance():
+    for penalty_on, divisor in (("sum", 0.1), ("mean", 0.1 * 200)):
+        learner = StochasticGradientTree(
+            Schema((0,), 2, "classification"), preset="paper", penalty_on=penalty_on, delta=0.1
+        )
+        learner.learn_many(np.zeros((1000, 1)), np.tile([0.0, 1.0, 1.0, 1.0], 250))
+        learner.learn_many(np.zeros((200, 1)), np.tile([0.0, 1.0, 1.0, 1.0], 50))
+        g, h = 0.5 * 50 - 0.5 * 150, 0.25 * 200
+        assert learner.state().value[0, 0] == pytest.approx(-g / (h + divisor))
 
 
 # the test ------------------------------------------------------------------------------------------------------------
