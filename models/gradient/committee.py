@@ -53,8 +53,8 @@ LARGEST_TARGET, LEAST_SPREAD = 1e100, 1e-100
 
 # After the warm-up, mean and deviation of the target fade by this with each label: one of 1,000 labels ago counts 1/e.
 FADING = 0.999
-# The scale of the scores follows the target's deviation once that is so many times as large, or as small. A target counts
-# as so many deviations from the mean at most: a wrong one does not make a scale, and a few that are right do.
+# The scale of the scores follows the target's deviation once that is so many times as large, or as small. A target
+# counts as so many deviations from the mean at most: a wrong one does not make a scale, and a few that are right do.
 MOST_OFF, FARTHEST = 2.0, 30.0
 
 
@@ -195,8 +195,8 @@ def _follow_scale(nodes, clock, watch, task):
     """Where the deviation of the target has left that of the scores behind: say scores in the new one.
 
     The label that shows it was learned before, so a single wrong one moves its leaf by a step in the old scale. The
-    detectors' unit follows at once where it shrinks, so that it does not hide errors, and they begin anew, since the same
-    errors are more of it; where it grows, only with a reset: errors that grow with it are what they watch for.
+    detectors' unit follows at once where it shrinks, so that it does not hide errors, and they begin anew, since the
+    same errors are more of it; where it grows, only with a reset: errors that grow with it are what they watch for.
     Mutates nodes, clock, watch. O(nodes) when it happens, which is once for each doubling.
     """
     target = clock.target

@@ -44,7 +44,7 @@ PARAMETERS = (
         str,
         "sum",
         choices=("sum", "mean"),
-        text="what lambda is added to when a leaf is tested: its Hessians' sum (the paper), or mean (its reference code)",
+        text="what lambda is added to in a test: a leaf's sum of Hessians (the paper), or their mean (its code)",
     ),
     _preset("node_cost", float, 0.0, 1e300, text="gamma: reduction of the loss that each new leaf must bring"),
     _preset("n_bins", int, 2, 10_000, text="bins of a numeric feature"),

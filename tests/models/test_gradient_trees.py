@@ -205,7 +205,7 @@ def log_losses(learner, x, y):
 
 
 def test_a_class_that_only_the_warm_up_saw_has_a_tree():
-    """One stray label in a warm-up that is not learned again: without a tree the class kept .26, and all others lost."""
+    """A stray label in a warm-up that is not learned again: without a tree the class kept .26, and all others lost."""
     rng = np.random.default_rng(1)
     x = rng.random((6000, 3))
     y = (x[:, 0] + 0.3 * rng.normal(size=len(x)) > 0.5).astype(float)
