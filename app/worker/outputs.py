@@ -18,6 +18,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -140,18 +141,23 @@ class Outputs:
             if future.done() and not future.cancelled():
                 future.exception()  # somebody else has raised what is to be said
 
-    def build(self, keys: Sequence[bytes | None], values: Sequence[bytes]) -> list[Any]:
-        """Batches of records without headers. Thread-safe; called off the event loop."""
+    def build(
+        self,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Iterable[list[tuple[str, bytes]]] | None = None,
+    ) -> list[Any]:
+        """Batches of records. Thread-safe; called off the event loop."""
         batches = []
         batch = self._producer.create_batch()
         now = int(time.time() * 1000)
         append = batch.append
-        for key, value in zip(keys, values, strict=True):
-            if append(timestamp=now, key=key, value=value) is None:
+        for key, value, more in zip(keys, values, headers or repeat([]), strict=False):
+            if append(timestamp=now, key=key, value=value, headers=more) is None:
                 batches.append(batch)
                 batch = self._producer.create_batch()
                 append = batch.append
-                append(timestamp=now, key=key, value=value)
+                append(timestamp=now, key=key, value=value, headers=more)
         if batch.record_count():
             batches.append(batch)
         return batches
@@ -163,13 +169,11 @@ class Outputs:
             future = await self._patiently(topic, self._producer.send_batch, batch, topic, partition=self.partition)
             await self._track(topic, future)
 
-    async def send_one(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Any] = ()
-    ) -> asyncio.Future[Any]:
+    async def send_one(self, topic: str, key: bytes | None, value: bytes) -> asyncio.Future[Any]:
         """Send a single record likewise; the future of its acknowledgement."""
         self.position[topic] += 1
         future: asyncio.Future[Any] = await self._patiently(
-            topic, self._producer.send, topic, value=value, key=key, partition=self.partition, headers=list(headers)
+            topic, self._producer.send, topic, value=value, key=key, partition=self.partition
         )
         await self._track(topic, future)
         return future

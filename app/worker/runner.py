@@ -23,7 +23,7 @@ from faust.types import TP
 from app.errors import RiparianError
 from app.partition import inputs
 from app.partition.inputs import Gaps, Lost
-from app.partition.learner import Outcome, PartitionLearner, Refused
+from app.partition.learner import Outcome, PartitionLearner
 from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release
 from app.state import checkpoint
 from app.state.log import StateLog
@@ -277,15 +277,12 @@ class Runner:
 
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
-        outcome, batches = await self.engine.in_thread(self._work, release)
+        outcome, batches, letters, reasons = await self.engine.in_thread(self._work, release)
         self._dirty = True
         await self.outputs.send(self.engine.spec.topics.predictions, batches)
-        for topic, refused in (
-            (self.engine.features_topic, outcome.refused_features),
-            (self.engine.labels_topic, outcome.refused_labels),
-        ):
-            for record in refused:
-                await self._dead_letter(topic or "", record)
+        await self.outputs.send(self.engine.spec.topics.deadletters, letters)
+        for reason in reasons:
+            self.engine.observer.refused(self, reason)
         # What the last worker sent already is in the topic, as are its predictions. Events behind these were not sent,
         # even where a changed stream file has fewer of them and their numbers come again.
         self._held += [d for d in outcome.drifts if d.number >= self._sent.drift or d.offset >= self.sent_offset]
@@ -294,8 +291,9 @@ class Runner:
             await self._tell()
         self.engine.observer.stepped(self, outcome, time.monotonic() - started)
 
-    def _work(self, release: Release) -> tuple[Outcome, list[Any]]:
-        """Off the event loop: decode, learn, encode."""
+    def _work(self, release: Release) -> tuple[Outcome, list[Any], list[Any], list[str]]:
+        """Off the event loop: decode, learn, encode. The outcome, batches of predictions and of dead letters, and why
+        each of these is one."""
         outcome = self.learner.step(release)
         # What the last worker sent already is in the topic: do not send it again.
         first = int(np.searchsorted(outcome.offsets, self.sent_offset, side="left")) if self.sent_offset else 0
@@ -311,7 +309,24 @@ class Runner:
             probabilities=spec.predictions.probabilities,
             challengers={role: outcome.p[role][first:] for role in roles} or None,
         )
-        return outcome, self.outputs.build(outcome.keys[first:], values)
+        return outcome, self.outputs.build(outcome.keys[first:], values), *self._dead_letters(outcome)
+
+    def _dead_letters(self, outcome: Outcome) -> tuple[list[Any], list[str]]:
+        keys, values, headers, reasons = [], [], [], []
+        for topic, refused in (
+            (self.engine.features_topic, outcome.refused_features),
+            (self.engine.labels_topic or "", outcome.refused_labels),
+        ):
+            sent = self._sent.refused.get(topic, 0)
+            for one in refused:
+                if one.offset >= sent:
+                    key, value, sizes = dead_letter(one.key, one.value)
+                    about = dead_letter_headers(topic, self.partition, one.offset, one.reason, one.detail)
+                    keys.append(key)
+                    values.append(value)
+                    headers.append([*about, *sizes])
+                    reasons.append(one.reason)
+        return self.outputs.build(keys, values, headers), reasons
 
     async def _tell(self) -> None:
         """Send the drift events that will not be otherwise, whatever happens.
@@ -327,14 +342,6 @@ class Runner:
         await self.outputs.flush()
         for record in due:
             await self.outputs.send_one(self.engine.spec.topics.drift, None, msgspec.json.encode(record))
-
-    async def _dead_letter(self, topic: str, refused: Refused) -> None:
-        if refused.offset < self._sent.refused.get(topic, 0):
-            return
-        headers = dead_letter_headers(topic, self.partition, refused.offset, refused.reason, refused.detail)
-        key, value, sizes = dead_letter(refused.key, refused.value)
-        await self.outputs.send_one(self.engine.spec.topics.deadletters, key, value, [*headers, *sizes])
-        self.engine.observer.refused(self, refused.reason)
 
     # -- now and then ------------------------------------------------------------------------------------------
 

@@ -221,7 +221,8 @@ class Sending:
         self.log.append("flush")
 
     async def send(self, topic: str, batches: object) -> None:
-        self.log.append("predictions")
+        if topic == "s.predictions":
+            self.log.append("predictions")
 
     async def send_one(self, topic: str, key: bytes | None, value: bytes, headers: object = ()) -> None:
         assert (topic, key) == ("s.drift", None)
@@ -243,7 +244,7 @@ def stepping(spec, sent: Sent | None = None, events: list[DriftRecord] | None = 
         )
 
         async def in_thread(*_: object) -> object:
-            return outcome, []
+            return outcome, [], [], []
 
         runner.engine.in_thread = in_thread
         asyncio.run(runner._step(None))

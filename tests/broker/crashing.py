@@ -88,6 +88,10 @@ def to(topic: str) -> Callable[..., bool]:
     return lambda outputs, name, *_, **__: name.endswith(f".{topic}")
 
 
+def letters(_: Outputs, name: str, batches: list[Any]) -> bool:
+    return name.endswith(".deadletters") and bool(batches)
+
+
 def every(*_: Any, **__: Any) -> bool:
     return True
 
@@ -108,10 +112,10 @@ SMALL = ((app.worker.outputs, "MAX_BATCH_BYTES", 8_000),)
 
 POINTS = {
     "after the fence": Point(app.worker.engine, "fenced_producer", after),
-    "before the predictions": Point(Outputs, "send", before),
-    "between predictions": Point(Outputs, "send", between_batches, settings=SMALL),
-    "after the predictions": Point(Outputs, "send", after_acknowledged),
-    "after a dead letter": Point(Outputs, "send_one", after_acknowledged, to("deadletters")),
+    "before the predictions": Point(Outputs, "send", before, to("predictions")),
+    "between predictions": Point(Outputs, "send", between_batches, to("predictions"), settings=SMALL),
+    "after the predictions": Point(Outputs, "send", after_acknowledged, to("predictions")),
+    "after a dead letter": Point(Outputs, "send", after_acknowledged, letters),
     "before a drift event": Point(Outputs, "send_one", before, to("drift")),
     "after a drift event": Point(Outputs, "send_one", after_acknowledged, to("drift")),
     "between metrics": Point(Outputs, "send_one", after_acknowledged, to("metrics")),

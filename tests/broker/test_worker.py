@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from app.kafka import admin
 from tests.broker.harness import (
@@ -128,6 +129,22 @@ BAD_LABELS = {
 }
 
 
+def send_nothing(broker, topic):
+    """Append a record without key and value, which the client sends only as part of a batch."""
+
+    async def run():
+        producer = AIOKafkaProducer(bootstrap_servers=broker)
+        await producer.start()
+        try:
+            batch = producer.create_batch()
+            batch.append(timestamp=None, key=None, value=None)
+            await (await producer.send_batch(batch, topic, partition=0))
+        finally:
+            await producer.stop()
+
+    asyncio.run(run())
+
+
 def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, tmp_path, topic_name):
     path, spec = stream_file(
         tmp_path,
@@ -143,8 +160,9 @@ def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, 
     bad_labels = [Sent(value, now + 10, b"key") for value in BAD_LABELS.values()]
     send(broker, spec.topics.features, [*good[:500], *bad, *good[500:]])
     send(broker, spec.topics.labels, [*labels, *bad_labels])
+    send_nothing(broker, spec.topics.features)
     with Worker(path, broker, tmp_path) as worker:
-        learner = wait_for_state(broker, spec, 1000 + len(bad), 1000 + len(bad_labels), worker=worker)
+        learner = wait_for_state(broker, spec, 1001 + len(bad), 1000 + len(bad_labels), worker=worker)
         assert worker.stop() == 0
     check_against_oracle(broker, spec, learner)
     assert learner.pending.counts["joined"] == 1000
@@ -152,9 +170,12 @@ def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, 
     found = {}
     for letter in letters:
         headers = {name: value.decode() for name, value in letter.headers}
+        if headers["riparian-offset"] == "1013":  # neither key nor value
+            assert (letter.key, letter.value, headers["riparian-reason"]) == (None, None, "tombstone")
+            continue
         found[headers["riparian-topic"], headers["riparian-reason"]] = (headers, letter.value)
         assert letter.key == b"key"
-    assert len(letters) == len(BAD) + len(BAD_LABELS)
+    assert len(letters) == len(BAD) + len(BAD_LABELS) + 1
     for topic, records, first in (
         (spec.topics.features, BAD, 500),
         (spec.topics.labels, BAD_LABELS, 1000),
