@@ -474,6 +474,18 @@ def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
     assert changes.refused
 
 
+def test_a_soft_hoeffding_tree_goes_on_with_another_growth() -> None:
+    tree = {"model": "soft-hoeffding-tree", "grace_period": 20, "significance": 0.5}
+    kept = Stored(champion=tree)
+    learner, said = kept.restored(changed(champion={"model": "soft-hoeffding-tree", "learning_rate": 0.02}))
+    assert len(said) == 1
+    assert said[0].endswith("it goes on")
+    old = kept.learner.models["champion"].state()
+    assert learner.models["champion"].state().leaves.tolist() == old.leaves.tolist()
+    fold(learner, RELEASES[HALF:])
+    assert kept.changes(changed(champion={**tree, "max_depth": 3})).refused
+
+
 def test_the_page_lists_the_parameters_that_may_change() -> None:
     page = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")
     table = page.partition("| model | parameters |")[2].partition("\n\n")[0]
