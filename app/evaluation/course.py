@@ -25,9 +25,11 @@ class Course:
     label_delay, timed : of the labels, see `app.evaluation.evaluate.evaluate_all`.
     detectors : sequence of str
         Over the model's errors.
+    every : int
+        Rows from a point of the curves to the next one, at least; at the end of the rows, labels.
     """
 
-    def __init__(self, spec: Spec, label_delay: float, timed: bool, detectors: Sequence[str]) -> None:
+    def __init__(self, spec: Spec, label_delay: float, timed: bool, detectors: Sequence[str], every: int) -> None:
         self.spec = spec
         self.learner = PartitionLearner(spec)
         window, fading, n_outputs = spec.metrics.window, spec.metrics.fading, self.learner.schema.n_outputs
@@ -38,6 +40,7 @@ class Course:
         self.detectors = detectors
         self.points: list[dict[str, float]] = []
         self.rows = self.rejected = 0
+        self._every, self._since = every, 0
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache."""
@@ -48,13 +51,21 @@ class Course:
         outcome = self.lateness.step(instances)
         self.rows += len(instances.times)
         self.rejected += len(instances.refused) + instances.labels_refused
-        self._note()
+        self._advance(len(instances.times))
         return outcome
 
     def finish(self, size: int) -> Iterator[Outcome]:
         for outcome in self.lateness.finish(size):
-            self._note()
+            self._advance(outcome.n_labels)
             yield outcome
+        if self._since or not self.points:
+            self._note()
+
+    def _advance(self, n: int) -> None:
+        self._since += n
+        if self._since >= self._every:
+            self._since = 0
+            self._note()
 
     def _note(self) -> None:
         """A point of the curves: `app.evaluation.measures`, RECENT and STANDING."""

@@ -221,12 +221,12 @@ def evaluate_all(
         errors seen, the mean error before and after, None where there is none); where they are not 0, the rows
         rejected, and the instances expired or evicted, which were never learned.
     """
-    runs = [Course(spec, label_delay, clock is not None, detectors) for spec in specs]
+    size, every = _steps(n, points)
+    runs = [Course(spec, label_delay, clock is not None, detectors, every) for spec in specs]
     first = runs[0].learner
     for run in runs:
         run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes
         run.warm_up()
-    size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
     rows = 0
     for instances in InstanceReader(file, specs[0], goal, first, clock).read(limit, size):
         rows += len(instances.x)
@@ -270,9 +270,10 @@ def evaluate_bags(
         "seed": seed,
         "champion": {"model": model, **parameters},
     }
-    run, n = Course(build(fields, data), label_delay, False, ()), len(table.y)
+    n = len(table.y)
+    size, every = _steps(n, points)
+    run = Course(build(fields, data), label_delay, False, (), every)
     run.warm_up()
-    size = max(1, min(LARGEST_BATCH, math.ceil(n / (points or CURVE_POINTS))))
     for first in range(0, n, size):
         rows = np.arange(first, min(first + size, n))
         bags = table.take(rows)
@@ -281,3 +282,9 @@ def evaluate_bags(
     for _ in run.finish(size):
         pass
     return run.result({"data": data, "task": MULTI_INSTANCE, "label_delay": label_delay})
+
+
+def _steps(n: int, points: int | None) -> tuple[int, int]:
+    """Rows of a step, and from a point of the curves to the next one, of n rows."""
+    every = max(1, math.ceil(n / (points or CURVE_POINTS)))
+    return min(LARGEST_BATCH, every), every

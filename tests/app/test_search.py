@@ -92,6 +92,16 @@ def test_a_search_is_seeded_and_a_models_draws_are_its_own():
     assert sorted(one.parameters["grace_period"] for one in few) == [7, 8, 9]
 
 
+def test_a_long_stream_has_as_many_points_as_asked(monkeypatch):
+    """Steps are bounded, and several of them are a point; what comes after the last one is a point, too."""
+    monkeypatch.setattr("app.evaluation.evaluate.LARGEST_BATCH", 64)
+    for delay, expected in ((0, [320, 640, 960, 1280, 1500]), (700, [260, 580, 928, 1248, 1500])):
+        arguments = [*GENERATED, "--model", "last-label", "--points", 5, "--label-delay", delay, "--json"]
+        (run,) = json.loads(invoke(*arguments).stdout)["runs"]
+        assert run["curves"]["n"] == expected
+        assert run["curves"]["running_accuracy"][-1] == run["accuracy"]
+
+
 def test_a_search_beside_a_grid():
     search = Search(3, {"delta": Range(1e-9, 1e-2, True)}, 1)
     models = [("hoeffding-tree", {}), ("hoeffding-tree", {"delta": "0.1"}), ("last-label", {})]
