@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli.parsing import parse_delay, parse_grid, parse_model, parse_ranges, parse_recipe, parse_settings
-from app.evaluation.measures import AS_GIVEN, MEASURES, RECENT, STANDING, quality
+from app.cli.parsing import (
+    parse_delay,
+    parse_grid,
+    parse_measure,
+    parse_model,
+    parse_ranges,
+    parse_recipe,
+    parse_settings,
+)
+from app.evaluation.measures import AS_GIVEN, MEASURES, quality
 from models.drift import DETECTORS
 
 if TYPE_CHECKING:
@@ -115,9 +123,9 @@ if TYPE_CHECKING:
     "--measure",
     "measures",
     multiple=True,
-    type=click.Choice([*RECENT, *STANDING]),
+    callback=lambda _, __, values: tuple(map(parse_measure, values)),
     metavar="MEASURE",
-    help="What --curve shows, such as auroc, live_bytes or wall_seconds. Repeatable. [default: accuracy, or mae]",
+    help="What --curve shows, such as auroc, recall:CLASS or live_bytes. Repeatable. [default: accuracy, or mae]",
 )
 @click.option(
     "--front",
@@ -183,11 +191,6 @@ def command(**given: Any) -> None:
     summary = summarise(chosen, results, sort)
     runs = {one.label: results[i * protocol.repeats :][: protocol.repeats] for i, one in enumerate(chosen)}
     past = shown.past(*experiment.past)
-    for picture in given["curves"]:
-        lines = [Line(entry["label"], runs[entry["label"]]) for entry in summary]
-        write_curves(picture, lines, given["measures"] or (by,), past, experiment.drifts)
-    for picture in given["fronts"]:
-        front.write(picture, summary, by)
     if given["as_json"]:
         about = {**experiment.about, "sort": sort or by}
         click.echo(json.dumps({**about, "summary": summary, "runs": results}))
@@ -195,6 +198,11 @@ def command(**given: Any) -> None:
         shown.show_one(results[0], past)
     else:
         shown.show_all(summary, results[0], protocol.shuffle)
+    for picture in given["curves"]:
+        lines = [Line(entry["label"], runs[entry["label"]]) for entry in summary]
+        write_curves(picture, lines, given["measures"] or (by,), past, experiment.drifts)
+    for picture in given["fronts"]:
+        front.write(picture, summary, by)
 
 
 def refuse_strangers(given: dict[str, Any]) -> None:

@@ -80,6 +80,18 @@ def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
     return found
 
 
+def parse_measure(text: str) -> str:
+    """What a curve can show: a measure, or recall or precision of a class."""
+    from app.evaluation.measures import OF_CLASS, RECENT, STANDING
+
+    kind, colon, owner = text.partition(":")
+    known = OF_CLASS if colon else (*RECENT, *STANDING)
+    if kind not in known or (colon and not owner):
+        names = ", ".join([*RECENT, *STANDING, *(f"{name}:CLASS" for name in OF_CLASS)])
+        raise click.BadParameter(f"{text!r} is no measure of a curve: use {names}", param_hint="--measure")
+    return text
+
+
 def parse_delay(text: str, clock: str | None) -> float:
     """A number of instances, or with a clock, seconds."""
     from app.stream_file.durations import parse_duration

@@ -7,6 +7,7 @@ from typing import Any
 from app.dataset.instances import Instances
 from app.dataset.lateness import Lateness
 from app.evaluation.measured import Measured
+from app.evaluation.measures import MOST_CLASSES
 from app.partition.learner import Outcome, PartitionLearner
 from app.stream_file.spec import Spec
 from models.auto import AUTO
@@ -68,12 +69,17 @@ class Course:
             self._note()
 
     def _note(self) -> None:
-        """A point of the curves: `app.evaluation.measures`, RECENT and STANDING."""
+        """A point of the curves: `app.evaluation.measures`, RECENT, STANDING, and OF_CLASS of each class."""
         model, overall = self.learner.models[CHAMPION], self.metrics.metrics()
         size = model.size()
         point = {**self.metrics.recent(), "n": overall["n"]}
         if "accuracy" in overall:
             point["running_accuracy"] = overall["accuracy"]
+            point["mean_running_accuracy"] = overall["mean_running_accuracy"]
+            for k, shares in self.metrics.recent_by_class().items():
+                if k < MOST_CLASSES:
+                    owner = self.learner.classes.texts[k] if self.learner.classes else k
+                    point |= {f"{name}:{owner}": share for name, share in shares.items()}
         point |= {"n_nodes": size["n_nodes"], "n_leaves": size["n_leaves"]}
         point |= {"state_bytes": model.n_bytes, "live_bytes": live_bytes(model)}
         self.points.append(point | {"seconds": self.timed.cpu, "wall_seconds": self.timed.wall})

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.dataset.data import Floats
+from app.errors import SpecError
 from app.evaluation import pictures
-from app.evaluation.measures import MEASURES, STANDING
+from app.evaluation.measures import STANDING, curve_text
 
 MOST_COLOURS = 10  # lines that the legend names; others are grey
 INCHES = (9.0, 4.5)
@@ -35,7 +36,7 @@ def write(
 
     Parameters
     ----------
-    measures : of `app.evaluation.measures`, RECENT or STANDING.
+    measures : of `app.evaluation.measures`, RECENT or STANDING, or of a class, such as "recall:yes".
     past : what a point of those of RECENT is over, for the picture: "the last 1,000 labels".
     drifts : labels scored at known changes of the concept, marked in the picture.
     along : what points are counted in, for the picture.
@@ -44,7 +45,13 @@ def write(
     ------
     DataError
         The file cannot be written.
+    SpecError
+        None of the runs has one of the measures.
     """
+    known = dict.fromkeys(name for line in lines for run in line.runs for name in run["curves"] if name != "n")
+    for measure in measures:
+        if known and measure not in known:
+            raise SpecError(f"none of the runs has a curve of {measure!r}: use {', '.join(known)}")
 
     def draw(figure: Any) -> None:
         panels = figure.subplots(len(measures), sharex=True, squeeze=False)[:, 0]
@@ -109,7 +116,7 @@ def _draw(axes: Any, lines: Sequence[Line], measure: str, past: str, drifts: Seq
             axes.plot(found, height, "v", color=f"C{k}", markersize=9, markeredgecolor="white", zorder=4)
     for i, drift in enumerate(drifts):
         axes.axvline(drift, color="0.4", linestyle="--", linewidth=1, label="" if i else "drift", zorder=1)
-    axes.set_ylabel(STANDING[measure] if measure in STANDING else f"{MEASURES[measure].text} over {past}")
+    axes.set_ylabel(curve_text(measure) + ("" if measure in STANDING else f" over {past}"))
     for axis in (axes.xaxis, axes.yaxis) if measure in STANDING else (axes.xaxis,):
         axis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     axes.grid(color="0.9")

@@ -3,7 +3,7 @@ of the running accuracy, drift detectors over the errors."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,17 @@ from models.contract import LEARN, Floats, Program
 from models.prequential import Prequential
 from topics.records import REGRESSION
 
+NOTHING = -1  # was known
 NEGLIGIBLE = 1e-9  # a weight that has faded so far does not count in the AUROC of a fading past
+
+
+class Recent(NamedTuple):
+    """The last labels: their codes y, probabilities p, weights w, and what was predicted, or NOTHING."""
+
+    y: NDArray[np.int64]
+    p: Floats
+    w: Floats
+    guess: NDArray[np.int64]
 
 
 class Measured(Prequential):
@@ -47,8 +57,7 @@ class Measured(Prequential):
         self._ranking = auroc.Ranking()
         reach = window if fading is None else math.ceil(math.log(NEGLIGIBLE) / math.log(fading))
         self._reach = reach
-        self._recent: tuple[NDArray[np.int64], Floats, Floats]
-        self._recent = (np.zeros(0, np.int64), np.zeros((0, n_outputs)), np.zeros(0))
+        self._recent = Recent(np.zeros(0, np.int64), np.zeros((0, n_outputs)), np.zeros(0), np.zeros(0, np.int64))
         self._hits = self._weight = self._running = 0.0
         self._n = 0
 
@@ -70,20 +79,16 @@ class Measured(Prequential):
         if not len(scored):
             return
         y, w, p = program.y[scored].astype(np.int64), program.w[scored], out[program.row[scored]]
-        self._count_hits(w * ((p.argmax(axis=1) == y) & (p.max(axis=1) > 0.0)), w)
-        for i in np.flatnonzero(~(p.max(axis=1) > 0.0)):  # nothing was known: as in the log loss
-            seen = known.copy()
-            seen[y[: i + 1]] = True
-            p[i] = seen / seen.sum()
+        guess = np.where(p.max(axis=1) > 0.0, p.argmax(axis=1), NOTHING)
+        self._count_hits(w * (guess == y), w)
+        unknown = guess == NOTHING
+        if unknown.any():  # even over the classes known by then, as in the log loss
+            seen = np.logical_or.accumulate(np.eye(len(known), dtype=bool)[y], axis=0) | known
+            p[unknown] = (seen / seen.sum(axis=1, keepdims=True))[unknown]
         self._ranking.add(y, p, w)
-        before_y, before_p, before_w = self._recent
-        before_p = np.pad(before_p, ((0, 0), (0, p.shape[1] - before_p.shape[1])))
-        last = slice(-self._reach, None)
-        self._recent = (
-            np.concatenate((before_y, y))[last],
-            np.concatenate((before_p, p))[last],
-            np.concatenate((before_w, w))[last],
-        )
+        before = self._recent._replace(p=np.pad(self._recent.p, ((0, 0), (0, p.shape[1] - self._recent.p.shape[1]))))
+        parts = zip(before, (y, p, w, guess), strict=True)
+        self._recent = Recent(*(np.concatenate(pair)[-self._reach :] for pair in parts))
 
     def _count_hits(self, hits: Floats, w: Floats) -> None:
         """Sums go one by one, so that they do not depend on how labels were cut into programs."""
@@ -100,18 +105,35 @@ class Measured(Prequential):
         return found | {"mean_running_accuracy": self._running / self._n} if self._n else found
 
     def ranked(self) -> dict[str, float]:
-        """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.auroc); see `by_class`."""
+        """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.auroc); of one class: `classes`."""
         area, error = auroc.mean(self._ranking.areas()), self._ranking.error()
         return {} if area is None else {"auroc": area} | ({"auroc_error": error} if error > 0.0 else {})
 
     def recent(self) -> dict[str, float]:
         """As `windowed`, with the AUROC over the window, or the fading past."""
         found = super().windowed()
-        y, p, w = self._recent
-        if self.fading is not None:
-            w = w * self.fading ** np.arange(len(w) - 1, -1, -1)
+        y, p, w, _ = self._recent
+        w = w * self._faded(len(w))
         area = auroc.mean(auroc.area(y, p, w))
         return found if area is None else found | {"auroc": area}
+
+    def recent_by_class(self) -> dict[int, dict[str, float]]:
+        """Class code -> recall and precision over the window, or the fading past; what is undefined is absent."""
+        y, p, w, guess = self._recent
+        n, w = p.shape[1], w * self._faded(len(w))
+        hits = np.bincount(y[guess == y], w[guess == y], n)
+        known = guess != NOTHING
+        labels, guesses = np.bincount(y, w, n), np.bincount(guess[known], w[known], n)
+        result = {}
+        for k in np.flatnonzero(labels + guesses).tolist():
+            parts = (("recall", labels[k]), ("precision", guesses[k]))
+            result[k] = {name: float(hits[k] / total) for name, total in parts if total > 0.0}
+        return result
+
+    def _faded(self, n: int) -> Floats:
+        """What labels of the recent past count, the last one 1."""
+        age = np.arange(n - 1, -1, -1)
+        return np.ones(n) if self.fading is None else np.power(self.fading, age, dtype=np.float64)
 
     def classes(self, names: Sequence[Any]) -> dict[str, dict[str, float]]:
         """Name of a class -> n (weight of its labels), recall, precision, auroc (against the rest); what is undefined

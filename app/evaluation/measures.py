@@ -43,11 +43,22 @@ RECENT = (
 )
 STANDING = {
     "running_accuracy": "accuracy so far",
+    "mean_running_accuracy": MEASURES["mean_running_accuracy"].text,
     **{
         name: MEASURES[name].text
         for name in ("n_nodes", "n_leaves", "live_bytes", "state_bytes", "seconds", "wall_seconds")
     },
 }
+
+
+OF_CLASS = ("recall", "precision")  # over the window, "recall:CLASS"
+MOST_CLASSES = 50  # of which there are curves
+
+
+def curve_text(name: str) -> str:
+    """What a curve shows, for people."""
+    kind, colon, owner = name.partition(":")
+    return f"{kind} of {owner}" if colon else STANDING.get(name) or MEASURES[name].text
 
 
 def quality(task: str) -> str:

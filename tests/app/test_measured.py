@@ -76,6 +76,10 @@ def test_auroc_is_that_of_scikit_learn(n_classes, values):
         expected = [oracle.roc_auc_score(y[part], p[part], multi_class="ovr", average="macro") for part in both]
     assert evaluation.ranked() == {"auroc": pytest.approx(expected[0], abs=1e-12)}
     assert evaluation.recent()["auroc"] == pytest.approx(expected[1], abs=1e-12)
+    recent = evaluation.recent_by_class()
+    for name, f in (("recall", oracle.recall_score), ("precision", oracle.precision_score)):
+        share = f(y[-400:], p[-400:].argmax(axis=1), average=None)
+        assert [recent[k][name] for k in range(n_classes)] == pytest.approx(share.tolist())
     found = evaluation.classes([f"c{k}" for k in range(n_classes)])
     guessed = p.argmax(axis=1)
     recall, precision = (f(y, guessed, average=None) for f in (oracle.recall_score, oracle.precision_score))
@@ -95,6 +99,9 @@ def test_auroc_of_a_fading_past_weighs_labels():
     weights = 0.99 ** np.arange(899, -1, -1)
     expected = oracle.roc_auc_score(y, p[:, 1], sample_weight=weights)
     assert evaluation.recent()["auroc"] == pytest.approx(expected, abs=1e-9)
+    recall = oracle.recall_score(y, p.argmax(axis=1), average=None, sample_weight=weights)
+    found = [evaluation.recent_by_class()[k]["recall"] for k in range(2)]
+    assert found == pytest.approx(recall.tolist(), abs=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -143,6 +150,7 @@ def test_what_is_not_scored_and_what_was_not_known():
     assert evaluation.ranked()["auroc"] == oracle.roc_auc_score(y[:4], [1.0, 0.5, 0.1, 0.8])
     assert evaluation.metrics()["mean_running_accuracy"] == pytest.approx((0 / 1 + 0 / 2 + 1 / 3 + 2 / 4) / 4)
     op = np.array([PREDICT, LEARN, LEARN, PREDICT], np.int8)
+    assert evaluation.recent_by_class() == {0: {"recall": 0.5, "precision": 1.0}, 1: {"recall": 0.5, "precision": 1.0}}
     alone = Measured("classification", 2)
     alone.score(program([np.nan, 0, 1, np.nan], op=op, rows=[2, 2, 3, 1]), p)
     assert alone.metrics()["n"] == 2

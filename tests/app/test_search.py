@@ -126,6 +126,9 @@ def test_a_search_beside_a_grid():
         (["--search", 3, "--range", "grace_period=1.2..1.8"], "--range of 'grace_period' holds none of its values"),
         (["--search", 3, "--range", "delta=2..3"], "give a number in 1e-300 .. 1"),
         (["--measure", "auroc"], "--measure says what --curve FILE shows: add it"),
+        (["--measure", "auc"], "'auc' is no measure of a curve: use accuracy, "),
+        (["--measure", "recall:"], "is no measure of a curve"),
+        (["--measure", "recall:c9", "--curve", "/dev/null/c.csv"], "none of the runs has a curve of 'recall:c9'"),
     ],
 )
 def test_what_cannot_be_searched(arguments, message):
@@ -233,6 +236,7 @@ def test_the_command_marks_the_front_and_writes_several_measures(tmp_path):
     shown = invoke(
         *GENERATED, "--model", "naive-bayes", "--model", "last-label", "--front", tmp_path / "f.csv",
         "--curve", tmp_path / "c.csv", "--measure", "auroc", "--measure", "live_bytes", "--measure", "wall_seconds",
+        "--measure", "recall:c1", "--measure", "mean_running_accuracy",
         "--points", 5,
     ).stdout  # fmt: skip
     assert "*°  naive-bayes" in shown
@@ -241,8 +245,11 @@ def test_the_command_marks_the_front_and_writes_several_measures(tmp_path):
     assert (tmp_path / "f.csv").read_text().count(",1\n") == 2
     with open(tmp_path / "c.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["label", "model", "seed", "n", "auroc", "live_bytes", "wall_seconds"]
+    assert list(rows[0]) == [
+        "label", "model", "seed", "n", "auroc", "live_bytes", "wall_seconds", "recall:c1", "mean_running_accuracy",
+    ]  # fmt: skip
     assert [int(row["n"]) for row in rows] == [300, 600, 900, 1200, 1500] * 2
     assert all(0.0 <= float(row["auroc"]) <= 1.0 and int(row["live_bytes"]) > 0 for row in rows)
+    assert all(0.0 <= float(row["recall:c1"]) <= 1.0 for row in rows)
     times = [float(row["wall_seconds"]) for row in rows]
     assert times[:5] == sorted(times[:5])
