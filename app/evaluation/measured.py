@@ -105,7 +105,7 @@ class Measured(Prequential):
         return found | {"mean_running_accuracy": self._running / self._n} if self._n else found
 
     def ranked(self) -> dict[str, float]:
-        """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.auroc); of one class: `classes`."""
+        """auroc over the whole run, and auroc_error where it may be wrong (app.evaluation.auroc). See `classes`."""
         area, error = auroc.mean(self._ranking.areas()), self._ranking.error()
         return {} if area is None else {"auroc": area} | ({"auroc_error": error} if error > 0.0 else {})
 
