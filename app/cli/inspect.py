@@ -31,10 +31,12 @@ def command(stream: Path, partition: int, role: str, form: str, broker: str) -> 
     spec = stream_file.load(stream)
 
     from app import inspection
+    from app.cli.progress import progress
     from app.kafka import admin
 
     inspection.check_role(spec, role)
     asyncio.run(admin.wait_for_broker(broker, 3.0))
-    state = inspection.load(spec, broker, partition)
     shown = {"text": inspection.text, "json": inspection.as_json, "dot": inspection.dot}[form]
-    click.echo(shown(state, spec, role))
+    with progress(f"stream {spec.name}", only_compiling=True):
+        text = shown(inspection.load(spec, broker, partition), spec, role)
+    click.echo(text)

@@ -141,7 +141,7 @@ def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: P
         [sys.executable, "-m", "app.cli", *command[1].split(), "--json"],
         cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert json.loads(evaluated.stdout)["accuracy"] == found["champion"]
+    assert json.loads(evaluated.stdout)["runs"][0]["accuracy"] == found["champion"]
     assert not (folder / ".riparian" / "demo" / "broker" / "kafka").exists()
 
 
