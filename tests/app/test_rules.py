@@ -72,7 +72,7 @@ def test_a_candidate_in_words() -> None:
 
 def test_soft_nodes_are_shown_with_names(state: inspection.State, spec: Spec) -> None:
     shown = inspection.text(state, spec, "champion")
-    assert "├─ 0.3 [size ≤ 0.5" in shown
+    assert "├─ 0.3 [size ≤ 0.4" in shown
     assert "└─ the rest" in shown
     nodes = json.loads(inspection.as_json(state, spec, "champion"))["nodes"]
     gate = nodes[0]["gate"]

@@ -103,7 +103,7 @@ def test_the_better_ones_learn():
     made = hyperplane.generate(4000, seed=1)
     pool = ModelPool(
         Schema(made.n_values, 2, "classification"),
-        candidates="learning_rate=0.0,0.02; max_depth=0,3; grace_period=50",
+        candidates="learning_rate=0.0,0.02; max_depth=0,3; significance=1",  # grown before anyone loses a place
         n_explored=0,
     )
     pool.learn_many(made.x, made.y)
