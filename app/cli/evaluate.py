@@ -182,7 +182,8 @@ def command(**given: Any) -> None:
     search = Search(given["search"] or 0, parse_ranges(given["ranges"]), given["seed"] or 0)
     chosen = candidates(models, settings, parse_grid(given["grid"]), search)
     rows, protocol = rows_of(given), protocol_of(given)
-    experiment = prepare(rows, protocol, chosen)
+    with progress("reading the data"):
+        experiment = prepare(rows, protocol, chosen)
     for remark in experiment.remarks:
         click.echo(f"riparian: {remark}", err=True)
     with progress(title(experiment, chosen), experiment.total) as told:

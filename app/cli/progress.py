@@ -13,7 +13,7 @@ import click
 
 from app.compiling import SENTENCE, watch
 
-SLOW_SECONDS = 2.0  # of compiling, until it is said
+SLOW_SECONDS = 2.0  # of compiling, or of work without a known end, until it is said
 PAUSE_SECONDS = 1.0  # between two kernels, at most, or else it has ended
 LOOK_SECONDS = 0.2
 
@@ -36,8 +36,9 @@ class Work:
         """So many kernels are being compiled by other processes."""
         self._elsewhere = n
 
-    def watch(self, ended: threading.Event) -> None:
-        """Say that kernels are being compiled, once that has taken `SLOW_SECONDS`."""
+    def watch(self, ended: threading.Event, late: bool) -> None:
+        """Say that kernels are being compiled, once that has taken `SLOW_SECONDS`. late : begin the bar then, too."""
+        began = time.monotonic()
         since = last = 0.0
         said = False
         while not ended.wait(LOOK_SECONDS):
@@ -49,7 +50,7 @@ class Work:
             slow = since > 0.0 and now - since > SLOW_SECONDS
             if self._bars.console.is_terminal:
                 self._bars.update(self._bar, description=f"{self._what}: compiling kernels" if slow else self._what)
-                if slow:
+                if slow or (late and now - began > SLOW_SECONDS):
                     self._bars.start()
             elif slow and not said:
                 said = True
@@ -58,7 +59,8 @@ class Work:
 
 @contextmanager
 def progress(what: str, total: int | None = None, *, only_compiling: bool = False) -> Iterator[Work]:
-    """A bar over some work; yields what is told how much is done.
+    """A bar over some work, at once where its total is known, else if it takes a while; yields what is told how much
+    is done.
 
     only_compiling : nothing is shown, unless kernels are compiled.
     """
@@ -77,10 +79,10 @@ def progress(what: str, total: int | None = None, *, only_compiling: bool = Fals
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *amount)
     bars = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
     work, ended = Work(what, bars, bars.add_task(what, total=total)), threading.Event()
-    watcher = threading.Thread(target=work.watch, args=(ended,), daemon=True)
+    watcher = threading.Thread(target=work.watch, args=(ended, not only_compiling), daemon=True)
     with ExitStack() as stack:
         stack.callback(bars.stop)
-        if not only_compiling:
+        if total is not None:
             bars.start()
         if "numba" in sys.modules:
             stack.callback(watch(work.here))

@@ -101,15 +101,18 @@ def command(
     file.target(target, spec.features)
     for feature in spec.features:
         file.position(feature, "a feature of the stream")
-    rows = file.count(limit)
-    if bag is not None:
-        owner = file.position(bag, "the bag of a row")
-        owners = [text.strip() for block in file.blocks([owner], limit) for text in block.columns[0]]
-        rows = sum(1 for i in range(len(owners)) if i == 0 or owners[i] != owners[i - 1])
+
+    from app.cli.progress import progress
+
+    with progress("reading the data"):
+        rows = file.count(limit)
+        if bag is not None:
+            owner = file.position(bag, "the bag of a row")
+            owners = [text.strip() for block in file.blocks([owner], limit) for text in block.columns[0]]
+            rows = sum(1 for i in range(len(owners)) if i == 0 or owners[i] != owners[i - 1])
     if rows == 0:
         raise DataError(f"{data} has a header and no rows: expected at least one")
 
-    from app.cli.progress import progress
     from app.dataset.render import rows_of_bags, rows_of_file
     from app.replay import publish
 

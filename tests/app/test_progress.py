@@ -53,6 +53,27 @@ def test_what_is_quickly_compiled_is_not_worth_a_line(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(("slow", "total", "shown"), [(0.0, None, True), (3600.0, None, False), (3600.0, 10, True)])
+def test_work_without_a_known_end_is_shown_once_it_is_slow(monkeypatch, capsys, slow, total, shown):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, a terminal
+    monkeypatch.setattr(module, "SLOW_SECONDS", slow)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    with progress("reading", total):
+        time.sleep(0.3)
+    assert ("reading" in capsys.readouterr().err) == shown
+
+
+def test_a_terminal_shows_that_kernels_compile(at_once, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress("work", only_compiling=True):
+        time.sleep(0.1)
+        assert capsys.readouterr().err == ""
+        compile_one()
+    said = capsys.readouterr().err
+    assert "work: compiling kernels" in said
+    assert compiling.SENTENCE not in said
+
+
 def test_other_processes_tell_that_they_compile(at_once, monkeypatch, capsys):
     monkeypatch.setattr(pool_module, "LOOK_SECONDS", 0.01)
     with progress("work") as told, Pool(1, told, told.elsewhere) as pool:
