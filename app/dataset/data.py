@@ -9,6 +9,7 @@ for each of them. Rows are read in blocks, so memory stays bounded whatever the 
 import csv
 import gzip
 import math
+import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ MOST_VALUES = 1_000_000
 MOST_NUMBERS = 2_000
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000
+LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
 BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
 
@@ -284,9 +286,9 @@ class DataFile:
                 f"{self.path} has no feature left beside the target {target!r}: expected at least one, so ignore fewer "
                 "columns, or make features of a column of times by --date-parts"
             )
-        for name, column in features.items():
-            if not column.numeric and len(column) > max_values:
-                raise self._too_many(name, column, max_values)
+        large = [name for name, column in features.items() if not column.numeric and len(column) > max_values]
+        if large:
+            raise self._too_many(large, columns[large[0]], max_values)
         return Types(
             features={name: NUMERIC if column.numeric else NOMINAL for name, column in features.items()},
             n_values={name: len(column) for name, column in features.items() if not column.numeric},
@@ -300,15 +302,21 @@ class DataFile:
             },
         )
 
-    def _too_many(self, name: str, column: "_Column", max_values: int) -> DataError:
-        n = len(column)
+    def _too_many(self, names: Sequence[str], column: "_Column", max_values: int) -> DataError:
+        """column : the first of `names`."""
+        name, *others = names
+        n, example = len(column), (column.example or "")[:40]
         values = f"{n:,} values" if n < MOST_VALUES else f"more than {MOST_NUMBERS:,} values"
         cure = f"leave the column out by --ignore {name}, or take it as it is by --max-values {n}"
         if column.mostly_numbers:
-            values += f", of which {(column.example or '')[:40]!r} is no number"
+            values += f", of which {example!r} is no number"
             cure = f"write nothing where a number is missing, or {cure}"
-        elif column.example is not None:
-            values += f", such as {column.example[:40]!r}"
+        elif example:
+            values += f", such as {example!r}"
+            if LIKE_A_DATE.match(example):
+                cure = f"write its times as 2026-11-21T12:00:00, or {cure}"
+        if others:
+            values += f" (as have {', '.join(map(repr, others))})"
         return DataError(
             f"column {name!r} of {self.path} has {values}, and a nominal feature has at most {max_values:,}: {cure}"
         )

@@ -210,6 +210,16 @@ def test_a_column_of_numbers_with_a_stray_text_is_named(write, size, monkeypatch
         types(3000)
 
 
+def test_what_is_too_many_is_said_of_all_columns_and_of_times_that_are_none(write):
+    rows = "".join(f"{i % 28 + 1}/03/{1900 + i // 28} 00:00,u{i},{i % 2}\n" for i in range(1001))
+    message = (
+        r"column 'when' of .* has 1,001 values, such as '1/03/1900 00:00' \(as have 'id'\), .*: "
+        r"write its times as 2026-11-21T12:00:00, or leave the column out"
+    )
+    with pytest.raises(DataError, match=message):
+        DataFile(write("when,id,y\n" + rows)).types()
+
+
 def test_ignored_columns_are_not_looked_at(write):
     file = DataFile(write("a,b,id\nx,1,u1\ny,2,u2\n"))
     types = file.types(ignore=["id"])
