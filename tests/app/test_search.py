@@ -158,7 +158,7 @@ def test_the_command_searches():
 
 def test_auto_is_what_a_stream_file_would_choose(tmp_path):
     path = tmp_path / "agrawal.csv.gz"
-    invoke("generate", "agrawal", "-n", 1500, path)
+    invoke("generate", "agrawal", "-n", 400, path)
     found = json.loads(
         invoke("evaluate", path, "--model", "auto:max_bytes=5000000", "--model", "auto", "--json").stdout
     )
