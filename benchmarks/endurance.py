@@ -56,7 +56,7 @@ def allowed(learner: Learner | WatchedTree) -> int:
         return allowed_shrubs(learner)
     state = learner.state()._asdict()
     if "links" not in state:  # a Mondrian forest: (trees, capacity, ...)
-        capacity, most = state["nodes"].shape[1], int(learner.parameters()["max_nodes"])
+        capacity, most = state["nodes"].shape[1], int(learner.most_nodes)
         return sum(array.nbytes // capacity * most if array.ndim > 2 else array.nbytes for array in state.values())
     rows = len(state["links"])
     per_node = sum(array.nbytes // max(1, len(array)) for array in state.values() if len(array) == rows)

@@ -15,35 +15,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.forest.mondrian_description import describe
 from models.forest.mondrian_nodes import (
-    FEATURE,
     LEFT,
     NODES,
-    ODDS,
     PARENT,
-    THRESHOLD,
     VALUES,
-    WEIGHT,
     Instance,
     MondrianSettings,
     MondrianTree,
     MondrianTrees,
+    allowed,
     columns_of,
     layout_of,
     measure,
+    node_bytes,
     outside,
     room,
     take,
 )
 from models.forest.mondrian_smoothing import smooth
-from models.forest.mondrian_tree import learn, plant
-from models.forest.mondrian_weights import aggregate
+from models.forest.mondrian_tree import learn, plant, shrink
+from models.forest.mondrian_weights import aggregate, trust
 from models.kernel import kernel
 from models.observers import check_growth
 from models.streams.randomness import seeded
 from models.threads import WORTH_A_THREAD, share
 
+FIXED_BYTES = 40  # of a tree, nodes apart
+MOST_NODES = 1 << 31
 PIECE = 4096  # operations that a tree runs at once
+MOST_VOTES = 1 << 21  # numbers that the trees' predictions are at once; of more, pieces are shorter
+CLASSIFICATION_NODES = 4001  # of a tree: more remember what was, and follow drift later
 LEAST_ROOM = 16  # nodes
 LARGEST_TARGET = 1e100  # whose square is finite
 
@@ -56,9 +59,10 @@ class MondrianForest(Learner):
     what it has seen. A missing value (NaN, or beyond 1e300) is no distance to a box, and goes to the heavier child. A
     label outside 0 .. n_outputs - 1, or beyond 1e100, and a weight that is not positive and finite teach nothing.
 
-    Memory is bounded by n_trees and max_nodes. At the bound a tree goes on splitting: of 16 pairs of leaves drawn at
-    random, the one goes whose parent has predicted best compared with them. That parent begins its box anew, and so can
-    split again.
+    Memory is bounded by max_bytes, which the trees share alike, and max_nodes. At the bound a tree goes on splitting:
+    of 16 pairs of leaves drawn at random, the one goes whose parent has predicted best compared with them. That parent
+    begins its box anew, and so can split again. A node takes more bytes once more classes have been learned: pairs of
+    leaves go until the others fit. A tree has room for 3 nodes, whatever they take.
 
     Parameters
     ----------
@@ -66,15 +70,24 @@ class MondrianForest(Learner):
     seed : int
     n_trees : int
         >= 1.
-    max_nodes : int
-        Of a tree, >= 3.
+    max_nodes : int or None
+        Of a tree, >= 3. None: 4,001 of a classification, where older nodes are in the way when a concept changes; of a
+        regression max_bytes alone is the bound.
+    max_bytes : int
+        Of the forest, >= 100,000.
     step : float
         Of the aggregation's weights (eta), > 0: the power to which likelihoods are taken.
     dirichlet : float or None
         Pseudo-count of each class seen, in the probabilities of a node; > 0. None: 1 over the number of classes seen,
         which is the Krichevsky-Trofimov estimator for two.
     split_pure : bool
-        Split nodes that have seen one class, too.
+        Split nodes that have seen one class, too, and whatever `split_below` says.
+    split_below : float
+        In (0, 1]. An instance splits nothing where the leaf that it comes to gives its class this probability or more,
+        before it is learned. 1: as in the papers, only nodes of one class are not split.
+    vote_power : int
+        0 .. 64. A tree's vote for classes weighs as much as the mean probability that it gave to labels, to this power;
+        labels fade by .999 a label. 0: as in the papers, trees vote alike. Regression trees always do.
     aggregation : bool
         False: a Mondrian forest of Lakshminarayanan et al. (classification), or the mean of the leaf (regression).
     threads : int
@@ -108,32 +121,37 @@ class MondrianForest(Learner):
         *,
         seed: int = 0,
         n_trees: int = 10,
-        max_nodes: int = 4001,
+        max_nodes: int | None = None,
+        max_bytes: int = 64_000_000,
         step: float = 1.0,
         dirichlet: float | None = None,
         split_pure: bool = False,
+        split_below: float = 0.8,
+        vote_power: int = 4,
         aggregation: bool = True,
         threads: int = 1,
     ) -> None:
         super().__init__(schema, seed=seed)
         self._parameters: dict[str, Any] = {
             "n_trees": int(n_trees),
-            "max_nodes": int(max_nodes),
+            "max_nodes": None if max_nodes is None else int(max_nodes),
+            "max_bytes": int(max_bytes),
             "step": float(step),
             "dirichlet": None if dirichlet is None else float(dirichlet),
             "split_pure": bool(split_pure),
+            "split_below": float(split_below),
+            "vote_power": int(vote_power),
             "aggregation": bool(aggregation),
             "threads": int(threads),
         }
-        self._trees = self._room(min(LEAST_ROOM, int(max_nodes)))
         self._settings = self._set()
+        self._trees = self._room(min(LEAST_ROOM, allowed(self._settings, 1)), columns_of(1))
 
-    def _room(self, capacity: int) -> MondrianTrees:
-        m = self._parameters["n_trees"]
-        layout = layout_of(self.schema)
+    def _room(self, capacity: int, columns: int) -> MondrianTrees:
+        m, layout = self._parameters["n_trees"], self._settings.layout
         return MondrianTrees(
             room((m, capacity, 2)),
-            room((m, capacity, columns_of(self.schema.n_outputs))),
+            room((m, capacity, columns)),
             room((m, capacity, layout.n_sides)),
             room((m, capacity, layout.n_words), np.uint64),
             np.zeros((m, capacity // 2, 2)),
@@ -143,31 +161,38 @@ class MondrianForest(Learner):
 
     def _set(self) -> MondrianSettings:
         given = self._parameters
+        classes, layout = self.schema.task == "classification", layout_of(self.schema)
         return MondrianSettings(
-            layout_of(self.schema),
+            layout,
             np.array(self.schema.n_values, np.int32),
             np.array([seeded(int(seeded(self.seed)[0]) + tree)[1] for tree in range(given["n_trees"])], np.uint64),
-            given["max_nodes"],
+            given["max_nodes"] or (CLASSIFICATION_NODES if classes else MOST_NODES),
+            given["max_bytes"] // given["n_trees"] - FIXED_BYTES,
+            node_bytes(layout),
             given["step"],
             given["dirichlet"] or 0.0,
             given["split_pure"],
-            self.schema.task == "classification",
+            given["split_below"],
+            given["vote_power"],
+            classes,
             given["aggregation"],
         )
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         m, k = self._parameters["n_trees"], self.schema.n_outputs
-        length = min(PIECE, len(program.op))
+        length = max(1, min(PIECE, len(program.op), MOST_VOTES // (m * k)))
         planes = np.zeros((m, length, k))
-        for start in range(0, len(program.op), PIECE):
-            piece = program.part(start, start + PIECE)
+        for start in range(0, len(program.op), length):
+            piece = program.part(start, start + length)
             at = np.zeros(m, np.int64)
             while True:
                 self._run_trees(piece, slab, planes, at)
                 if at.min() == len(piece.op):
                     break
-                self._grow()
+                self._grow(piece, at)
             _combine(piece.op, piece.row, planes, out)
+        if self._trees.nodes.shape[1] > self.most_nodes:
+            self._lay_out(self.most_nodes, self._trees.nodes.shape[2])
 
     def _run_trees(self, piece: Program, slab: Floats, planes: Floats, at: NDArray[np.int64]) -> None:
         """Every tree from at[tree] to the end of the piece, or to where it has no room. Mutates trees, planes, at."""
@@ -178,13 +203,32 @@ class MondrianForest(Learner):
 
         share(threads, self._parameters["n_trees"], one)
 
-    def _grow(self) -> None:
-        """Twice the room, max_nodes at most."""
+    @property
+    def most_nodes(self) -> int:
+        """That a tree may have, of the classes that all trees have learned."""
+        n_codes = 1
+        if self._settings.classes:
+            known = self._trees.nodes[:, 0, VALUES:] > 0.0
+            n_codes = int((np.arange(1, known.shape[1] + 1) * known).max(axis=1, initial=1).min())
+        return int(allowed(self._settings, n_codes))
+
+    def _grow(self, piece: Program, at: NDArray[np.int64]) -> None:
+        """Columns for the class that a tree stopped at, or else twice the nodes, but no more than a tree may have."""
+        capacity, columns = self._trees.nodes.shape[1:]
+        wanted = int(piece.y[at[at < len(piece.op)]].max()) + 1 if self._settings.classes else 1
+        if columns_of(wanted) > columns:
+            self._lay_out(capacity, columns_of(wanted))
+        else:
+            self._lay_out(min(2 * capacity, self.most_nodes), columns)
+
+    def _lay_out(self, capacity: int, columns: int) -> None:
+        """Room for so many nodes of each tree; what is beyond is dropped."""
         before = self._trees
-        self._trees = self._room(min(2 * before.nodes.shape[1], self._parameters["max_nodes"]))
-        arrays: zip[tuple[NDArray[Any], NDArray[Any]]] = zip(self._trees, before, strict=True)
-        for new, old in arrays:
-            new[:, : old.shape[1]] = old
+        self._trees = self._room(capacity, columns)
+        for name, new in self._trees._asdict().items():
+            old = getattr(before, name)
+            shared = tuple(slice(min(a, b)) for a, b in zip(new.shape, old.shape, strict=True))
+            new[shared] = old[shared]
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
@@ -192,12 +236,10 @@ class MondrianForest(Learner):
         self.schema = schema
         self._settings = self._set()
         new = self._settings.layout
-        nodes = room((*before.nodes.shape[:2], columns_of(schema.n_outputs)))
-        nodes[:, :, : before.nodes.shape[2]] = before.nodes
         seen = room((*before.seen.shape[:2], new.n_words), np.uint64)
         for i, j, a, b, mask in zip(old.word, new.word, old.first, new.first, old.mask, strict=True):
             seen[:, :, j] |= (before.seen[:, :, i] & mask) >> a << b
-        self._trees = before._replace(nodes=nodes, seen=seen)
+        self._trees = before._replace(seen=seen)
 
     def state(self) -> MondrianTrees:
         return self._trees
@@ -210,56 +252,8 @@ class MondrianForest(Learner):
             array[...] = state[name]
 
     def describe(self) -> list[dict[str, Any]]:
-        """The forest, then each tree, root first. "share" of a tree is its weight in the vote, "stop" of an inner node
-        the weight of the prunings that end there, among those that reach it. "value" is a node's class shares, or mean
-        target, of all that it has learned."""
-        counts = self._trees.counts
-        learned = float(self._trees.nodes[0, 0, WEIGHT]) if counts[0, NODES] else 0.0
-        found: list[dict[str, Any]] = [
-            {"id": 0, "parent": None, "depth": 0, "weight": learned, "value": [], "part": "ensemble"}
-        ]
-        for tree in range(len(counts)):
-            if counts[tree, NODES]:
-                found += self._describe_tree(tree, len(found))
-        return found
-
-    def _describe_tree(self, tree: int, first: int) -> list[dict[str, Any]]:
-        nodes = self._trees.nodes[tree]
-        tests = self._trees.tests[tree]
-        links = tests.view(np.uint32)
-        found: list[dict[str, Any]] = []
-        waiting = [(0, 0, 1)]
-        while waiting:
-            node, parent, depth = waiting.pop(0)
-            told: dict[str, Any] = {
-                "id": first + len(found),
-                "parent": parent,
-                "depth": depth,
-                "weight": float(nodes[node, WEIGHT]),
-                "value": self._value(nodes[node]),
-            }
-            if node == 0:
-                told |= {"part": "tree", "share": 1.0 / len(self._trees.counts)}
-            feature, left = int(links[node, FEATURE]), int(links[node, LEFT])
-            if left == 0:
-                told["predictor"] = "shares" if self._settings.classes else "mean"
-            else:
-                threshold, odds = float(tests[node, THRESHOLD]), float(nodes[node, ODDS])
-                queued = told["id"] + len(waiting) + 1
-                heavier = int(nodes[left, WEIGHT] < nodes[left + 1, WEIGHT])
-                told |= {"feature": feature, "stop": odds / (1.0 + odds)}
-                told |= {"equals": int(threshold)} if self.schema.n_values[feature] else {"threshold": threshold}
-                told |= {"children": [queued, queued + 1], "default": queued + heavier}
-                waiting += [(left, told["id"], depth + 1), (left + 1, told["id"], depth + 1)]
-            found.append(told)
-        return found
-
-    def _value(self, node: Floats) -> list[float]:
-        values = node[VALUES : VALUES + self.schema.n_outputs]
-        if self._settings.classes:
-            values = values / node[WEIGHT]
-        shares: list[float] = values.tolist()
-        return shares
+        """The forest, then each tree, root first; see `models.forest.mondrian_description`."""
+        return describe(self._trees, self._settings, self.schema.n_outputs)
 
     @property
     def n_bytes(self) -> int:
@@ -282,7 +276,7 @@ def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
     """Trees first .. last - 1 of a piece, each from operation at[tree]. Mutates trees, at, planes.
 
     planes[tree, i] is what the tree says where operation i is a prediction. at[tree] is where the tree stopped: at the
-    end, or at a label for which there is no room.
+    end, or at a label for which there is no room, or no column.
     """
     capacity = trees.nodes.shape[1]
     one = Instance(
@@ -319,6 +313,12 @@ def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path,
     """One tree, from operation `start`; returns where it stopped. Mutates the tree, votes, and the scratch."""
     capacity = len(tree.nodes)
     n_outputs = votes.shape[1]
+    n_codes = 1
+    if settings.classes:
+        for c in range(tree.nodes.shape[1] - VALUES):
+            if tree.nodes[0, VALUES + c] > 0.0:
+                n_codes = c + 1
+    most = allowed(settings, n_codes)
     measured = False  # whether the units in `one` are those of the root's box
     for i in range(start, len(op)):
         if op[i] == PREDICT:
@@ -332,15 +332,26 @@ def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path,
             else:
                 smooth(tree, settings, one, above, here, vote)
                 measured = False
+            if settings.classes:
+                weight = trust(tree.errors, settings.vote_power)
+                for c in range(n_outputs):
+                    vote[c] *= weight
             continue
         if not (w[i] > 0.0 and w[i] < np.inf):
             continue
         if settings.classes:
             if not (y[i] >= 0.0 and y[i] < n_outputs):
                 continue
+            if y[i] >= n_codes:
+                if VALUES + np.int64(y[i]) >= tree.nodes.shape[1]:
+                    return i
+                n_codes = np.int64(y[i]) + 1
+                most = allowed(settings, n_codes)
         elif not abs(y[i]) <= LARGEST_TARGET:
             continue
-        if tree.counts[NODES] + 2 > capacity and capacity < settings.max_nodes:
+        if tree.counts[NODES] > most:
+            shrink(tree, most, key)
+        if tree.counts[NODES] + 2 > capacity and capacity < most:
             return i
         take(slab, row[i], settings, one)
         if tree.counts[NODES] == 0:
@@ -349,7 +360,7 @@ def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path,
         if not measured or outside(tree, 0, one):
             measure(tree, settings, one)
             measured = True
-        learn(tree, settings, key, one, path, said, y[i], w[i])
+        learn(tree, settings, most, key, one, path, said, y[i], w[i])
     return len(op)
 
 

@@ -44,12 +44,13 @@ for _bit in range(WORD):
 
 class MondrianTrees(NamedTuple):
     """m trees. tests : (m, capacity, 2) float64, nodes : (m, capacity, columns) float64, see above; columns are a
-    multiple of 8, a line of the cache. pairs : (m, capacity // 2, 2) float64.
+    multiple of 8, a line of the cache, as many as the classes learned so far need. pairs : (m, capacity // 2, 2)
+    float64.
 
     boxes : (m, capacity, sides) float64, the least of v and of -v of each numeric feature, NaN where none is known;
     sides are a multiple of 4. seen : (m, capacity, words) uint64, the nominal values of a box, see Layout. counts :
     (m, 3) int64. errors : (m, 2) float64, of a regression the sum of squared errors of a tree's predictions, and of the
-    weights.
+    weights; of a classification the faded sum of the probabilities that a tree gave to the labels, and of the weights.
     """
 
     tests: Floats
@@ -99,15 +100,20 @@ class Layout(NamedTuple):
 
 class MondrianSettings(NamedTuple):
     """The parameters, as kernels take them. n_values : (d,) int32. dirichlet : 0 for 1 over the classes seen. keys :
-    (m,) uint64, of the random numbers of each tree."""
+    (m,) uint64, of the random numbers of each tree. tree_bytes : that a tree may take. node_bytes : of a node, its
+    columns of `nodes` apart."""
 
     layout: Layout
     n_values: NDArray[np.int32]
     keys: NDArray[np.uint64]
     max_nodes: int
+    tree_bytes: int
+    node_bytes: int
     step: float
     dirichlet: float
     split_pure: bool
+    split_below: float
+    vote_power: int
     classes: bool
     aggregation: bool
 
@@ -132,9 +138,25 @@ def room(shape: tuple[int, ...], dtype: type = np.float64) -> NDArray[Any]:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-def columns_of(n_outputs: int) -> int:
-    """Of `nodes`."""
-    return -(-(VALUES + n_outputs) // 8) * 8
+@kernel(inline=True)
+def columns_of(n_outputs):
+    """Of `nodes`, for class codes below n_outputs, or a target (1)."""
+    return (VALUES + n_outputs + 7) // 8 * 8
+
+
+def node_bytes(layout: Layout) -> int:
+    """Of a node, the columns of `nodes` apart: its test, half its pair, its box. Nominal features are reckoned with a
+    word each, which is the most they take: how many share a word follows from capacities, and when these grow from how
+    batches were cut, on which no bound may depend."""
+    return 8 * (2 + 1 + layout.n_sides + len(layout.nominal))
+
+
+@kernel(inline=True)
+def allowed(settings, n_outputs):
+    """Nodes that a tree may have once it has learned class codes below n_outputs: max_nodes, or as many as its bytes
+    hold, but 3 at least."""
+    each = settings.node_bytes + 8 * columns_of(n_outputs)
+    return max(min(settings.max_nodes, settings.tree_bytes // each), 3)
 
 
 def layout_of(schema: Schema) -> Layout:

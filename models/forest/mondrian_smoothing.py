@@ -32,8 +32,8 @@ def _table(tree, node, c):
 def smooth(tree, settings, one, above, here, vote):
     """Add to `vote` (n_outputs,) what a tree says of the instance: Algorithm 8. Mutates vote, the units of `one`, and
     the scratch above, here: (n_outputs,). O(depth (d + n_outputs))."""
-    n_outputs = len(vote)
     nodes, links = tree.nodes, tree.links
+    n_outputs = min(len(vote), nodes.shape[1] - VALUES)
     node = np.uint64(0)
     if not settings.classes:
         while links[node, LEFT] > 0:

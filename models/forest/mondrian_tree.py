@@ -35,13 +35,15 @@ from models.forest.mondrian_nodes import (
     distance,
     place_of,
 )
-from models.forest.mondrian_weights import climb, pseudo_count
+from models.forest.mondrian_weights import climb, probabilities, pseudo_count
 from models.kernel import kernel
 
 LEAST_DISTANCE = 1e-15  # in ranges; below it lies rounding
 LEAST_SHARE = 1e-12  # of a leaf's weight; below it lies rounding
 TRIES = 16  # pairs of leaves of which one goes
 DRAWS = 32  # random numbers a label and tree has to itself
+SHRINKING = 1 << 62  # the first of the random numbers by which a tree shrinks
+FADING = 0.999  # of a tree's record, a label
 
 
 @kernel
@@ -106,6 +108,44 @@ def _make_room(tree, n, node, key, at):
 
 
 @kernel
+def _move(tree, node, place):
+    """What a node is, to another place, too; its children have their parent there. Mutates the tree. O(d +
+    n_outputs)."""
+    for i in range(tree.tests.shape[1]):
+        tree.tests[place, i] = tree.tests[node, i]
+    for i in range(tree.nodes.shape[1]):
+        tree.nodes[place, i] = tree.nodes[node, i]
+    for i in range(tree.boxes.shape[1]):
+        tree.boxes[place, i] = tree.boxes[node, i]
+    for i in range(tree.seen.shape[1]):
+        tree.seen[place, i] = tree.seen[node, i]
+    if tree.links[place, LEFT] > 0:
+        tree.pairs[(np.int64(tree.links[place, LEFT]) - 1) // 2, PARENT] = place
+
+
+@kernel
+def shrink(tree, most, key):
+    """Drop pairs of leaves until a tree has `most` nodes, >= 3; the last pair moves to each place that is free. Mutates
+    the tree. O(TRIES + d) a pair."""
+    at = SHRINKING
+    while tree.counts[NODES] > most:
+        n = tree.counts[NODES]
+        place = _make_room(tree, n, -1, key, at)
+        at += TRIES
+        if place < 0:
+            continue
+        last = n - 2
+        if place < last:
+            _move(tree, last, place)
+            _move(tree, last + 1, place + 1)
+            above, moved = (place - 1) // 2, (last - 1) // 2
+            tree.pairs[above, PARENT] = tree.pairs[moved, PARENT]
+            tree.pairs[above, CLOSABLE] = tree.pairs[moved, CLOSABLE]
+            tree.links[np.int64(tree.pairs[above, PARENT]), LEFT] = place
+        tree.counts[NODES] = last
+
+
+@kernel
 def _forget(tree, leaf, settings):
     """Scale the weights of a leaf to what came since its children went: its box holds no more. Mutates the tree.
     O(n_outputs)."""
@@ -146,24 +186,20 @@ def _part(tree, settings, node, pair, chosen, u, time, one):
     old = pair if right else pair + 1
     new = pair + 1 if right else pair
     is_leaf = tree.links[node, LEFT] == 0
+    _move(tree, node, old)
     for i in range(tree.nodes.shape[1]):
-        tree.nodes[old, i] = tree.nodes[node, i]
         tree.nodes[new, i] = 0.0
     for i in range(2):
-        tree.tests[old, i] = tree.tests[node, i]
         tree.tests[new, i] = 0.0  # a leaf
     tree.nodes[new, TIME] = np.inf
     for i in range(n_sides):
-        tree.boxes[old, i] = tree.boxes[node, i]
         tree.boxes[new, i] = one.sides[i]
     for i in range(len(one.words)):
-        tree.seen[old, i] = tree.seen[node, i]
         tree.seen[new, i] = one.words[i]
     odds = 1.0
     if is_leaf:
         _forget(tree, old, settings)
     else:
-        tree.pairs[(np.int64(tree.links[old, LEFT]) - 1) // 2, PARENT] = old
         # its own likelihood, to the sum of that over it and what is below
         odds = 2.0 * tree.nodes[old, ODDS] / (1.0 + tree.nodes[old, ODDS])
     tree.pairs[(pair - 1) // 2, PARENT] = node
@@ -218,28 +254,35 @@ def plant(tree, settings, one, y, w):
 
 
 @kernel(inline=True)
-def learn(tree, settings, key, one, path, said, y, w):
+def learn(tree, settings, most, key, one, path, said, y, w):
     """Learn the instance in `one`, whose units are those of the root's box with it, label y of weight w > 0. There is
-    room for two nodes, or max_nodes is reached: then two leaves go for each split. Mutates the tree. O(d depth)."""
+    room for two nodes, or the tree has as many as it may, `most`: then two leaves go for each split. Mutates the tree.
+    O(d depth)."""
     n = tree.counts[NODES]
     at = tree.counts[LEARNED] * DRAWS
     tree.counts[LEARNED] += 1
     if settings.classes and tree.nodes[0, VALUES + np.int64(y)] == 0.0:
         tree.counts[CLASSES] += 1
-    full = n + 2 > settings.max_nodes
+    full = n + 2 > most
     left = -math.log(1.0 - uniform_at(key, at))
     prior = pseudo_count(settings, tree.counts[CLASSES])
     prior_weight = prior * tree.counts[CLASSES]
+    certain = False  # then nothing is split
+    if settings.classes and (settings.split_below < 1.0 or settings.vote_power > 0):
+        of_leaf, of_tree = probabilities(tree, settings, one, np.int64(y), prior, prior_weight)
+        certain = of_leaf >= settings.split_below and not settings.split_pure
+        tree.errors[0] = FADING * tree.errors[0] + w * (of_tree if settings.aggregation else of_leaf)
+        tree.errors[1] = FADING * tree.errors[1] + w
     birth = 0.0
     node = np.uint64(0)
     depth = 0
     while True:
         weight = tree.nodes[node, WEIGHT]
         children = tree.links[node, LEFT]
-        pure = False
+        pure = certain
         if settings.classes:
             own = tree.nodes[node, VALUES + np.int64(y)]
-            pure = own == weight and not settings.split_pure
+            pure = pure or (own == weight and not settings.split_pure)
             own = (own + prior) / (weight + prior_weight)
         else:
             own = tree.nodes[node, VALUES]

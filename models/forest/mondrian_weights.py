@@ -25,6 +25,35 @@ def pseudo_count(settings, n_classes):
 
 
 @kernel(inline=True)
+def probabilities(tree, settings, one, y, prior, prior_weight):
+    """Of class y: what the leaf of an instance says, and what all prunings of the tree say together. O(depth)."""
+    nodes, links = tree.nodes, tree.links
+    rest = 1.0
+    together = 0.0
+    node = np.uint64(0)
+    while True:
+        own = (nodes[node, VALUES + y] + prior) / (nodes[node, WEIGHT] + prior_weight)
+        children = links[node, LEFT]
+        if children == 0:
+            return own, together + rest * own
+        odds = nodes[node, ODDS]
+        rest *= 1.0 / (1.0 + odds)
+        together += rest * odds * own
+        node = child(tree, settings, node, np.uint64(children), one)
+
+
+@kernel(inline=True)
+def trust(errors, power):
+    """The weight of a tree in a vote of classes: the mean probability that it gave to labels, lately more, to a power.
+    Before any, one half counts twice."""
+    mean = (errors[0] + 1.0) / (errors[1] + 2.0)
+    weight = 1.0
+    for _ in range(power):
+        weight *= mean
+    return weight
+
+
+@kernel(inline=True)
 def _moved(odds, ratio):
     """Odds times a ratio, within bounds that keep products finite."""
     return min(max(odds * ratio, 1.0 / LARGEST_ODDS), LARGEST_ODDS)
@@ -80,6 +109,7 @@ def aggregate(tree, settings, one, vote):
     nodes, links = tree.nodes, tree.links
     prior = pseudo_count(settings, tree.counts[CLASSES])
     prior_weight = prior * tree.counts[CLASSES] if settings.classes else 0.0
+    n_known = min(len(vote), nodes.shape[1] - VALUES)
     rest = 1.0
     spread = 0.0
     node = np.uint64(0)
@@ -93,12 +123,12 @@ def aggregate(tree, settings, one, vote):
         if settings.classes:
             share /= nodes[node, WEIGHT] + prior_weight
             spread += share
-        for c in range(len(vote)):
+        for c in range(n_known):
             vote[c] += share * nodes[node, VALUES + c]
         if children == 0:
             break
         node = child(tree, settings, node, np.uint64(children), one)
     if settings.classes:
-        for c in range(len(vote)):
+        for c in range(n_known):
             if nodes[0, VALUES + c] > 0.0:
                 vote[c] += spread * prior

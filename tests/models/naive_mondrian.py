@@ -10,6 +10,7 @@ from models.streams.randomness import seeded
 
 MASK = (1 << 64) - 1
 TRIES, DRAWS = 16, 32
+SHRINKING = 1 << 62
 
 
 def draw(key, i):
@@ -87,9 +88,26 @@ class Node:
 
 
 class NaiveTree:
-    def __init__(self, n_values, key, *, classes=True, max_nodes=4001, step=1.0, dirichlet=None, split_pure=False):
-        self.n_values, self.key, self.classes = n_values, key, classes
-        self.max_nodes, self.step, self.dirichlet, self.split_pure = max_nodes, step, dirichlet, split_pure
+    def __init__(
+        self,
+        n_values,
+        key,
+        *,
+        classes=True,
+        aggregation=True,
+        max_nodes=4001,
+        max_bytes=6_400_000,
+        step=1.0,
+        dirichlet=None,
+        split_pure=False,
+        split_below=0.8,
+        vote_power=4,
+    ):
+        self.n_values, self.key, self.classes, self.aggregation = n_values, key, classes, aggregation
+        self.max_nodes, self.max_bytes = max_nodes, max_bytes
+        self.step, self.dirichlet, self.split_pure = step, dirichlet, split_pure
+        self.split_below, self.vote_power = split_below, vote_power
+        self.record = [0.0, 0.0]  # probabilities that labels were given, faded, and their weights
         self.root = None
         self.pairs = []  # parents, in the order in which their children got their places
         self.learned = 0
@@ -106,6 +124,23 @@ class NaiveTree:
 
     def says(self, node):
         return {y: self.probability(node, y) for y in self.seen()} if self.classes else {0: node.mean}
+
+    def most_nodes(self):
+        """Tests, links and a share in a pair; class weights in lines of 64 bytes; both sides of numeric features, four
+        numbers at a time; a word for each nominal feature."""
+        numbers = 3 + (max(self.root.shares) + 1 if self.classes else 1)
+        boxes = 4 * math.ceil(self.n_values.count(0) / 2) + sum(k > 0 for k in self.n_values)
+        node = 24 + 64 * math.ceil(numbers / 8) + 8 * boxes
+        return max(3, min(self.max_nodes, int((self.max_bytes - 40) // node)))
+
+    def leaf(self, x):
+        node = self.root
+        while node.children:
+            node = node.child(x, self.n_values)
+        return node
+
+    def vote(self):
+        return ((self.record[0] + 1.0) / (self.record[1] + 2.0)) ** self.vote_power
 
     def predict(self, x, node=None):
         """The weighted mean over all prunings: class -> probability, or 0 -> target."""
@@ -147,6 +182,18 @@ class NaiveTree:
             self.root.take_in(x, y, w, self.n_values)
             return
         self.root.shares.setdefault(y, 0.0)  # a class counts as seen before it is predicted
+        at = SHRINKING
+        while 1 + 2 * len(self.pairs) > self.most_nodes():
+            place = self._dropped(None, at)
+            at += TRIES
+            if place is not None:
+                last = self.pairs.pop()
+                self.pairs[place : place + 1] = [last] if place < len(self.pairs) else []
+        if self.classes:
+            said = self.says(self.leaf(x))[y]
+            self.certain = said >= self.split_below and not self.split_pure
+            self.record[0] = 0.999 * self.record[0] + w * (self.predict(x)[y] if self.aggregation else said)
+            self.record[1] = 0.999 * self.record[1] + w
         waited = -math.log(1.0 - draw(self.key, number))
         self.root, _, said = self._learn(self.root, x, y, w, waited, 0.0, number)
         self.errors[0] += w * (y - said) ** 2
@@ -164,7 +211,7 @@ class NaiveTree:
         target that it had said."""
         own, said = self._log_likelihood(node, y, w), node.mean
         pure = self.classes and node.shares.get(y, 0.0) == node.weight and not self.split_pure
-        distances = {} if pure else self.distances(node, x)
+        distances = {} if pure or (self.classes and self.certain) else self.distances(node, x)
         rate = 0.0
         for distance in distances.values():
             rate += distance
@@ -202,11 +249,15 @@ class NaiveTree:
 
     def _place(self, node, number):
         """Where a new pair of leaves goes: a new place, or that of a pair which is dropped for it, or None."""
-        if 1 + 2 * len(self.pairs) + 2 <= self.max_nodes:
+        if 1 + 2 * len(self.pairs) + 2 <= self.most_nodes():
             return len(self.pairs)
+        return self._dropped(node, number + 3)
+
+    def _dropped(self, node, number):
+        """Where a pair of leaves was that has gone, and not the node's own; None if none was found."""
         found = None
         for i in range(TRIES):
-            at = int(draw(self.key, number + 3 + i) * len(self.pairs))
+            at = int(draw(self.key, number + i) * len(self.pairs))
             parent = self.pairs[at]
             if any(child.children for child in parent.children) or node is parent or node in parent.children:
                 continue
@@ -296,7 +347,11 @@ class NaiveForest:
     def __init__(self, n_values, n_outputs, *, seed=0, n_trees=10, classes=True, aggregation=True, **parameters):
         start = int(seeded(seed)[0])
         keys = [int(seeded(start + tree)[1]) for tree in range(n_trees)]
-        self.trees = [NaiveTree(n_values, key, classes=classes, **parameters) for key in keys]
+        bound = parameters.pop("max_bytes", 64_000_000) // n_trees
+        self.trees = [
+            NaiveTree(n_values, key, classes=classes, aggregation=aggregation, max_bytes=bound, **parameters)
+            for key in keys
+        ]
         self.n_outputs, self.classes, self.aggregation = n_outputs, classes, aggregation
 
     @staticmethod
@@ -305,7 +360,8 @@ class NaiveForest:
 
     def predict(self, x):
         row = [0.0] * self.n_outputs
-        for tree in self.trees:
+        votes = [tree.vote() if self.classes else 1.0 for tree in self.trees]
+        for tree, vote in zip(self.trees, votes, strict=True):
             if tree.root is None:
                 continue
             x_read = self.read(x)
@@ -314,12 +370,9 @@ class NaiveForest:
             elif self.classes:
                 said = tree.smoothed(x_read)
             else:
-                node = tree.root
-                while node.children:
-                    node = node.child(x_read, tree.n_values)
-                said = {0: node.mean}
+                said = {0: tree.leaf(x_read).mean}
             for y, value in said.items():
-                row[int(y)] += value / len(self.trees)
+                row[int(y)] += value * vote / sum(votes)
         return row
 
     def learn(self, x, y, w):

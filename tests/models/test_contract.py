@@ -151,7 +151,12 @@ CASES = {
     ],
     "mondrian-forest": [
         Case({"n_trees": 3, **more}, {"max_nodes": 101})
-        for more in ({}, {"aggregation": False, "max_nodes": 301}, {"split_pure": True, "step": 0.5, "threads": 2})
+        for more in (
+            {},
+            {"split_below": 1.0, "vote_power": 0, "max_bytes": 100_000},
+            {"aggregation": False, "max_nodes": 301},
+            {"split_pure": True, "step": 0.5, "threads": 2},
+        )
     ],
     "soft-hoeffding-tree": [
         Case({"grace_period": 50, "learning_rate": 0.05, **more}, {"max_depth": 2})
