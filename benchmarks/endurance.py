@@ -64,7 +64,8 @@ def allowed(learner: Learner | WatchedTree) -> int:
     if blocks is not None and len(blocks) != rows:
         per_node += blocks.nbytes // max(1, len(blocks))
     rest = sum(array.nbytes for name, array in state.items() if len(array) != rows and array is not blocks)
-    return int(learner.parameters()["max_nodes"]) * per_node + 2 * rest
+    most = getattr(learner, "most_nodes", None) or int(learner.parameters()["max_nodes"])
+    return most * per_node + 2 * rest
 
 
 def allowed_shrubs(learner: Learner) -> int:

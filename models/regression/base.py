@@ -1,7 +1,7 @@
 """What the regression trees have in common: parameters, arrays as state, capacities, nodes for people."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from models.regression.nodes import (
     LEAF,
     LEFT,
     N_LIVE,
+    N_MONITOR,
     OTHER,
     RIGHT,
     SEEN_BEFORE,
@@ -42,6 +43,17 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_nodes": (1, math.inf),
     "max_depth": (0, math.inf),
 }
+MOST_BYTES = 64_000_000  # of a tree whose nodes are not bounded by number
+NODE_BYTES = 4 * 8 + 8 + 8 * N_MONITOR  # what a leaf knows apart
+UNNAMED = 10  # values that a nominal feature is reckoned to have
+
+
+def nodes_by_bytes(n_values: Sequence[int], n_bins: int) -> int:
+    """Nodes of a tree that take MOST_BYTES, 3 at least. Follows from the number of features alone:
+    how many values a schema has room for depends on how batches were cut."""
+    reckoned = Schema(tuple(UNNAMED if n else 0 for n in n_values), 1, "regression")
+    block = 8 * lay_out(reckoned, n_bins)[1]  # of a leaf, of which there is one more than of other nodes
+    return max(3, int((MOST_BYTES - block) / (NODE_BYTES + block / 2)))
 
 
 class RegressionTree(Learner):
@@ -56,6 +68,8 @@ class RegressionTree(Learner):
         self._parameters = parameters
         self._check()
         p = parameters
+        most = p["max_nodes"]
+        self.most_nodes = nodes_by_bytes(schema.n_values, p["n_bins"]) if most is None else int(most)
         self._growth = Growth(
             float(p["grace_period"]),
             math.log(1.0 / p["delta"]),
@@ -65,7 +79,7 @@ class RegressionTree(Learner):
             float(p["learning_rate"]),
             float(p["learning_rate_decay"]),
             float(p["error_fading"]),
-            int(p["max_nodes"]),
+            self.most_nodes,
             -1 if p["max_depth"] is None else int(p["max_depth"]),
         )
         self._nodes = plant(schema.n_features, lay_out(schema, p["n_bins"])[1])

@@ -19,15 +19,17 @@ _REGRESSION_TREE = (
     Parameter("error_fading", float, 0.995, 0.0, 1.0, text="factor by which errors that are compared fade"),
     Parameter("n_bins", int, 32, 4, 10_000, text="thresholds kept a numeric feature and leaf"),
     Parameter("min_branch_fraction", float, 0.01, 0.0, 0.5, text="both branches have more of the weight"),
-    Parameter("max_nodes", int, 2000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
+    Parameter("max_nodes", int, None, 1, 100_000_000, text="then nothing splits any more [as many as 64 MB hold]"),
     Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
 )
+_FREE = ("max_nodes",)
 
 ENTRIES = (
     Entry(
         name="fimt-dd",
         cls="models.regression.fimt:FimtDD",
         tasks=(REGRESSION,),
+        free=_FREE,
         parameters=(
             *_REGRESSION_TREE,
             Parameter("drift_detection", bool, True, text="grow alternate trees where errors rise"),
@@ -46,6 +48,7 @@ ENTRIES = (
         name="hoeffding-regression-tree",
         cls="models.regression.hoeffding:HoeffdingRegressionTree",
         tasks=(REGRESSION,),
+        free=_FREE,
         parameters=_REGRESSION_TREE,
         paper="E. Ikonomovska, J. Gama and S. Džeroski: Learning model trees from evolving data streams. Data Mining "
         "and Knowledge Discovery 23, 2011.",
@@ -55,6 +58,7 @@ ENTRIES = (
         name="orto",
         cls="models.regression.orto:Orto",
         tasks=(REGRESSION,),
+        free=_FREE,
         parameters=(
             Parameter(
                 "prediction",

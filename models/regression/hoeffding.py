@@ -37,7 +37,7 @@ class HoeffdingRegressionTree(FimtDD):
         error_fading: float = 0.995,
         n_bins: int = 32,
         min_branch_fraction: float = 0.01,
-        max_nodes: int = 2000,
+        max_nodes: int | None = None,
         max_depth: int | None = None,
     ) -> None:
         super().__init__(

@@ -155,7 +155,7 @@ min_branch_fraction, max_nodes, max_depth
         error_fading: float = 0.995,
         n_bins: int = 32,
         min_branch_fraction: float = 0.01,
-        max_nodes: int = 2000,
+        max_nodes: int | None = None,
         max_depth: int | None = None,
     ) -> None:
         super().__init__(
@@ -176,7 +176,7 @@ min_branch_fraction, max_nodes, max_depth
                 "error_fading": float(error_fading),
                 "n_bins": int(n_bins),
                 "min_branch_fraction": float(min_branch_fraction),
-                "max_nodes": int(max_nodes),
+                "max_nodes": None if max_nodes is None else int(max_nodes),
                 "max_depth": None if max_depth is None else int(max_depth),
             },
         )

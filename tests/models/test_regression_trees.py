@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.contract import LEARN, Schema
+from models.registry import create
 from models.regression.fimt import FimtDD
 from models.regression.hoeffding import HoeffdingRegressionTree
 from models.regression.leaf import ORIGIN, N
@@ -59,7 +60,8 @@ def make(cls, stream, **parameters):
 
 
 def twin(cls, stream, **parameters):
-    everything = {**cls(stream.schema).parameters(), **EAGER, **parameters}
+    learner = cls(stream.schema)
+    everything = {**learner.parameters(), "max_nodes": learner.most_nodes, **EAGER, **parameters}
     return TWINS[cls][0](stream.schema.n_values, **everything)
 
 
@@ -100,7 +102,7 @@ def check_invariants(learner):
     links, counts = state.links, state.counts
     used = np.flatnonzero(links[:, TEST] != FREE)
     leaves = np.flatnonzero(links[:, TEST] == LEAF)
-    assert len(used) == counts[N_LIVE] == learner.size()["n_nodes"] <= learner.parameters()["max_nodes"]
+    assert len(used) == counts[N_LIVE] == learner.size()["n_nodes"] <= learner.most_nodes
     assert len(leaves) == learner.size()["n_leaves"]
     assert len(links) == counts[N_NODES]
     assert len(state.blocks) == counts[N_BLOCKS]
@@ -570,3 +572,35 @@ def test_the_hoeffding_tree_is_fimt_without_drift_detection():
     nervous = make(FimtDD, stream, **NERVOUS)
     nervous.learn_many(stream.x, stream.y)
     assert nervous.state().links.tobytes() != plain.state().links.tobytes()
+
+
+def test_the_default_bound_is_one_of_bytes():
+    """Of 10 numeric features, 2,000 nodes were 8 MB, and bound a million instances of Friedman's (MAE 1.190, unbound
+    1.127)."""
+    few, many = (create("fimt-dd", Schema((0,) * d, 1, "regression")) for d in (10, 1000))
+    assert 11_000 < few.most_nodes < 13_000
+    assert many.most_nodes < 130
+    x = np.random.default_rng(1).random((3000, 1000))
+    small = create("hoeffding-regression-tree", Schema((0,) * 1000, 1, "regression"), grace_period=10, delta=1.0)
+    small.learn_many(x, x[:, 0] + x[:, 1])
+    assert small.size()["n_nodes"] == small.most_nodes - (1 - small.most_nodes % 2)
+    assert 50_000_000 < small.n_bytes <= 64_000_000
+    grown = few.most_nodes
+    assert create("fimt-dd", Schema((0, 2), 1, "regression")).most_nodes == (
+        create("fimt-dd", Schema((0, 64), 1, "regression")).most_nodes
+    )
+    few.resize(Schema((0,) * 10, 1, "regression"))
+    assert few.most_nodes == grown
+
+
+def test_a_state_goes_on_with_another_bound():
+    rng = np.random.default_rng(2)
+    x = rng.random((4000, 3))
+    y = np.sin(9 * x[:, 0]) + x[:, 1]
+    before = create("fimt-dd", Schema((0, 0, 0), 1, "regression"), max_nodes=9)
+    before.learn_many(x[:2000], y[:2000])
+    after = create("fimt-dd", Schema((0, 0, 0), 1, "regression"))
+    after.restore(before.state()._asdict())
+    assert after.predict_many(x).tobytes() == before.predict_many(x).tobytes()
+    after.learn_many(x[2000:], y[2000:])
+    assert after.size()["n_nodes"] > 9
