@@ -44,11 +44,11 @@ def attributes(options: Options) -> Section:
 
 
 def at(line: Line, point: int) -> str:
-    return spread([100.0 * run["curve"][point][1] for run in line.runs])
+    return spread([100.0 * run["curves"]["accuracy"][point] for run in line.runs])
 
 
 def accuracy(name: str, lines: Mapping[str, Line]) -> Section:
-    learned = [f"{n:,} samples" for n, _ in next(iter(lines.values())).runs[0]["curve"]]
+    learned = [f"{n:,} samples" for n in next(iter(lines.values())).runs[0]["curves"]["n"]]
     rows = [(label, *(at(line, point) for point in range(POINTS))) for label, line in lines.items()]
     text = """Accuracy on the test set, %, by training samples, learned in batches of 100. The paper has curves and no
 numbers. "SDF" and "SDT" are its own form (100 trees, no window), "as the reference" what its code does,
@@ -75,7 +75,8 @@ def claims(found: Mapping[str, Mapping[str, Line]]) -> Section:
             rows.append((name, said, ABSENT, absent(SETS[name])))
             continue
         values = [
-            np.array([100.0 * run["curve"][-1][1] for run in found[name][label].runs]) for label in (ahead, behind)
+            np.array([100.0 * run["curves"]["accuracy"][-1] for run in found[name][label].runs])
+            for label in (ahead, behind)
         ]
         rows.append((name, said, f"{ahead} less {behind}", spread(list(values[0] - values[1]))))
     text = "What the text says of the figure, and our difference after all samples, in points, over the same shuffles."
