@@ -5,8 +5,9 @@ import pytest
 
 from models.contract import Bags, Schema
 from models.gradient.bins import MOMENTS, WEIGHT
+from models.gradient.presets import BAG_PRESETS, PRESETS, effective
 from models.gradient.tree import BLOCK, LEAF, SEEN, TEST
-from models.registry import create
+from models.registry import REGISTRY, create
 from tests.models.test_bags import SCHEMA, world
 
 NAME = "stochastic-gradient-tree"
@@ -46,6 +47,22 @@ def test_bags_of_one_instance_are_instances(more):
     assert found.keys() == expected.keys()
     differ = {name for name in found if found[name] != expected[name]}
     assert differ <= {"buffer"}  # that of the warm-up, which is no more
+
+
+def test_presets_of_bags_are_what_is_advertised():
+    """The paper's own settings are not overridden by those that were tuned for bags."""
+    found = {preset: effective(create(NAME, SCHEMA, preset=preset).parameters(), SCHEMA.task) for preset in PRESETS}
+    of_paper = {"grace_period": 200, "delta": 1e-7, "penalty": 0.1, "node_cost": 1.0, "n_bins": 64, "warm_up": 1000}
+    assert {name: found["paper"][name] for name in of_paper} == of_paper
+    assert (found["tuned"]["grace_period"], found["tuned"]["delta"], found["tuned"]["epochs"]) == (20, 1e-4, 300)
+    assert (found["boosted"]["grace_period"], found["boosted"]["n_stages"]) == (20, 10)
+    texts = {parameter.name: parameter.text for parameter in REGISTRY[NAME].parameters}
+    assert "(tuned 50, paper 200; bags: tuned 20, paper 200)" in texts["grace_period"]
+    assert texts["n_bins"].endswith("(tuned 64)")
+    for preset, values in found.items():
+        for name, value in values.items():
+            if name in BAG_PRESETS[preset]:
+                assert value == BAG_PRESETS[preset][name]
 
 
 def one_leaf(**more):
