@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
 from models.drift.adwin import ROWS
+from models.gradient.bins import MOMENTS
 from models.gradient.losses import LOSSES
 from models.streams.randomness import below
 
@@ -123,6 +124,21 @@ def shape_of(schema: Schema, task: Task) -> tuple[int, int]:
     if schema.task == "regression":
         return 1, 1
     return (1, schema.n_outputs - 1) if task.one_tree else (schema.n_outputs - 1, 1)
+
+
+def nodes_in(n_bytes: int, schema: Schema, p: dict[str, Any]) -> int:
+    """How many nodes fit, half of them leaves (all but one in many, where nominal tests have a branch for each value).
+
+    It must not depend on values and classes that the schema makes room for: when room grows depends on how batches were
+    cut. A feature is reckoned to have as many values as a numeric one has bins, one tree for all to have ten classes.
+    """
+    d = schema.n_features
+    n_outputs = 9 if schema.task == "classification" and p["outputs"] == "one-tree" else 1
+    cell = 1 + MOMENTS * n_outputs
+    leaf = 8 * cell * (p["n_bins"] + 1) * d
+    node = 4 * 10 + 8 * (3 + 2 * n_outputs + cell + (n_outputs * d if p["linear_rate"] > 0.0 else 0))
+    share = 1.0 if p["multiway"] and any(schema.n_values) else 0.5
+    return max(1, int(n_bytes / (node + share * leaf)))
 
 
 def new_clock(schema: Schema, task: Task, warm_up: int, rng: NDArray[np.uint64]) -> Clock:

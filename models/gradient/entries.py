@@ -59,9 +59,10 @@ PARAMETERS = (
     _preset("multiway", bool, text="nominal tests: a branch for each value, not one value against the rest"),
     _preset("paired", bool, text='a split is tested against "no split", not against no change'),
     Parameter("reset_delta", float, 0.0, 0.0, 1.0, text="of ADWIN, which resets stages whose errors rise; 0: none"),
-    Parameter("max_nodes", int, 4000, 1, 100_000_000, text="bound on memory: then nothing splits any more"),
+    Parameter("max_nodes", int, None, 1, 100_000_000, text="bound: then nothing splits [as max_bytes allows]"),
+    Parameter("max_bytes", int, 256_000_000, 100_000, 10**13, text="of all trees, as reckoned; sets max_nodes"),
     Parameter("max_depth", int, None, 0, 1_000_000, text="leaves at this depth do not split (root: 0)"),
-    _preset("epochs", int, 1, 100_000, text="passes over a training set that is there as a whole; bags 300"),
+    _preset("epochs", int, 1, 100_000, text="passes over a training set that is there as a whole"),
 )
 
 ENTRIES = (
@@ -71,6 +72,7 @@ ENTRIES = (
         bags="models.gradient.bag_learner:BagGradientTree",
         tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
         parameters=PARAMETERS,
+        free=("max_nodes", "max_bytes", "max_depth"),
         paper="H. Gouk, B. Pfahringer and E. Frank: Stochastic gradient trees. ACML 2019.",
         text="Trees that change where a t test says that the gradients of a loss allow it; also boosted.",
     ),

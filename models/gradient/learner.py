@@ -26,6 +26,7 @@ from models.gradient.clock import (
     choose,
     new_clock,
     no_watch,
+    nodes_in,
     scratch_for,
     shape_of,
     task_of,
@@ -102,9 +103,9 @@ class StochasticGradientTree(Learner):
     that a test with a branch for each value has not seen. A label outside 0 .. n_outputs - 1, a target that is not
     finite or beyond 1e100 (Poisson: or negative), and a weight that is not positive and finite teach nothing.
 
-    Memory is bounded by `max_nodes`, the schema and the warm-up, which is kept till it is learned: a leaf has
-    6 (n_bins + 1) numbers a numeric feature and 6 (V + 1) a nominal feature of V values. At the bound nothing splits
-    any more, leaves go on learning, and only the first trees of a new class are still made.
+    Memory is bounded by `max_bytes` or `max_nodes`, the schema and the warm-up, which is kept till it is learned: a
+    leaf has 6 (n_bins + 1) numbers a numeric feature and 6 (V + 1) a nominal feature of V values. At the bound nothing
+    splits any more, leaves go on learning, and only the first trees of a new class are still made.
 
     Parameters
     ----------
@@ -157,8 +158,10 @@ class StochasticGradientTree(Learner):
         Test a split against "no split".
     reset_delta : float
         Confidence of a detector (ADWIN) that gives a stage new trees when its errors have risen; 0 for no resets.
-    max_nodes : int
-        Bound on the number of nodes of all trees.
+    max_nodes : int or None
+        Bound on the number of nodes of all trees; None for as many as `max_bytes` holds.
+    max_bytes : int
+        Bytes of all nodes, reckoned from the number of features alone (`nodes_in`).
     max_depth : int or None
         Leaves at this depth do not split (the root has depth 0).
     epochs : int
@@ -211,7 +214,8 @@ class StochasticGradientTree(Learner):
         multiway: bool | None = None,
         paired: bool | None = None,
         reset_delta: float = 0.0,
-        max_nodes: int = 4000,
+        max_nodes: int | None = None,
+        max_bytes: int = 256_000_000,
         max_depth: int | None = None,
         epochs: int | None = None,
     ) -> None:
@@ -220,6 +224,8 @@ class StochasticGradientTree(Learner):
         super().__init__(schema, seed=seed)
         self._parameters = checked(f"model {self.name!r}", PARAMETERS, given)
         p = self._effective = effective(self._parameters, schema.task)
+        if p["max_nodes"] is None:
+            p["max_nodes"] = nodes_in(p["max_bytes"], schema, p)
         self._growth = Growth(
             float(p["grace_period"]),
             p["delta"],

@@ -34,9 +34,9 @@ def stream_of(n, seed, task="classification", **world):
 
 def twin_of(learner):
     schema = learner.schema
-    return SgtTwin(
-        schema.n_values, schema.n_outputs, schema.task, learner.seed, effective(learner.parameters(), schema.task)
-    )
+    given = effective(learner.parameters(), schema.task)
+    given["max_nodes"] = given["max_nodes"] or 10**9
+    return SgtTwin(schema.n_values, schema.n_outputs, schema.task, learner.seed, given)
 
 
 def play(twin, program, x, n_outputs):
@@ -503,6 +503,32 @@ def test_max_nodes_bounds_all_trees():
     nodes = learner.describe()
     assert sum("stage" in node for node in nodes) == 2 * 3
     assert {node["class"] for node in nodes if "class" in node} == {1, 2, 3}
+
+
+# Splits at nearly every test, whatever the labels say.
+WILD = {"n_bins": 4, "grace_period": 2, "delta": 1.0, "node_cost": 0.0, "paired": False, "warm_up": 10}
+
+
+def test_the_default_bound_is_bytes_and_not_nodes():
+    """Small leaves: 4,000 nodes, the bound of before, would hold 11 MB."""
+    rng = np.random.default_rng(2)
+    learner = StochasticGradientTree(Schema((0, 0, 0), 2, "classification"), **{**WILD, "n_bins": 32})
+    learner.learn_many(rng.random((60_000, 3)), rng.integers(0, 2, 60_000))
+    assert learner.size()["n_nodes"] > 4000
+
+
+@pytest.mark.parametrize("parameters", [{}, {"outputs": "one-tree"}, {"multiway": True}, {"linear_rate": 0.0}], ids=str)
+def test_max_bytes_bounds_the_bytes(parameters):
+    rng = np.random.default_rng(2)
+    schema = Schema((0,) * 15 + (3,) * 5, 4, "classification")
+    x = rng.random((20_000, 20))
+    x[:, 15:] = rng.integers(0, 3, (len(x), 5))
+    learner = StochasticGradientTree(schema, max_bytes=400_000, **{**WILD, **parameters})
+    learner.learn_many(x, rng.integers(0, 4, len(x)))
+    assert 100_000 < learner.n_bytes < 420_000
+    small = StochasticGradientTree(schema, max_bytes=400_000, max_nodes=20, **WILD)
+    small.learn_many(x, rng.integers(0, 4, len(x)))
+    assert small.size()["n_nodes"] <= 20
 
 
 def test_wrong_parameters_are_named():
