@@ -87,6 +87,17 @@ _ENTRIES = (
         text="The digit shown by seven segments, among features that mean nothing; all nominal, ten classes.",
     ),
     Entry(
+        name="moving-squares",
+        module="models.streams.moving_squares",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("speed", float, 0.00025, 0.0, 1.0, text="distance that the squares move at each instance"),
+        ),
+        paper="V. Losing, B. Hammer and H. Wersing: KNN classifier with self adjusting memory for heterogeneous "
+        "concept drift. ICDM 2016.",
+        text="Four squares in a row, one a class, that move to and fro: what was learned soon turns wrong.",
+    ),
+    Entry(
         name="random-rbf",
         module="models.streams.random_rbf",
         tasks=(CLASSIFICATION,),
@@ -128,6 +139,19 @@ _ENTRIES = (
         parameters=(Parameter("function", int, 0, 0, 2, text="0 small and red, 1 green or circle, 2 medium or large"),),
         paper="J. Schlimmer and R. Granger: Incremental learning from noisy data. Machine Learning 1, 1986.",
         text="Size, colour and shape, and one of three rules; no noise.",
+    ),
+    Entry(
+        name="transient-chessboard",
+        module="models.streams.transient_chessboard",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("size", int, 8, 2, 1000, text="fields along a side, and classes"),
+            Parameter("alone", int, 250, 1, 1_000_000_000, text="instances of a field that is shown alone"),
+            Parameter("together", int, 1000, 0, 1_000_000_000, text="instances of the whole board, after four fields"),
+        ),
+        paper="V. Losing, B. Hammer and H. Wersing: KNN classifier with self adjusting memory for heterogeneous "
+        "concept drift. ICDM 2016.",
+        text="Fields of a chessboard one after the other, then all: places come and go, their classes stay.",
     ),
     Entry(
         name="waveform",

@@ -138,6 +138,38 @@ def led(seed, noise=0.1, n_irrelevant=17, n_swapped=0):
         yield x, y
 
 
+def moving_squares(seed, speed=0.00025):
+    random = NaiveRandom(seed)
+    left, step = 0.0, speed
+    while True:
+        c = random.below(4)
+        yield [left + 0.08 * c + 0.05 * random.uniform(), 0.05 * random.uniform()], c
+        left += step
+        if not 0.0 <= left <= 0.71:  # the squares are 0.29 long together, the strip 1
+            left, step = min(max(left, 0.0), 0.71), -step
+
+
+def transient_chessboard(seed, size=8, alone=250, together=1000):
+    random = NaiveRandom(seed)
+    fields = [(row, column) for row in range(size) for column in range(size)]
+
+    def point(row, column):
+        return [(column + random.uniform()) / size, (row + random.uniform()) / size], (column + 2 * row) % size
+
+    shown = 0
+    while True:
+        if shown % len(fields) == 0:
+            for last in range(len(fields) - 1, 0, -1):
+                other = random.below(last + 1)
+                fields[last], fields[other] = fields[other], fields[last]
+        for _ in range(alone):
+            yield point(*fields[shown % len(fields)])
+        shown += 1
+        if shown % 4 == 0:
+            for _ in range(together):
+                yield point(random.below(size), random.below(size))
+
+
 def drifting(first, second, at, width, seed):
     """Streams are iterators; abrupt where width is 0."""
     random = NaiveRandom(seed)

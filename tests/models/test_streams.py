@@ -11,22 +11,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.streams import agrawal, friedman, hyperplane, led, random_rbf, sea, sine, stagger, waveform
+from models.streams import (
+    agrawal,
+    friedman,
+    hyperplane,
+    led,
+    moving_squares,
+    random_rbf,
+    sea,
+    sine,
+    stagger,
+    transient_chessboard,
+    waveform,
+)
 from models.streams.concept_drift import drifting
 from models.streams.randomness import below, draw, normal, seeded, uniform
 from models.streams.registry import REGISTRY, Drift, find, open_source, validate
 from tests.models import naive_streams
 from tests.models.naive_streams import xoshiro
 
-MODULES = [agrawal, friedman, hyperplane, led, random_rbf, sea, sine, stagger, waveform]
+MODULES = [
+    agrawal, friedman, hyperplane, led, moving_squares, random_rbf, sea, sine, stagger, transient_chessboard, waveform,
+]  # fmt: skip
 GENERATORS = [module.generate for module in MODULES]
 TWINS = [
     (friedman, [{}, {"function": 1, "noise": 0.2}, {"function": 2}]),
     (hyperplane, [{}, {"n_features": 3, "n_drift": 3, "speed": 0.05, "turn": 0.3, "noise": 0.2}, {"speed": 0.0}]),
     (led, [{}, {"noise": 0.3, "n_irrelevant": 7, "n_swapped": 7}, {"n_swapped": 3}]),
+    (moving_squares, [{}, {"speed": 0.01}, {"speed": 1.0}]),
     (sea, [{}, *({"function": f, "noise": 0.2} for f in (1, 2, 3))]),
     (sine, [{}, *({"function": f, "n_irrelevant": 0} for f in (1, 2, 3))]),
     (stagger, [{"function": f} for f in range(3)]),
+    (transient_chessboard, [{}, {"size": 3, "alone": 7, "together": 5}, {"size": 2, "alone": 1, "together": 0}]),
     (waveform, [{}, {"n_irrelevant": 19}]),
 ]
 
@@ -216,6 +232,29 @@ def test_rbf_centroids_move():
     assert np.ptp(blocks, axis=0).min() > 0.5
     assert blocks.min() > -0.3
     assert blocks.max() < 1.3
+
+
+def test_squares_leave_their_places_to_the_next_class():
+    """At speed s a square is where its neighbour was 0.08 / s instances before, until the squares turn back."""
+    stream = moving_squares.generate(20_000, 2, speed=0.0004)
+    left = stream.x[:, 0] - 0.08 * stream.y
+    for start in (0, 200, 1000):
+        assert 0.0004 * start <= left[start : start + 50].min() < left[start : start + 50].max() <= 0.0004 * start + 0.07
+    assert np.ptp(stream.x[:, 1]) == pytest.approx(0.05, abs=0.001)
+    middle = left.reshape(-1, 100).mean(axis=1)
+    assert (middle.min(), middle.max()) == pytest.approx((0.025, 0.735), abs=0.03)
+    assert np.count_nonzero(np.diff(np.sign(middle - 0.38))) == 11  # 20,000 instances are 11.3 ways
+
+
+def test_a_chessboard_is_shown_field_by_field_and_keeps_its_classes():
+    stream = transient_chessboard.generate(32_000, 4)
+    column, row = (8 * stream.x).astype(int).T
+    assert np.array_equal((column + 2 * row) % 8, stream.y)
+    fields = (8 * row + column).reshape(-1, 2000)
+    alone, together = fields[:, :1000].reshape(-1, 250), fields[:, 1000:]
+    assert np.all(alone == alone[:, :1])
+    assert sorted(alone[:, 0]) == list(range(64))  # a pass shows each field once
+    assert all(len(set(board)) == 64 for board in together.tolist())
 
 
 def test_hyperplane_turns():
