@@ -28,11 +28,13 @@ def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any
         N_MODELS,
         THREADS,
         VOTE._replace(default="weighted"),
-        Parameter("max_features", str, "share", choices=("share", "sqrt", "all"), text="features looked at"),
+        Parameter(
+            "max_features", str, "share", choices=("share", "sqrt", "all"), text="features looked at, at least two"
+        ),
         Parameter("feature_share", float, share, 1e-9, 1.0, text="of all features, where max_features is share"),
         RATE,
         Parameter("drift_detection", bool, True, text="watch the trees' errors; without, none is replaced"),
-        Parameter("background_trees", bool, True, text="trees begin at warnings; without, at drifts"),
+        Parameter("background_trees", bool, True, text="trees begin beside others at warnings; without, at drifts"),
         Parameter("warning_delta", float, warning_delta, 1e-300, 1.0, text="confidence of ADWIN that errors rise"),
         Parameter("drift_delta", float, drift_delta, 1e-300, 1.0, text="the same, to replace a tree"),
         *(p._replace(default=tree.get(p.name, p.default)) for p in TREE),
@@ -59,7 +61,7 @@ ENTRIES = (
         free=FREE,
         paper="H. M. Gomes et al.: Adaptive random forests for evolving data stream classification. Machine Learning "
         "106, 2017; for data stream regression: ESANN 2018.",
-        text="Bootstrapped Hoeffding trees whose leaves look at random features; one whose errors rise is replaced.",
+        text="Bootstrapped Hoeffding trees whose leaves look at random features; after a drift the better of two.",
     ),
     Entry(
         name="streaming-random-patches",
@@ -80,7 +82,7 @@ ENTRIES = (
         free=FREE,
         paper="H. M. Gomes, J. Read and A. Bifet: Streaming random patches for evolving data stream classification. "
         "ICDM 2019.",
-        text="Hoeffding trees, each over its own random features and its own bootstrap, replaced when errors rise.",
+        text="Hoeffding trees, each over its own random features and bootstrap; after a drift the better of two.",
     ),
     Entry(
         name="leveraging-bagging",

@@ -1,4 +1,4 @@
-"""The adaptive random forest: Hoeffding trees over random features that are replaced at drifts.
+"""The adaptive random forest: Hoeffding trees over random features, each replaced by a better one after drifts.
 
 Gomes et al. 2017; for regression Gomes, Barddal, Ferreira and Bifet 2018, whose trees are FIMT-DD's
 (models.regression.subspace). Diversity comes from an online bootstrap of rate 6 (leveraging bagging's) and from random
@@ -15,7 +15,7 @@ class AdaptiveRandomForest(WatchedForest):
     """Adaptive random forest (ARF) of Hoeffding trees.
 
     An instance's own weight multiplies the drawn one. Missing values and what teaches nothing: as HoeffdingTree. Memory
-    is bounded by `n_models` trees and as many background trees, each by `max_nodes` and the schema.
+    is bounded by `n_models` trees and as many beside them, each by `max_nodes` and the schema.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class AdaptiveRandomForest(WatchedForest):
         The mean of the members' probabilities, weighted by each member's recent accuracy or not; one vote a member. Of
         values, weighted by the inverse of the recent error or not; their median.
     max_features : {"share", "sqrt", "all"}
-        Features that a leaf looks at: `feature_share` of all, their square root and one more, or all.
+        Features that a leaf looks at: `feature_share` of all, their square root and one more, or all; at least two.
     feature_share : float
         In (0, 1].
     rate : float
@@ -40,7 +40,7 @@ class AdaptiveRandomForest(WatchedForest):
     drift_detection : bool
         Watch the trees. Without, none is ever replaced.
     background_trees : bool
-        Trees begin to grow at warnings. Without, they begin at drifts.
+        Trees begin to grow beside others at warnings. Without, they begin at drifts.
     warning_delta, drift_delta : float
         Confidence of ADWIN's cuts, in (0, 1].
     **tree
@@ -49,7 +49,7 @@ class AdaptiveRandomForest(WatchedForest):
     Notes
     -----
     MOA draws 60 % of the features for a leaf, but its leaves look at one less: the default here is half of them.
-    Background trees learn each label once, as in MOA, not by the bootstrap: on elec that is worth 0.3 points. Other
+    Background trees learn by the bootstrap, as in the paper's algorithm 1; in MOA they learn each label once. Other
     defaults than MOA's: nominal features are tested for one value against the rest (1.2 points on nursery and splice);
     a leaf tries to split after a weight of 100, where MOA's 50 is eight labels (1.3 times as fast, no worse); ties are
     split below 0.1 (1.5 points on pendigits).
@@ -72,7 +72,6 @@ class AdaptiveRandomForest(WatchedForest):
     """
 
     name = "adaptive-random-forest"
-    BACKGROUND_BOOTSTRAP = False
 
     def _new_tree(self, seed: int) -> SubspaceTree | SubspaceRegressionTree:
         s = n_chosen(self._parameters, self.schema.n_features)

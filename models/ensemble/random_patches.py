@@ -15,7 +15,7 @@ class StreamingRandomPatches(WatchedForest):
     """Streaming random patches (SRP) of Hoeffding trees.
 
     An instance's own weight multiplies the drawn one. Missing values and what teaches nothing: as HoeffdingTree. Memory
-    is bounded by `n_models` trees and as many background trees, each by `max_nodes` and the schema.
+    is bounded by `n_models` trees and as many beside them, each by `max_nodes` and the schema.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class StreamingRandomPatches(WatchedForest):
     training_method : {"patches", "subspaces", "resampling"}
         Random features and a bootstrap; random features alone; a bootstrap alone.
     max_features : {"share", "sqrt", "all"}
-        Features that a tree looks at: `feature_share` of all, their square root and one more, or all.
+        Features that a tree looks at: `feature_share` of all, their square root and one more, or all; at least two.
     feature_share : float
         In (0, 1].
     rate : float
@@ -53,7 +53,6 @@ class StreamingRandomPatches(WatchedForest):
     """
 
     name = "streaming-random-patches"
-    BACKGROUND_BOOTSTRAP = True
 
     def _draw(self, slot: int, chunk: Chunk) -> Program:
         return chunk.program if self._parameters["training_method"] == "subspaces" else super()._draw(slot, chunk)

@@ -44,11 +44,13 @@ class Grown:
     """A tree, and how good its predictions of labels were before it learned them."""
 
     def __init__(self, tree):
-        self.tree, self.hits, self.weight = tree, 0.0, 0.0
+        self.tree, self.hits, self.weight, self.off = tree, 0.0, 0.0, 0
 
     def error(self, x, y, w):
+        """What the windows see; what trees are compared by is `off`."""
         probabilities = self.tree.predict(x)
         wrong = max(probabilities) == 0.0 or probabilities.index(max(probabilities)) != y
+        self.off = int(wrong)
         self.hits = 0.999 * self.hits + (0.0 if wrong else w)
         self.weight = 0.999 * self.weight + w
         return int(wrong)
@@ -58,52 +60,90 @@ class Member:
     def __init__(self, forest, serial):
         self.forest, self.serial, self.begun = forest, serial, 0
         self.events = []
-        self.renew()
-
-    def renew(self):
         self.front, self.back = self.begin(), None
         self.watch_anew()
+        self.compare_anew()
 
     def begin(self):
         self.begun += 1
-        return Grown(self.forest.new_tree(key_of(self.forest.seed, self.serial, 2, self.begun - 1) >> 1))
+        grown = Grown(self.forest.new_tree(key_of(self.forest.seed, self.serial, 2, self.begun - 1) >> 1))
+        grown.number = self.begun
+        return grown
 
     def watch_anew(self):
         self.warning = Window(self.forest.p["warning_delta"])
         self.drift = Window(self.forest.p["drift_delta"])
 
+    def compare_anew(self):
+        self.differences = []
+
+    def exchange(self, event):
+        self.events.append(event)
+        self.front, self.back = self.back, self.front
+        self.watch_anew()
+        self.compare_anew()
+
     def learn(self, x, y, w, ordinal):
         rate = self.forest.rate
         k = poisson(rate, draw(key_of(self.forest.seed, self.serial, 1), ordinal)) if rate > 0.0 else 1
-        error = self.front.error(x, y, w)
-        self.front.tree.learn(x, y, w * k)
-        if self.back is not None:
-            self.back.error(x, y, w)
-            self.back.tree.learn(x, y, w * k if self.forest.background_bootstrap else w)
+        grown = [grown for grown in (self.front, self.back) if grown is not None]
+        errors = [one.error(x, y, w) for one in grown]
+        for one in grown:
+            one.tree.learn(x, y, w * k)
         if not self.forest.p["drift_detection"]:
             return
-        warned, drifted = self.warning.rises(error), self.drift.rises(error)
-        if drifted and self.back is not None:
-            self.events.append("succeeds")
-            self.front, self.back = self.back, None
-            self.watch_anew()
-        elif drifted:
-            self.events.append("begins anew")
-            self.renew()
-        elif warned:
+        warned, drifted = self.warning.rises(errors[0]), self.drift.rises(errors[0])
+        if drifted:
+            self.drifted()
+            return
+        if self.back is not None:
+            self.differences.append(self.back.off - self.front.off)
+            if len(self.differences) % 32 == 0 and self.judged():
+                return
+        if warned:
             self.events.append("warning")
             self.warning = Window(self.forest.p["warning_delta"])
-            if self.forest.p["background_trees"]:
+            if self.forest.p["background_trees"] and self.back is None:
                 self.back = self.begin()
+                self.compare_anew()
+
+    def drifted(self):
+        """The younger tree votes, the older one stays beside."""
+        if self.back is not None and self.back.number > self.front.number:
+            self.exchange("succeeds")
+            return
+        self.events.append("begins anew")
+        self.front, self.back = self.begin(), self.front if self.back is None else self.back
+        self.watch_anew()
+        self.compare_anew()
+
+    def judged(self):
+        """Whether the tree beside votes from now on; or it may go."""
+        total = squares = 0.0
+        for d in self.differences:
+            total, squares = total + d, squares + d * d
+        proven, late = total * total > 6.0 * squares, len(self.differences) >= 2048
+        older = self.back.number < self.front.number
+        if late and (total < 0.0 or (total == 0.0 and older)):
+            self.exchange("is late")
+            self.back = None
+            return True
+        if proven and total < 0.0:
+            self.exchange("comes back" if older else "is better")
+            return True
+        if late or (proven and older):
+            self.events.append("is late" if late else "is worse")
+            self.back = None
+            self.compare_anew()
+        return False
 
 
 class ForestTwin:
-    """parameters : all of them. per_leaf, background_bootstrap : of adaptive random forests True and False, of random
-    patches the other way round."""
+    """parameters : all of them. per_leaf : of adaptive random forests True, of random patches False."""
 
-    def __init__(self, n_values, n_classes, seed, per_leaf, background_bootstrap, n_chosen, rate, parameters):
+    def __init__(self, n_values, n_classes, seed, per_leaf, n_chosen, rate, parameters):
         self.n_values, self.n_classes, self.seed, self.p, self.rate = n_values, n_classes, seed, parameters, rate
-        self.per_leaf, self.background_bootstrap, self.n_chosen = per_leaf, background_bootstrap, n_chosen
+        self.per_leaf, self.n_chosen = per_leaf, n_chosen
         self.learned = 0
         self.members = [Member(self, serial) for serial in range(parameters["n_models"])]
 

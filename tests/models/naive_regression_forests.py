@@ -24,7 +24,7 @@ class GrownValues(Grown):
         return self.tree.target.n > 0.0
 
     def error(self, x, y, w):
-        off = abs(y - self.tree.predict(x)) if self.knows else 0.0
+        self.off = off = abs(y - self.tree.predict(x)) if self.knows else 0.0
         self.hits = 0.999 * self.hits + w * off
         self.weight = 0.999 * self.weight + w
         return min(off * self.forest.per_width, 1.0)
@@ -32,7 +32,9 @@ class GrownValues(Grown):
 
 class RegressionMember(Member):
     def begin(self):
-        return GrownValues(super().begin().tree, self.forest)
+        grown = GrownValues(super().begin().tree, self.forest)
+        grown.number = self.begun
+        return grown
 
 
 class PatchTwin:
@@ -59,7 +61,7 @@ class RegressionForestTwin(ForestTwin):
     def __init__(self, n_values, seed, per_leaf, n_chosen, rate, parameters):
         self.n_values, self.seed, self.n_chosen, self.rate = n_values, seed, n_chosen, rate
         self.p = {"drift_detection": False, "warning_delta": 0.01, "drift_delta": 0.001, **parameters}
-        self.per_leaf, self.background_bootstrap = per_leaf, not per_leaf
+        self.per_leaf = per_leaf
         self.learned = 0
         self.n = self.mean = self.squares = self.per_width = 0.0
         self.members = [RegressionMember(self, serial) for serial in range(parameters["n_models"])]

@@ -106,7 +106,7 @@ CASES = {
     "adaptive-random-forest": [
         Case(
             {"n_models": 3, "grace_period": 30, "warning_delta": 0.9, "drift_delta": 0.3, **more},
-            {"max_nodes": 7, "drift_delta": 0.9, "tie_threshold": 1.0},
+            {"max_nodes": 7, "drift_delta": 0.9, "tie_threshold": 1.0, "rate": 1.0, "n_models": 12},  # soon two trees
             breathes=True,
         )
         for more in ({}, {"threads": 2, "max_features": "sqrt", "observer": "histogram", "background_trees": False})
@@ -114,7 +114,7 @@ CASES = {
     "streaming-random-patches": [
         Case(
             {"n_models": 3, "grace_period": 30, "warning_delta": 0.9, "drift_delta": 0.3, **more},
-            {"max_nodes": 7, "drift_delta": 0.9, "tie_threshold": 1.0},
+            {"max_nodes": 7, "drift_delta": 0.9, "tie_threshold": 1.0, "rate": 1.0, "n_models": 12},  # soon two trees
             breathes=True,
         )
         for more in ({}, {"threads": 2, "training_method": "subspaces"}, {"training_method": "resampling"})
