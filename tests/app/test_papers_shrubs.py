@@ -28,7 +28,7 @@ def test_the_best_setting_is_the_most_accurate_below_a_bound() -> None:
 def test_settings_are_drawn_from_the_papers_space_and_always_the_same() -> None:
     drawn = paper.drawn("elec", "SE")
     assert drawn == paper.drawn("elec", "SE") != paper.drawn("weather", "SE")
-    assert len(drawn) == paper.DRAWN
+    assert len(drawn) == paper.DRAWN_SHRUBS
     for one in drawn:
         assert one["window"] <= paper.MOST_WINDOW
         assert one["window"] * one["n_trees"] <= paper.MOST_WORK
