@@ -103,7 +103,7 @@ class ShrubEnsemble(Learner):
         The best threshold of a feature, or one drawn at random.
     max_features : {"all", "sqrt", "subspace"}
         Features that trees look at: all; for each node others, as many as the root of their number; for each tree
-        others, half of them (random subspaces: Ho 1998).
+        others, half of them, at least two (random subspaces: Ho 1998).
     train_share : float
         Share of the window that a tree grows on, in (0, 1]; below 1 it is judged by the others alone, and by those that
         come later.
@@ -301,5 +301,5 @@ class ShrubEnsemble(Learner):
 
 def _n_tried(max_features: str, n_features: int) -> int:
     if max_features == "subspace":
-        return (n_features + 1) // 2
+        return min(n_features, max(2, (n_features + 1) // 2))
     return n_features if max_features == "all" else int(np.ceil(np.sqrt(n_features)))

@@ -167,7 +167,9 @@ class NaiveShrubs:
             classes,
             seeded(seed),
         )
-        self.n_tried = {"all": d, "sqrt": math.ceil(math.sqrt(d)), "subspace": math.ceil(d / 2)}[self.p["max_features"]]
+        self.n_tried = {"all": d, "sqrt": math.ceil(math.sqrt(d)), "subspace": min(d, max(2, math.ceil(d / 2)))}[
+            self.p["max_features"]
+        ]
         self.places = [None] * self.p["window"]  # (x, y, weight)
         self.n_learned = 0
         self.seen = set()  # classes

@@ -7,6 +7,7 @@ from models.contract import LEARN, PREDICT, Program, Schema
 from models.forest.simplex import project
 from models.forest.window import FILLED, MEMBERS
 from models.registry import create
+from models.streams import moving_squares
 from tests.models import naive_shrubs
 from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
 
@@ -282,3 +283,22 @@ def test_threads_change_no_bit():
         out = test_then_train(learner, x, y, np.ones(600))
         states.append([out.tobytes(), *(array.tobytes() for array in learner.state())])
     assert states[0] == states[1]
+
+
+def test_a_subspace_has_two_features_where_there_are_two():
+    """A tree of one of two features sees no squares."""
+    schema = Schema((0, 0), 4, "classification")
+    stream = moving_squares.generate(3000, 1)
+    right = {}
+    for tried in ("all", "subspace"):
+        learner = create("shrub-ensemble", schema, seed=1, n_windows=1, window=128, max_features=tried)
+        out = np.zeros((3000, 4))
+        program = Program(
+            np.tile(np.array([PREDICT, LEARN], np.int8), 3000),
+            np.repeat(np.arange(3000, dtype=np.int32), 2),
+            np.repeat(stream.y, 2),
+            np.ones(6000),
+        )
+        learner.run(program, stream.x, out)
+        right[tried] = (out.argmax(axis=1) == stream.y).mean()
+    assert right["subspace"] == pytest.approx(right["all"], abs=0.02)
