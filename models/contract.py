@@ -8,6 +8,7 @@ Invariants that the contract tests hold every learner to:
 
 - `run` of one program equals `run` of any split of it, bit for bit; so do `predict_many` and `learn_many`.
 - PREDICT changes no state. Inputs are never changed.
+- A learner that has learned nothing says so: probabilities are all 0, a value is NaN.
 - Same schema, parameters, seed and programs give the same bits.
 - `restore(state())` into a new learner of the same schema continues as if nothing had happened.
 - `resize` to a larger schema changes no prediction for what was known; new classes have probability 0.
@@ -111,7 +112,7 @@ class Learner(ABC):
     def run(self, program: Program, slab: Any, out: Floats) -> None:
         """Execute `program`. slab : (capacity, d) float64, or Bags. out : (capacity, schema.n_outputs); PREDICT r
         writes out[r, :]: class probabilities that sum to 1 (all 0 when nothing is known yet), or the predicted value
-        in column 0."""
+        in column 0 (NaN when nothing is known yet)."""
 
     @abstractmethod
     def resize(self, schema: Schema) -> None:

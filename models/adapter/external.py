@@ -58,7 +58,8 @@ class External(Learner):
     seed : int
         Handed over where the model takes a `seed` or `random_state` and `arguments` has none.
     import_path : str or None
-        Of a class or function. None: River's Hoeffding tree.
+        Of a class or function. None: River's Hoeffding tree (of a regression with nominal features, whose leaves predict
+        means unless `arguments` say otherwise: its linear leaves take no texts).
     arguments : dict or None
         What it is called with; JSON values.
     as_champion : bool
@@ -80,6 +81,7 @@ class External(Learner):
         super().__init__(schema, seed=seed)
         self.import_path, self.arguments, self.as_champion = import_path, arguments, as_champion
         self._classification = schema.task == CLASSIFICATION
+        self._nothing = 0.0 if self._classification else np.nan
         self._nominal = np.array(schema.n_values) > 0
         self._path = path_of(schema.task, import_path)
         self._counts = np.array([0, 0, schema.n_outputs], np.int64)
@@ -87,7 +89,10 @@ class External(Learner):
         self._begin()
 
     def _begin(self) -> None:
-        self._use(make(self._path, self.arguments, self.seed))
+        arguments = dict(self.arguments or {})
+        if self.import_path is None and not self._classification and self._nominal.any():
+            arguments.setdefault("leaf_prediction", "mean")  # River's linear leaves fail at texts
+        self._use(make(self._path, arguments, self.seed))
 
     def _use(self, model: Any) -> None:
         self._model: Any = model
@@ -104,7 +109,7 @@ class External(Learner):
         with np.errstate(all="ignore"):
             for op, row, y, w in zip(*(column.tolist() for column in program), strict=True):
                 if op == PREDICT:
-                    out[row] = 0.0
+                    out[row] = self._nothing
                     if self._counts[LEARNED]:
                         self._predict(slab[row], out[row])
                 elif 0.0 < w < np.inf and np.isfinite(y) and self._is_target(y):
@@ -130,7 +135,7 @@ class External(Learner):
         named = self._named(x)
         if not self._classification:
             value = self._model.predict_one(named)
-            return {0: 0.0 if value is None else float(value)}
+            return {} if value is None else {0: float(value)}
         try:
             return {int(code): float(p) for code, p in self._model.predict_proba_one(named).items()}
         except NotImplementedError:

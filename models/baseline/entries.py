@@ -1,6 +1,6 @@
 """The registry's entries of what a tree must beat."""
 
-from models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry
+from models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter
 
 PERSISTENCE = (
     "I. Žliobaitė et al.: Evaluation methods and decision theory for classification of streaming data with "
@@ -30,6 +30,16 @@ ENTRIES = (
         tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
         parameters=(),
         paper=PERSISTENCE,
-        text="Repeats the last label learned: hard to beat where labels are autocorrelated (elec: 85.3 %).",
+        text="Repeats the last label learned, or the last target: hard to beat where they are autocorrelated (elec: 85.3 %).",
+    ),
+    Entry(
+        name="mean",
+        cls="models.baseline.mean:Mean",
+        tasks=(REGRESSION,),
+        parameters=(
+            Parameter("fading", float, 1.0, 0.0, 1.0, text="of what was learned, each label; 1: all count alike"),
+        ),
+        paper=PERSISTENCE,
+        text="Predicts the mean of the targets, so far or recently: what a regressor must beat to have learned anything.",
     ),
 )

@@ -1,4 +1,5 @@
-"""Last label: predicts again what was learned last (the persistent or no-change classifier).
+"""Last label: predicts again what was learned last (the persistent or no-change classifier; of a regression, the last
+target).
 
 Where labels are autocorrelated it is hard to beat: 85.3 % on elec. Under a label delay it repeats the last
 label that had *arrived*, and so shows what repetition is really worth to a user.
@@ -24,7 +25,7 @@ class LastLabel(Learner):
     """The last label learned: probability 1 for its class, or its value.
 
     Memory is two numbers. A class outside 0 .. n_outputs - 1 and a weight that is not positive teach nothing. Before
-    the first label a classifier's probabilities are all 0, and a regressor predicts 0.
+    the first label probabilities are all 0, and a value is NaN.
 
     Parameters
     ----------
@@ -96,15 +97,15 @@ def _run(op, row, y, w, out, last, classify):
     for i in range(len(op)):
         r = row[i]
         if op[i] != PREDICT:
-            known = 0.0 <= y[i] < out.shape[1] if classify else not np.isnan(y[i])
+            known = 0.0 <= y[i] < out.shape[1] if classify else np.isfinite(y[i])
             if known and 0.0 < w[i] < np.inf:
                 last[0] = y[i]
                 last[1] += w[i]
             continue
+        if not classify:
+            out[r, 0] = last[0]
+            continue
         for k in range(out.shape[1]):
             out[r, k] = 0.0
         if not np.isnan(last[0]):
-            if classify:
-                out[r, int(last[0])] = 1.0
-            else:
-                out[r, 0] = last[0]
+            out[r, int(last[0])] = 1.0

@@ -82,8 +82,8 @@ def predict(forest, x, r, totals, room, classes, out):
             if total > 0.0:
                 for c in range(len(totals)):
                     out[c] = totals[c] / total
-        elif totals[0] > 0.0:
-            out[0] = totals[1] / totals[0]
+        else:
+            out[0] = totals[1] / totals[0] if totals[0] > 0.0 else np.nan
         return
     margins = room.margins
     margins[:] = forest.base

@@ -151,15 +151,15 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
 
     vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
     of the mean absolute error; MAJORITY, each member alike, and 1 for the likeliest class. errors : (n,), of each LEARN
-    what the member erred before it (0 or 1, or an absolute error), or (0,) of a member that does not say. quality :
-    (3,), see above. factors : (length,), by rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
+    what the member erred before it (0 or 1, or an absolute error; NaN, which counts for nothing, where it knew
+    nothing), or (0,) of a member that does not say. quality : (3,), see above. factors : (length,), by rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
     """
     watched = len(errors) > 0
     # Others' rows lie beside this one, and other threads write them: so not in place.
     hits, weight, seen = quality[HITS], quality[WEIGHT], quality[SEEN]
     for i in range(len(op)):
         if op[i] != PREDICT:
-            if watched and ordinal[i] >= 0:
+            if watched and ordinal[i] >= 0 and errors[i] == errors[i]:
                 hit = errors[i] if regression else 1.0 - errors[i]
                 hits = fading * hits + w[i] * hit
                 weight = fading * weight + w[i]
@@ -209,7 +209,7 @@ def combine(op, row, source, planes, factors, out):
 @kernel
 def combine_values(op, row, source, planes, factors, median, values, out):
     """Regression: out[r, 0] of the rows predicted, the mean of the members' values by their factors, added in order, or
-    their median. A member that knows nothing votes NaN, and is left out; without members that know, 0.
+    their median. A member that knows nothing votes NaN, and is left out; without members that know, NaN.
 
     planes : (M, length, 1). factors : (M, length). values : (M,), scratch. Mutates values, out. O(n M), the
     median O(n M^2).
@@ -241,7 +241,7 @@ def _value_of(votes, factors, median, values):
         values[at] = vote
         n += 1
     if n == 0:
-        return 0.0
+        return np.nan
     if median:
         return 0.5 * (values[(n - 1) // 2] + values[n // 2])
     return weighed / total if total > 0.0 else added / n

@@ -51,8 +51,8 @@ class Member(Protocol):
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
         """As Learner.run; a LEARN whose label could teach, though its weight be 0, writes into errors : (n,) whether
-        the member would have predicted another class just before it (1 or 0), for a regression its absolute error. A
-        PREDICT of a regression writes NaN while the member knows nothing."""
+        the member would have predicted another class just before it (1 or 0), for a regression its absolute error,
+        NaN while it knows nothing."""
 
     def resize(self, schema: Schema) -> None: ...
     def state(self) -> Any: ...

@@ -58,7 +58,8 @@ def _settle(blend, gradient, order):
 def blend_votes(op, row, y, w, votes, out, blend, settings, gradient, order):
     """Blend what predictors said, operation by operation.
 
-    votes : (predictors, n, n_outputs), predictions for a PREDICT and before a LEARN. Mutates out, blend, and the
+    votes : (predictors, n, n_outputs), predictions for a PREDICT and before a LEARN; NaN of all of them before the
+    first label, which then says nothing about them. Mutates out, blend, and the
     scratch gradient, order : (predictors,)."""
     weights, errors = blend
     n_predictors, _, n_outputs = votes.shape
@@ -70,7 +71,7 @@ def blend_votes(op, row, y, w, votes, out, blend, settings, gradient, order):
                 for c in range(n_outputs):
                     out[r, c] += weights[k] * votes[k, step, c]
             continue
-        if not teachable(y[step], w[step], settings, n_outputs):
+        if not teachable(y[step], w[step], settings, n_outputs) or votes[0, step, 0] != votes[0, step, 0]:
             continue
         for k in range(n_predictors):
             for l in range(k + 1):

@@ -325,6 +325,7 @@ def _run_tree(op, row, y, w, slab, tree, settings, key, start, votes, one, path,
             vote = votes[i]
             vote[:] = 0.0
             if tree.counts[NODES] == 0:
+                vote[:] = 0.0 if settings.classes else np.nan
                 continue
             take(slab, row[i], settings, one)
             if settings.aggregation:

@@ -249,9 +249,10 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
     size = window.columns.shape[1]
     for step in range(len(op)):
         r = row[step]
+        nothing = np.nan if counts[LEARNED] == 0 and not settings.classes else 0.0
         if op[step] == PREDICT:
             at = step if aloud else r
-            out[at, :] = 0.0
+            out[at, :] = nothing
             for j in range(counts[MEMBERS]):
                 slot = members.slots[j]
                 leaf = leaf_of(trees, slot, n_values, slab, r)
@@ -263,6 +264,8 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
         if settings.classes:
             seen[np.int64(y[step])] = 1
         m = counts[MEMBERS]
+        if aloud:
+            out[step, :] = nothing
         if not settings.equal_weights and counts[FILLED] == size:
             weigh_item(counts[HEAD], -1.0, window, members, m, settings.classes)
         i = take_in(slab, r, y[step], w[step], counts, window)

@@ -121,9 +121,9 @@ def _write(scratch, clock, task, out, r):
 
 @kernel(inline=True)
 def _write_early(clock, task, out, r):
-    """The prediction before there are trees: class frequencies, or the mean."""
+    """The prediction before there are trees: class frequencies, or the mean (NaN before the first label)."""
     if task.loss != CROSS_ENTROPY:
-        out[r, 0] = clock.target[MEAN]
+        out[r, 0] = clock.target[MEAN] if clock.target[WEIGHT] > 0.0 else np.nan
         return
     total = 0.0
     for c in range(len(clock.known)):

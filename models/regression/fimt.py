@@ -95,7 +95,7 @@ class FimtDD(RegressionTree):
     Missing values (NaN) are left out by the observers, and 0, the mean, to linear models; at a test they go to the
     child that was heavier when the node was split, as do nominal codes outside the schema. A nominal value that a test
     has not seen differs from the one it tests for. A target that is not finite, or beyond 1e100, and a weight that is
-    not positive and finite teach nothing. Before the first label the prediction is 0.
+    not positive and finite teach nothing. Before the first label the prediction is NaN.
 
     Memory is bounded by `max_nodes` and the schema: a leaf has 4 n_bins + 2 numbers a numeric feature and 4 V a nominal
     feature of V values. At the bound nothing splits any more; leaves go on learning. With `drift_detection` a quarter
@@ -209,7 +209,7 @@ class FimtDD(RegressionTree):
         progress = np.zeros(1, np.int64)
         while (
             run_program(
-                program.op, program.row, program.y, program.w, slab, out, UNTOLD, 0.0, progress,
+                program.op, program.row, program.y, program.w, slab, out, UNTOLD, progress,
                 self._nodes, ALL, self._layout, self._growth, self._drift, EMPTY, self._scratch,
             ) == GROW
         ):  # fmt: skip
@@ -408,12 +408,12 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
 
 @kernel
 def run_program(
-    op, row, y, w, slab, out, errors, nothing, progress, nodes, chosen, layout, growth, drift, subset, scratch
+    op, row, y, w, slab, out, errors, progress, nodes, chosen, layout, growth, drift, subset, scratch
 ):
     """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, subset and scratch.
 
     errors : (n,) float64, of each LEARN of a target that could teach, of whatever weight, how far the tree was off
-    before it; 0 where it knew nothing. Or (0,): nobody asks. nothing : what is predicted before the first label.
+    before it; NaN where it knew nothing. Or (0,): nobody asks.
     chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened.
@@ -436,7 +436,7 @@ def run_program(
             last_row = r
             last_leaf = leaf
             block = blocks[links[leaf, BLOCK]]
-            out[r, 0] = nothing
+            out[r, 0] = np.nan
             if block[N] > 0.0:
                 out[r, 0] = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
             continue
@@ -454,9 +454,10 @@ def run_program(
         block = blocks[links[leaf, BLOCK]]
         if not learns:
             known = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, slab, r)
-            errors[i] = abs(y[i] - known) if block[N] > 0.0 else 0.0
+            errors[i] = abs(y[i] - known) if block[N] > 0.0 else np.nan
             continue
         last_row = -1
+        knew = block[N] > 0.0
         error = y[i] - learn_target(block, n_values, weight, growth, z, slab, r, y[i], w[i])
         above = y[i] - block[ORIGIN]
         if m == 0:
@@ -469,7 +470,7 @@ def run_program(
                 subset.x[0, j] = slab[r, f]
             observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, above, w[i])
         if told:
-            errors[i] = abs(error)
+            errors[i] = abs(error) if knew else np.nan
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, drift.room, scratch)
         if drift.detect:

@@ -25,6 +25,7 @@ from models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
     SEEN,
+    N,
     learn_leaf,
     learnable,
     predict_leaf,
@@ -229,7 +230,8 @@ def _enter(links, stretches, n, node, up):
 def _predict(nodes, n_values, weight, growth, options, stretches, z, x, r, y, w):
     """The ways of row r and the predictions on them: the number of stretches; value[-1] is the tree's prediction.
 
-    y, w : if w > 0, the errors of the options are added to their losses. Mutates stretches, and then nodes.
+    y, w : if w > 0, the errors of the options are added to their losses (not of a leaf that knew nothing). Mutates
+    stretches, and then nodes.
     O(max_trees (depth + d)).
     """
     links = nodes.links
@@ -254,7 +256,9 @@ def _predict(nodes, n_values, weight, growth, options, stretches, z, x, r, y, w)
         at = i if i >= 0 else none
         if i >= 0 and stretches.leaf[i] >= 0:
             block = nodes.blocks[links[stretches.leaf[i], BLOCK]]
-            value = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, x, r)
+            value = np.nan
+            if block[N] > 0.0:
+                value = predict_leaf(block, n_values, weight, growth.leaf_prediction, z, x, r)
         elif options.prediction == BEST_PATH:
             value = stretches.total[at]
         else:
@@ -276,7 +280,7 @@ def _predict(nodes, n_values, weight, growth, options, stretches, z, x, r, y, w)
                 share *= share
             stretches.total[up] += share * value
             stretches.n[up] += share
-        if w > 0.0:
+        if w > 0.0 and value == value:
             nodes.monitor[stretches.start[i], LOSS] = growth.error_fading * loss + w * (y - value) * (y - value)
     return n
 

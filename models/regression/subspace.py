@@ -113,14 +113,12 @@ min_branch_fraction, max_nodes, max_depth
 
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats | None = None) -> None:
         """As Learner.run. errors : (n,) float64 or None; a LEARN of a target that could teach, of whatever weight,
-        writes how far the tree was off before it, |y - prediction|; 0 where it knew nothing. Then a PREDICT writes
-        NaN while the tree knows nothing, not 0."""
+        writes how far the tree was off before it, |y - prediction|; NaN where it knew nothing."""
         progress = np.zeros(1, np.int64)
-        nothing = 0.0 if errors is None else np.nan
         errors = UNTOLD if errors is None else errors
         while (
             run_program(
-                program.op, program.row, program.y, program.w, slab, out, errors, nothing, progress,
+                program.op, program.row, program.y, program.w, slab, out, errors, progress,
                 self._nodes, self._chosen, self._layout, self._growth, self._drift, self._subset, self._scratch,
             ) == GROW
         ):  # fmt: skip

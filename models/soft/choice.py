@@ -63,10 +63,10 @@ def pool_of(n: int, n_learning: int, n_drawn: int, fading: float, seed: int) -> 
 
 @kernel
 def loss_of(prediction, y, regression):
-    """Cross-entropy of class probabilities, or the squared error."""
+    """Cross-entropy of class probabilities, or the squared error: NaN where nothing was predicted."""
     if regression:
         error = prediction[0] - y
-        return min(error * error, HIGHEST_LOSS)
+        return min(error * error, HIGHEST_LOSS) if error == error else np.nan
     return -math.log(max(prediction[int(y)], LEAST_PROBABILITY))
 
 
@@ -99,9 +99,19 @@ def choose(pool):
 
 @kernel
 def account(pool, w):
-    """Enter the losses of the current label, of weight w. Mutates pool."""
+    """Enter the losses of the current label, of weight w. Mutates pool.
+
+    A model that predicted nothing has the greatest loss of the others; where all knew nothing, losses stay as they are.
+    """
     best = 0
     n = len(pool.losses)
+    greatest = -1.0
+    for m in range(n):
+        greatest = max(greatest, pool.losses[m]) if pool.losses[m] == pool.losses[m] else greatest
+    for m in range(n):
+        pool.losses[m] = pool.losses[m] if pool.losses[m] == pool.losses[m] else max(greatest, 0.0)
+    if greatest < 0.0:
+        w = 0.0
     pool.faded[n] = pool.fading[0] * pool.faded[n] + w
     for m in range(n):
         pool.faded[m] = pool.fading[0] * pool.faded[m] + w * pool.losses[m]

@@ -32,8 +32,9 @@ class ModelPool(Learner):
     """Candidates with other parameters: the better ones learn each label, the best one predicts.
 
     Every candidate predicts each labelled instance, just before it is learned, for its loss: the cross-entropy, or the
-    squared error. Losses fade. Until 100 labels were learned all candidates learn. Missing values, weights and what
-    teaches nothing are the candidates' matter; weights weigh losses, too. Memory is bounded as the candidates' is.
+    squared error; one that predicts nothing has the greatest loss of the others. Losses fade. Until 100 labels were
+    learned all candidates learn. Missing values, weights and what teaches nothing are the candidates' matter; weights
+    weigh losses, too. Memory is bounded as the candidates' is.
 
     Parameters
     ----------

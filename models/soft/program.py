@@ -50,7 +50,8 @@ def teachable(y, w, n_classes, regression):
 def output(logits, known, targets, regression, probabilities):
     """Class probabilities, or the value, from what the leaves sum up to. Mutates probabilities."""
     if regression:
-        probabilities[0] = targets[T_MEAN] + math.sqrt(targets[T_VARIANCE]) * logits[0] if targets[T_N] > 0.0 else 0.0
+        known_target = targets[T_N] > 0.0
+        probabilities[0] = targets[T_MEAN] + math.sqrt(targets[T_VARIANCE]) * logits[0] if known_target else np.nan
     else:
         softmax(logits, known, probabilities)
 

@@ -153,7 +153,7 @@ class Leaf:
 
     def predict(self, x):
         if self.mean is None:
-            return 0.0
+            return math.nan
         return self.model(x) if self.uses_model() else self.mean
 
     def learn(self, x, y, w):
@@ -393,7 +393,7 @@ class SubspaceTwin(FimtTwin):
         return found
 
     def learn(self, x, y, w=1.0):
-        error = abs(y - self.predict(x)) if self.target.n else 0.0
+        error = abs(y - self.predict(x))  # NaN where it knows nothing
         super().learn(x, y, w)
         return error
 
@@ -461,7 +461,7 @@ class OrtoTwin(Tree):
             return
         losses = []
         self.combine(self.root, x, losses)
-        for option, value in losses:
+        for option, value in losses if self.target.n else []:  # it knew something
             option.loss = self.settings["error_fading"] * option.loss + w * (y - value) * (y - value)
         for node in self.leaves(x):
             node.leaf.learn(x, y, w)

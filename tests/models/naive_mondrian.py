@@ -363,7 +363,7 @@ class NaiveForest:
         votes = [tree.vote() if self.classes else 1.0 for tree in self.trees]
         for tree, vote in zip(self.trees, votes, strict=True):
             if tree.root is None:
-                continue
+                return row if self.classes else [float("nan")]
             x_read = self.read(x)
             if self.aggregation:
                 said = tree.predict(x_read)

@@ -27,6 +27,8 @@ class PoolTwin:
         if w <= 0.0:
             return
         loss = [self.loss(model.predict(x), y) for model in self.models]
+        told = [one for one in loss if not math.isnan(one)]
+        loss = [max(told, default=0.0) if math.isnan(one) else one for one in loss]
         for m in self.learners():
             self.models[m].learn(x, y, w)
             self.n_learned[m] += 1

@@ -153,7 +153,7 @@ class SgtTwin:
     def predict(self, x):
         if not self.ready:
             if not self.classification:
-                return [self.target[1]]
+                return [self.target[1] if self.target[0] > 0.0 else math.nan]
             total = sum(self.known.get(c, 0.0) for c in range(self.n_classes))
             return [self.known.get(c, 0.0) / total if total > 0.0 else 0.0 for c in range(self.n_classes)]
         scores = self.sums(x)[-1]

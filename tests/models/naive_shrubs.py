@@ -182,6 +182,8 @@ class NaiveShrubs:
         return np.array([value.get(c, 0.0) for c in range(self.n_outputs)])
 
     def predict(self, x):
+        if not self.n_learned and not self.classes:
+            return np.array([np.nan])
         return sum((weight * self.say(tree, x) for tree, weight, _ in self.members), np.zeros(self.n_outputs))
 
     def learn(self, x, y, w=1.0):
@@ -273,7 +275,9 @@ class NaiveShrubEnsemble:
 
     def learn(self, x, y, w=1.0):
         truth = np.eye(self.n_outputs)[int(y)] if self.classes else np.array([y])
-        self.history.append((np.array([window.predict(x) - truth for window in self.windows]), w))
+        errors = np.array([window.predict(x) - truth for window in self.windows])
+        if not np.isnan(errors).any():
+            self.history.append((errors, w))
         for window in self.windows:
             window.learn(x, y, w)
         products = np.zeros((len(self.windows), len(self.windows)))

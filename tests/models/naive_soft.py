@@ -153,6 +153,8 @@ class SoftTwin:
 
     def predict(self, x):
         if self.n_outputs == 1:
+            if self.target.n == 0.0:
+                return [math.nan]
             return [self.target.mean + math.sqrt(self.target.variance) * self.output(x)[0]]
         if not self.known:
             return [0.0] * self.n_outputs

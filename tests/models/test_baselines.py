@@ -1,4 +1,4 @@
-"""The two baselines against their definitions."""
+"""The baselines against their definitions."""
 
 import gzip
 from collections import Counter
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from models.baseline.last_label import LastLabel
 from models.baseline.majority_class import MajorityClass
+from models.baseline.mean import Mean
 from models.contract import LEARN, PREDICT, Program, Schema
 from models.prequential import Prequential
 
@@ -49,13 +50,31 @@ def test_majority_class_predicts_the_frequencies(items):
 def test_last_label_repeats_it(items):
     out = run(LastLabel(CLASSES), items)
     values = run(LastLabel(VALUES), items)
-    last, value = None, 0.0
+    last, value = None, np.nan
     for found, number, (label, weight) in zip(out, values, items, strict=True):
         assert found.tolist() == [float(k == last) for k in range(K)]
-        assert number.tolist() == [value]
+        np.testing.assert_array_equal(number, [value])
         if weight > 0:
             value = float(label)
             last = label if 0 <= label < K else last
+
+
+@given(steps, st.sampled_from([1.0, 0.9, 0.5, 0.0]))
+@settings(max_examples=200, deadline=None)
+def test_mean_predicts_the_weighted_mean(items, fading):
+    out = run(Mean(VALUES, fading=fading), items)
+    learned = []
+    for found, (label, weight) in zip(out[:, 0], items, strict=True):
+        weights = [fading**age * w for age, (_, w) in enumerate(reversed(learned))][::-1]
+        expected = np.average([y for y, _ in learned], weights=weights) if learned else np.nan
+        assert found == pytest.approx(expected, nan_ok=True, abs=1e-9)
+        if weight > 0:
+            learned.append((float(label), weight))
+
+
+def test_mean_says_no_class():
+    with pytest.raises(ValueError, match="mean does regression, the task is 'classification': choose another model"):
+        Mean(CLASSES)
 
 
 def test_describe_shows_what_is_known():

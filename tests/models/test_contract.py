@@ -40,6 +40,7 @@ class Case(NamedTuple):
 CASES = {
     "majority-class": [Case()],
     "last-label": [Case()],
+    "mean": [Case(), Case({"fading": 0.9})],
     "naive-bayes": [Case()],
     "hoeffding-tree": [
         Case({"grace_period": 50, "tie_threshold": 0.2, **more}, bounded)
@@ -279,6 +280,11 @@ def check_outputs(out, task):
         assert np.all((np.abs(totals - 1.0) < 1e-9) | (totals == 0.0))
 
 
+def check_nothing(out, task):
+    """Predictions of who knows nothing."""
+    assert np.all(np.isnan(out) if task == "regression" else out == 0.0)
+
+
 def test_every_registered_learner_has_a_case():
     assert set(CASES) == set(REGISTRY)
 
@@ -294,7 +300,8 @@ def test_inputs_stay_unchanged(name, task, case):
     out = np.full((700, learner.schema.n_outputs), -7.0)
     learner.run(program, slab, out)
     assert before == [column.tobytes() for column in inputs]
-    check_outputs(out[:600], task)
+    check_nothing(out[:11], task)  # the first label comes after the eleventh
+    check_outputs(out[11:600], task)
     assert np.all(out[600:] == -7.0)  # rows that were not predicted
 
 
@@ -506,11 +513,20 @@ def test_one_class_only(name, task, case):
 
 
 @every_learner
-def test_nothing_is_known_at_first(name, task, case):
-    x, _ = rows(10, task)
+def test_nothing_is_known_before_the_first_label(name, task, case):
+    x, y = rows(10, task)
     learner = make(name, task, case)
-    assert np.all(predict(learner, x) == 0.0)
+    check_nothing(predict(learner, x), task)
     assert predict(learner, x[:0]).shape == (0, schema_of(task).n_outputs)
+    no_labels = [np.nan, np.inf] if task == "regression" else [np.nan, -1.0]
+    learn(learner, x[:4], [*no_labels, *y[2:4]], [1.0, 1.0, 0.0, 0.0])
+    check_nothing(predict(learner, x), task)
+    if task == "regression":
+        learn(learner, x[4:5], y[4:5])
+        known = predict(learner, x)  # a bootstrap may leave out the first label
+        assert np.all(np.isnan(known) | np.isclose(known, y[4]))
+        learn(learner, x[5:], y[5:])
+        check_outputs(predict(learner, x), task)
 
 
 @every_learner

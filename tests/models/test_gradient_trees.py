@@ -57,7 +57,7 @@ def compare(stream, delay=0, seed=3, **parameters):
     learner.run(program, stream.x, out)
     expected = play(twin, program, stream.x, stream.schema.n_outputs)
     check_nodes(learner, twin)
-    assert out.tolist() == expected.tolist()
+    np.testing.assert_array_equal(out, expected)
     return learner, twin
 
 

@@ -1,0 +1,88 @@
+"""Mean: predicts the mean of the targets so far, or of the recent ones, whatever the features say.
+
+The floor of every regressor, as the majority class is of every classifier.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.kernel import kernel
+
+
+class MeanState(NamedTuple):
+    """known : (2,) float64, the weight learned, faded, and the mean."""
+
+    known: Floats
+
+
+class Mean(Learner):
+    """The weighted mean of the targets, of which older ones count less where it fades.
+
+    Memory is two numbers. A target that is not finite and a weight that is not positive teach nothing.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "regression".
+    seed : int
+        Not used: nothing is random.
+    fading : float
+        Factor by which what was learned counts less with each label, in [0, 1]. 1: all count alike; 0.99: about the last
+        hundred; 0: the last one.
+
+    Examples
+    --------
+    >>> learner = Mean(Schema((0,), 1, "regression"))
+    >>> learner.learn_many([[0.0], [0.0], [0.0]], [1.0, 2.0, 6.0])
+    >>> learner.predict_many([[0.0]]).tolist()
+    [[3.0]]
+    """
+
+    name = "mean"
+
+    def __init__(self, schema: Schema, *, seed: int = 0, fading: float = 1.0) -> None:
+        super().__init__(schema, seed=seed)
+        if schema.task != "regression":
+            raise ValueError(f"mean does regression, the task is {schema.task!r}: choose another model")
+        self.fading = float(fading)
+        self._known = np.zeros(2)
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        _run(program.op, program.row, program.y, program.w, out, self._known, self.fading)
+
+    def resize(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def state(self) -> MeanState:
+        return MeanState(self._known)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._known = np.array(state["known"], dtype=np.float64)
+
+    def describe(self) -> list[dict[str, Any]]:
+        weight, mean = self._known.tolist()
+        return [{"id": 0, "parent": None, "depth": 0, "weight": weight, "value": [mean]}]
+
+    @property
+    def n_bytes(self) -> int:
+        return self._known.nbytes
+
+    def parameters(self) -> dict[str, Any]:
+        return {"fading": self.fading}
+
+
+@kernel
+def _run(op, row, y, w, out, known, fading):
+    """Mutates `out` and `known`. O(1) an operation."""
+    weight, mean = known[0], known[1]
+    for i in range(len(op)):
+        if op[i] == PREDICT:
+            out[row[i], 0] = mean if weight > 0.0 else np.nan
+        elif np.isfinite(y[i]) and 0.0 < w[i] < np.inf:
+            weight = fading * weight + w[i]
+            mean += (y[i] - mean) * (w[i] / weight)
+    known[0], known[1] = weight, mean
