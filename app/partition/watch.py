@@ -5,8 +5,9 @@ is the absolute error. A label whose instance got no prediction (nothing was kno
 a missing value. The detectors' bounds are about values in [0, 1], so they get
 
 - errors of a classification as they are;
-- an absolute error e as 1 - exp(-e / m), m being the mean of those so far and itself;
-- a feature's value as 1 / (1 + exp(-z)), z in standard deviations from the mean so far (models/drift/scaling.py).
+- an absolute error e as 1 - exp(-e / m), and a feature's value as 1 / (1 + exp(-z)), on a scale that is measured on the
+  first values and stays; where it has become a wrong one by far, it is measured anew, the detectors forget what they
+  have seen, and a new period begins (models/drift/scaling.py).
 
 Everything here is a function of the order of values alone: events, their figures and the state are the same bits
 however the series was cut.
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from models.contract import LEARN, Floats, Program
 from models.drift import create, find
 from models.drift.contract import DRIFT, WARNING
-from models.drift.scaling import standardise
+from models.drift.scaling import CENTRE, FIRST, LEAST, WIDTH, bring, new_scale
 from models.kernel import kernel
 
 RECENT = 100  # values that `after` is the mean of
@@ -33,17 +34,19 @@ LEVELS = ("warning", "drift", "improvement")  # the last: a detector fired becau
 # What a series holds, and how it is scaled.
 MISTAKES, ABSOLUTE, VALUES = "mistakes", "absolute", "values"
 
-# Places in a signal's totals: values seen; number and sum of those since the last drift; how many had been seen at the
-# last drift that was no improvement (0: none); the mean of the last values at the last drift (NaN: none).
+# Places in a signal's totals: values seen; number and sum of those of this period, since the last drift or new scale; how
+# many had been seen at the last drift that was no improvement (0: none); the mean of the last values of the period before
+# (NaN: none).
 SEEN, SINCE, SINCE_SUM, LAST, REFERENCE = range(5)
 
 
 class Found(NamedTuple):
     """A detector raised its level at value i of an update.
 
-    n : values of the series so far. after : mean of the last 100 since the drift before. before : of those since that
-    drift that came before these; where there are none (a detector that finds one change in two steps), `after` of that
-    drift; NaN where there was no drift. In the series' own unit.
+    n : values of the series so far. after : mean of the last 100 of the period, which began at the drift before (or where
+    the scale was measured anew). before : of those of the period that came before these; where there are none (a
+    detector that finds one change in two steps), the mean of the last 100 of the period before; NaN where there was
+    none. In the series' own unit.
     """
 
     i: int
@@ -80,7 +83,7 @@ class Signal:
         }
         n = len(self.detectors)
         self.totals = np.array([0.0, 0.0, 0.0, 0.0, np.nan])
-        self.scale = np.zeros(3)  # of the scaling: number and sum, or number, mean, squared deviation
+        self.scale = new_scale() if kind != MISTAKES else np.zeros(3)
         self.recent = np.zeros(0)  # the last values, oldest first
         self.counts = np.zeros((n, len(LEVELS)), np.int64)
         self.times = np.zeros((n, len(LEVELS)), np.int64)  # ms of the last event
@@ -90,20 +93,17 @@ class Signal:
         """Take finite values; what the detectors found, in order."""
         if not len(values):
             return []
-        scaled = self._scaled(values)
-        fired = []
-        for k, (name, detector) in enumerate(self.detectors.items()):
-            levels = detector.update_many(scaled)
-            previous = np.concatenate((self.levels[k : k + 1], levels[:-1]))
-            fires = (levels == DRIFT) | ((levels == WARNING) & (previous == 0))
-            if fires.any():
-                fired += [(i, k, name, int(levels[i])) for i in np.flatnonzero(fires).tolist()]
-            self.levels[k] = levels[-1]
+        fired = self._fired(values)
         # The figures of events in order; a drift begins a new period. Sums run from the period's start, one by one.
         known = np.concatenate((self.recent, values))
         seen, n, total, start = int(self.totals[SEEN]), self.totals[SINCE], self.totals[SINCE_SUM], 0
         told: list[Found] = []
         for i, k, name, level in sorted(fired):
+            if k < 0:  # the scale is another one from here on
+                n, now = n + i - start, len(self.recent) + i
+                self.totals[REFERENCE] = known[now - min(int(n), RECENT) : now].mean() if n else np.nan
+                n, total, start = 0.0, 0.0, i
+                continue
             if told and told[-1].i == i and told[-1].level != LEVELS[0]:  # the same values, seen by another detector
                 which = LEVELS.index(told[-1].level) if level == DRIFT else 0
                 self.counts[k, which] += 1
@@ -131,18 +131,30 @@ class Signal:
         self.recent = known[-RECENT:].copy()
         return told
 
-    def _scaled(self, values: Floats) -> Floats:
-        if self.kind == MISTAKES:
-            return values
-        if self.kind == VALUES:
-            scaled = np.empty(len(values))
-            standardise(values, scaled, self.scale)
-            return scaled
-        sums = np.cumsum(np.concatenate((self.scale[1:2], values)))[1:]  # in order: the same bits always
-        counts = self.scale[0] + np.arange(1, len(values) + 1)
-        self.scale[:2] = counts[-1], sums[-1]
-        shares: Floats = -np.expm1(-values / np.maximum(sums / counts, np.finfo(float).tiny))
-        return shares
+    def _fired(self, values: Floats) -> list[tuple[int, int, str, int]]:
+        """Place, number, name and level of detectors that raised theirs; -1 for the number where the scale changed."""
+        fired, start, stop = [], 0, len(values)
+        scaled = values if self.kind == MISTAKES else np.empty(len(values))
+        while start < len(values):
+            if self.kind != MISTAKES:
+                stop = int(bring(values, scaled, start, self.scale, self.kind == ABSOLUTE))
+            for k, (name, detector) in enumerate(self.detectors.items() if stop > start else ()):
+                levels = detector.update_many(scaled[start:stop])
+                previous = np.concatenate((self.levels[k : k + 1], levels[:-1]))
+                fires = (levels == DRIFT) | ((levels == WARNING) & (previous == 0))
+                if fires.any():
+                    fired += [(start + i, k, name, int(levels[i])) for i in np.flatnonzero(fires).tolist()]
+                self.levels[k] = levels[-1]
+            if stop < len(values):
+                fired.append((stop, -1, "", 0))
+                self._begin_anew()
+            start = stop
+        return fired
+
+    def _begin_anew(self) -> None:
+        for detector in self.detectors.values():
+            detector.reset()
+        self.levels[:] = 0
 
     def stamp(self, found: Found, time: int) -> None:
         """Remember when an event was."""
@@ -150,9 +162,8 @@ class Signal:
 
     def forget(self) -> None:
         """Begin a new period with new detectors: the errors to come are another model's."""
-        for detector in self.detectors.values():
-            detector.reset()
-        self.levels[:] = 0
+        self._begin_anew()
+        self.scale[:] = 0.0
         self.totals[[SINCE, SINCE_SUM, REFERENCE]] = 0.0, 0.0, np.nan
         self.recent = np.zeros(0)
 
@@ -184,9 +195,21 @@ class Signal:
         """Take over copies of the arrays of an earlier `state()` of the same detectors."""
         for field in ("totals", "scale", "recent", "counts", "times", "levels"):
             setattr(self, field, arrays[field].copy())
+        if self.kind != MISTAKES and len(self.scale) == 3:
+            self.scale = _scale_of(self.scale, self.kind == ABSOLUTE)
         for name, detector in self.detectors.items():
             prefix = f"{name}/"
             detector.restore({f.removeprefix(prefix): a for f, a in arrays.items() if f.startswith(prefix)})
+
+
+def _scale_of(sums: Floats, errors: bool) -> Floats:
+    """The scale of a state that kept running sums: number and sum of errors, or number, mean and summed squared
+    deviation of values."""
+    scale, n = new_scale(), sums[0]
+    if n >= FIRST:
+        scale[CENTRE] = 0.0 if errors else sums[1]
+        scale[WIDTH] = max(sums[1] / n if errors else math.sqrt(sums[2] / n), LEAST)
+    return scale
 
 
 def scores(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:

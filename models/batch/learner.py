@@ -26,7 +26,7 @@ from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.drift.adwin import ROWS as RANKS
 from models.drift.adwin import TOTAL, WIDTH, AdwinState, adwin_update
 from models.drift.contract import DRIFT
-from models.drift.scaling import standardise
+from models.drift.scaling import bring, new_scale
 from models.entry import CLASSIFICATION, signature
 from models.kernel import kernel
 from models.registry import find, validate
@@ -62,18 +62,18 @@ class Labels(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """ADWIN over the errors of the model. adwin : its arrays. spread : (3,) float64, of models.drift.scaling. value,
-    scaled : (1,) float64, level : (1,) int8, rubbish."""
+    """ADWIN over the errors of the model. adwin : its arrays. scale : of models.drift.scaling; (3,) zeros where errors are
+    not watched, or are 0 and 1. value, scaled : (1,) float64, level : (1,) int8, rubbish."""
 
     adwin: AdwinState
-    spread: Floats
+    scale: Floats
     value: Floats
     scaled: Floats
     level: NDArray[np.int8]
 
 
 class BatchState(NamedTuple):
-    """Fields of Labels, Forest and AdwinState, and Watch.spread."""
+    """Fields of Labels, Forest and AdwinState, and Watch.scale."""
 
     labels_x: Floats
     labels_y: Floats
@@ -144,7 +144,8 @@ class WindowLearner(Learner):
         self._labels.at[NEXT] = min(LEAST, self.refit_every)
         shape = (RANKS, ADWIN_BUCKETS + 1)
         adwin = AdwinState(np.zeros(3, np.int64), np.zeros(2), np.zeros(RANKS, np.int64), *np.zeros((2, *shape)))
-        self._watch = Watch(adwin, np.zeros(3), np.zeros(1), np.zeros(1), np.zeros(1, np.int8))
+        scale = new_scale() if self.drift_delta > 0.0 and not self._classes else np.zeros(3)
+        self._watch = Watch(adwin, scale, np.zeros(1), np.zeros(1), np.zeros(1, np.int8))
         self._fit: Future[Forest] | None = None
         self._take(nothing())
 
@@ -245,7 +246,7 @@ class WindowLearner(Learner):
         self._joint = np.zeros(schema.n_outputs)
 
     def state(self) -> BatchState:
-        arrays: list[Any] = [*self._labels, *self._model, *self._watch.adwin, self._watch.spread]
+        arrays: list[Any] = [*self._labels, *self._model, *self._watch.adwin, self._watch.scale]
         return BatchState(*arrays)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -254,8 +255,9 @@ class WindowLearner(Learner):
             return [np.array(state[f"{prefix}_{field}"], dtype=a.dtype, order="C") for field, a in fields]
 
         self._labels = Labels(*copies("labels", self._labels))
-        spread = np.array(state["errors_spread"], dtype=np.float64)
-        self._watch = self._watch._replace(adwin=AdwinState(*copies("errors", self._watch.adwin)), spread=spread)
+        scale = np.array(state["errors_spread"], dtype=np.float64)
+        if scale.shape == self._watch.scale.shape:  # otherwise older, on another scale: ADWIN begins anew
+            self._watch = self._watch._replace(adwin=AdwinState(*copies("errors", self._watch.adwin)), scale=scale)
         model = {field: np.array(state[f"model_{field}"], dtype=dtype, order="C") for field, dtype in FIELDS.items()}
         self._take(Forest(**model))
         self._fit = self._begin() if self._labels.at[READY] else None
@@ -298,14 +300,22 @@ def _is_due(at):
 def _watched(model, labels, watch, room, joint, x, r, y, delta, classes):
     """Take the model's error on a label into ADWIN, before it is learned; whether the errors have risen.
 
-    An error is 0 or 1, of a regression the distance, brought into (0, 1). Mutates watch, room, joint."""
+    An error is 0 or 1, of a regression the distance on a scale. Mutates watch, room, joint."""
     predict(model, x, r, labels.totals, room, classes, joint)
+    adwin = watch.adwin
     if classes:
         watch.scaled[0] = 0.0 if np.argmax(joint) == y else 1.0
     else:
         watch.value[0] = abs(joint[0] - y)
-        standardise(watch.value, watch.scaled, watch.spread)
-    adwin = watch.adwin
+        if not watch.value[0] < np.inf:
+            return False
+        if bring(watch.value, watch.scaled, 0, watch.scale, True) == 0:
+            adwin.counts[:] = 0
+            adwin.sums[:] = 0.0
+            adwin.filled[:] = 0
+            adwin.totals[:] = 0.0
+            adwin.spreads[:] = 0.0
+            bring(watch.value, watch.scaled, 0, watch.scale, True)
     before = adwin.sums[TOTAL] / max(1, adwin.counts[WIDTH])
     adwin_update(
         watch.scaled, watch.level, delta, ADWIN_CLOCK, ADWIN_SIDE,

@@ -132,7 +132,6 @@ class WatchedTree:
         self._front.quality[:] = ballot.quality
         if self._back is not None:
             self._part_votes(ballot, self._back)
-        self._windows.begin(chunk)
         for start in range(0, n, PIECE):
             stop = min(start + PIECE, n)
             for grown in (self._front, self._back):
@@ -276,6 +275,8 @@ def compare(ordinal, errors, others, start, stop, older, compared):
         if ordinal[i] < 0:
             continue
         difference = others[i] - errors[i]
+        if difference != difference:  # one of them knew nothing
+            continue
         compared[DIFFERENCE] += difference
         compared[SQUARES] += difference * difference
         compared[LABELS] += 1.0

@@ -2,8 +2,8 @@
 
 Bifet and Gavaldà 2007. One window is sensitive and warns, the other one finds a drift; only a rise of the mean counts.
 Errors of a classification are 0 or 1, and their windows rows of integers (models.hoeffding.error_window). Those of a
-regression, |y - prediction|, count in three standard deviations of the targets up to then, at most 1 (Ikonomovska, Gama
-and Džeroski 2011 scale so what they watch); their windows are those of models.drift.adwin.
+regression are |y - prediction| on a scale that is measured on them and stays (models.drift.scaling); where it has become
+a wrong one, and where another tree takes over, it is measured anew. Their windows are those of models.drift.adwin.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.drift.adwin import ROWS, rises
 from models.drift.entries import ADWIN
+from models.drift.scaling import is_wrong, new_scale, take
 from models.ensemble.chunks import Chunk
 from models.hoeffding.error_window import ROW, add_error, cut, error_rate
 from models.kernel import kernel
@@ -55,9 +56,6 @@ class ErrorWindows:
         self._deltas = warning_delta, drift_delta
         self._windows = np.zeros((2, ROW), np.int32)
 
-    def begin(self, chunk: Chunk) -> None:
-        """Take note of what is to be known of a chunk before its errors."""
-
     def first_event(self, chunk: Chunk, errors: Floats, start: int, stop: int) -> tuple[int, int]:
         """As the kernel."""
         at, event = first_event(chunk.ordinal, errors, start, stop, self._windows, *self._deltas)
@@ -80,34 +78,29 @@ class ResidualWindows:
 
     def __init__(self, warning_delta: float, drift_delta: float) -> None:
         self._deltas = np.array([warning_delta, drift_delta])
-        self._targets = np.zeros(3)
+        self._scale = new_scale()
         self._counts = np.zeros((2, 3), np.int64)
         self._sums = np.zeros((2, 2))
         self._filled = np.zeros((2, ROWS), np.int64)
         self._totals, self._spreads = np.zeros((2, 2, ROWS, MAX_BUCKETS + 1))
-        self._per_width = np.zeros(0)
-
-    def begin(self, chunk: Chunk) -> None:
-        if len(self._per_width) < len(chunk.ordinal):
-            self._per_width = np.zeros(len(chunk.ordinal))
-        _spread(chunk.program.y, chunk.ordinal, self._targets, self._per_width)
 
     def first_event(self, chunk: Chunk, errors: Floats, start: int, stop: int) -> tuple[int, int]:
         at, event = first_rise(
-            chunk.ordinal, errors, self._per_width, start, stop, self._deltas,
-            self._counts, self._sums, self._filled, self._totals, self._spreads,
+            chunk.ordinal, errors, start, stop, self._deltas,
+            self._scale, self._counts, self._sums, self._filled, self._totals, self._spreads,
         )  # fmt: skip
         return int(at), int(event)
 
     def forget(self, windows: int | slice) -> None:
         for array in (self._counts, self._sums, self._filled, self._totals, self._spreads):
             array[windows] = 0
+        if windows != WARNING:
+            self._scale[:] = 0.0
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """targets : (3,) float64, number, mean and summed squared deviation. The others: two of each array of
-        models.drift.adwin.AdwinState."""
+        """scale : of models.drift.scaling. The others: two of each array of models.drift.adwin.AdwinState."""
         return {
-            "targets": self._targets,
+            "scale": self._scale,
             "window_counts": self._counts,
             "window_sums": self._sums,
             "window_filled": self._filled,
@@ -116,31 +109,29 @@ class ResidualWindows:
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in self.state().items():
-            array[...] = state[name]
+        """A state that has no scale held windows of other values: all begins anew."""
+        if "scale" in state:
+            for name, array in self.state().items():
+                array[...] = state[name]
+        else:
+            self.forget(slice(None))
 
 
 @kernel
-def _spread(y, ordinal, targets, per_width):
-    """per_width[i] : what the error on label i is multiplied by: 1 / (3 standard deviations) of the targets up to its
-    own, 0 while they are alike. Mutates targets, per_width. O(n)."""
-    for i in range(len(y)):
-        if ordinal[i] < 0:
-            continue
-        targets[0] += 1.0
-        deviation = y[i] - targets[1]
-        targets[1] += deviation / targets[0]
-        targets[2] += deviation * (y[i] - targets[1])
-        per_width[i] = np.sqrt(targets[0] / targets[2]) / 3.0 if targets[2] > 0.0 else 0.0
-
-
-@kernel
-def first_rise(ordinal, errors, per_width, start, stop, deltas, counts, sums, filled, totals, spreads):
-    """As first_event, of errors times `per_width`. Mutates the arrays of the windows. Cost as models.drift.adwin."""
+def first_rise(ordinal, errors, start, stop, deltas, scale, counts, sums, filled, totals, spreads):
+    """As first_event, of errors on a scale. Mutates scale and the arrays of the windows. Cost as models.drift.adwin."""
     for i in range(start, stop):
-        if ordinal[i] < 0:
+        if ordinal[i] < 0 or errors[i] != errors[i]:
             continue
-        value = min(errors[i] * per_width[i], 1.0)
+        if is_wrong(scale, True):
+            counts[:] = 0
+            sums[:] = 0.0
+            filled[:] = 0
+            totals[:] = 0.0
+            spreads[:] = 0.0
+        value = take(errors[i], scale, True)
+        if value != value:
+            continue
         event = STABLE
         for d in range(2):
             if rises(value, deltas[d], CLOCK, MIN_SIDE, counts[d], sums[d], filled[d], totals[d], spreads[d]):

@@ -9,6 +9,7 @@ import pytest
 from app.partition.watch import ABSOLUTE, MISTAKES, RECENT, VALUES, Signal, _fallen, errors
 from models.contract import LEARN, PREDICT, Program
 from models.drift import create
+from tests.models.naive_drift import NaiveScale
 
 DETECTORS = {"adwin": {}, "ddm": {}, "page-hinkley": {"threshold": 20.0}}
 
@@ -34,25 +35,20 @@ def stream(kind: str, n: int = 3000, *, delay: int = 7, seed: int = 0):
     return ops, y, out
 
 
-def scaled(kind: str, values: list[float]) -> float:
-    """The last of `values` as the detectors see it."""
-    x = values[-1]
-    if kind == ABSOLUTE:
-        return 1.0 - math.exp(-x / (sum(values) / len(values)))
-    if kind == VALUES:
-        deviation = statistics.pstdev(values)
-        return 1.0 / (1.0 + math.exp(-(x - statistics.fmean(values)) / deviation)) if deviation else 0.5
-    return x
-
-
 def naive(kind: str, values: list[float], detectors=DETECTORS):
     """The events of a series, straight from the definition."""
     watching = {name: create(name, **given) for name, given in detectors.items()}
     since, events, levels, reference, last = 0, [], dict.fromkeys(detectors, 0), math.nan, ""
+    scale = NaiveScale(kind == ABSOLUTE)
     for i in range(len(values)):
         drifted = False
+        changed, value = (False, values[i]) if kind == MISTAKES else scale.take(values[i])
+        if changed:
+            watching = {name: create(name, **given) for name, given in detectors.items()}
+            reference, last = statistics.fmean(values[since:i][-RECENT:]), "scale"
+            since, levels = i, dict.fromkeys(detectors, 0)
         for name, detector in watching.items():
-            level = detector.update(scaled(kind, values[: i + 1]))
+            level = detector.update(math.nan if value is None else value)
             if level == 2 or (level == 1 and levels[name] == 0):
                 period = values[since : i + 1]
                 after, before = period[-RECENT:], period[:-RECENT]

@@ -6,6 +6,7 @@ Running means and moving averages are folded in the papers' order, so that level
 import math
 from typing import NamedTuple
 
+from tests.models.naive_hoeffding import add_up
 from tests.models.naive_streams import NaiveRandom
 
 
@@ -250,3 +251,40 @@ class NaiveHddmW:
         if level == 2 or anew:
             self.values = []
         return level
+
+
+class NaiveScale:
+    """A scale that stays: models.drift.scaling, value by value."""
+
+    def __init__(self, errors=True):
+        self.errors, self.block, self.centre, self.width = errors, [], 0.0, None
+
+    def take(self, value):
+        """Whether the scale was measured anew, and what the value is on it; None while that is not known."""
+        changed = False
+        if len(self.block) == (500 if self.width else 100):
+            changed = self.look()
+            self.block = []
+        self.block.append(value)
+        if not self.width:
+            return changed, None
+        z = (value - self.centre) / self.width
+        return changed, -math.expm1(-z) if self.errors else 1.0 / (1.0 + math.exp(-z))
+
+    def look(self):
+        n, centre = len(self.block), 0.0
+        if self.errors:
+            kept = sorted(self.block)[: n - n // 20]
+            width = add_up(value / len(kept) for value in kept)
+        else:
+            centre = add_up(value / n for value in self.block)
+            width = math.sqrt(add_up((value - centre) * (value - centre) / n for value in self.block))
+        width = max(width, 2.0**-1022)
+        first = not self.width
+        if not first:
+            away = sorted(abs(value - self.centre) for value in self.block)[n // 2]
+            if away <= 4.0 * self.width and width >= self.width / 4.0:
+                return False
+        self.centre, self.width = centre, width
+        return not first
+

@@ -35,6 +35,8 @@ class Window:
         self.adwin = NaiveAdwin(delta)
 
     def rises(self, error):
+        if error is None:  # the tree knew nothing, or the scale is not known
+            return False
         errors = [*self.adwin.values, error]
         before = sum(errors) / len(errors)
         return self.adwin.update(error) == 2 and sum(self.adwin.values) / len(self.adwin.values) > before
@@ -83,6 +85,10 @@ class Member:
         self.watch_anew()
         self.compare_anew()
 
+    def scaled(self, error):
+        """An error as the windows see it; None for nothing."""
+        return error
+
     def learn(self, x, y, w, ordinal):
         rate = self.forest.rate
         k = poisson(rate, draw(key_of(self.forest.seed, self.serial, 1), ordinal)) if rate > 0.0 else 1
@@ -92,11 +98,12 @@ class Member:
             one.tree.learn(x, y, w * k)
         if not self.forest.p["drift_detection"]:
             return
-        warned, drifted = self.warning.rises(errors[0]), self.drift.rises(errors[0])
+        error = self.scaled(errors[0])
+        warned, drifted = self.warning.rises(error), self.drift.rises(error)
         if drifted:
             self.drifted()
             return
-        if self.back is not None:
+        if self.back is not None and None not in errors:
             self.differences.append(self.back.off - self.front.off)
             if len(self.differences) % 32 == 0 and self.judged():
                 return

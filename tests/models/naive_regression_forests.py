@@ -6,6 +6,7 @@ choices of models.ensemble; trees are twins of those of models.regression.subspa
 
 import math
 
+from tests.models.naive_drift import NaiveScale
 from tests.models.naive_fimt import SubspaceTwin
 from tests.models.naive_forests import ForestTwin, Grown, Member, key_of, subset
 
@@ -24,13 +25,27 @@ class GrownValues(Grown):
         return self.tree.target.n > 0.0
 
     def error(self, x, y, w):
-        self.off = off = abs(y - self.tree.predict(x)) if self.knows else 0.0
+        if not self.knows:
+            return None
+        self.off = off = abs(y - self.tree.predict(x))
         self.hits = 0.999 * self.hits + w * off
         self.weight = 0.999 * self.weight + w
-        return min(off * self.forest.per_width, 1.0)
+        return off
 
 
 class RegressionMember(Member):
+    def watch_anew(self):
+        super().watch_anew()
+        self.scale = NaiveScale()
+
+    def scaled(self, error):
+        if error is None:
+            return None
+        changed, value = self.scale.take(error)
+        if changed:
+            super().watch_anew()
+        return value
+
     def begin(self):
         grown = GrownValues(super().begin().tree, self.forest)
         grown.number = self.begun
@@ -63,7 +78,6 @@ class RegressionForestTwin(ForestTwin):
         self.p = {"drift_detection": False, "warning_delta": 0.01, "drift_delta": 0.001, **parameters}
         self.per_leaf = per_leaf
         self.learned = 0
-        self.n = self.mean = self.squares = self.per_width = 0.0
         self.members = [RegressionMember(self, serial) for serial in range(parameters["n_models"])]
 
     def new_tree(self, seed):
@@ -94,11 +108,6 @@ class RegressionForestTwin(ForestTwin):
     def learn(self, x, y, w=1.0):
         if not (w > 0.0 and abs(y) <= 1e100):
             return
-        self.n += 1.0
-        before = self.mean
-        self.mean = before + (y - before) / self.n
-        self.squares += (y - before) * (y - self.mean)
-        self.per_width = math.sqrt(self.n / self.squares) / 3.0 if self.squares > 0.0 else 0.0
         for member in self.members:
             member.learn(x, y, w, self.learned)
         self.learned += 1

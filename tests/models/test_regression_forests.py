@@ -6,7 +6,7 @@ import pytest
 from models.contract import LEARN, Schema
 from models.ensemble import chunks
 from models.registry import create
-from tests.models.naive_drift import NaiveAdwin
+from tests.models.naive_drift import NaiveAdwin, NaiveScale
 from tests.models.naive_regression_forests import RegressionForestTwin
 from tests.models.streams_of_instances import interleave, mixed
 
@@ -19,8 +19,8 @@ FORESTS = [
     (ARF, {**WATCHED, "vote": "average", "rate": 0.5, "leaf_prediction": "mc"}),
     (ARF, {**WATCHED, "background_trees": False, "max_features": "all", "vote": "majority", "n_models": 4}),
     (ARF, {"drift_detection": False, "feature_share": 0.4, "leaf_prediction": "nb"}),
-    (SRP, {**WATCHED, "warning_delta": 0.9, "drift_delta": 0.7}),
-    (SRP, {**WATCHED, "warning_delta": 0.9, "drift_delta": 0.7, "training_method": "subspaces", "vote": "average"}),
+    (SRP, {**WATCHED, "warning_delta": 0.9, "drift_delta": 0.5}),
+    (SRP, {**WATCHED, "warning_delta": 0.9, "drift_delta": 0.5, "training_method": "subspaces", "vote": "average"}),
     (BAGGING, {}),
     (BAGGING, {"vote": "weighted", "max_depth": 2}),
 ]
@@ -56,7 +56,7 @@ def test_forest_equals_twin(name, parameters, delay, weights, monkeypatch):
             other.learn(stream.x[r].tolist(), float(y), float(w))
         else:
             expected[r] = other.predict(stream.x[r].tolist())
-    assert out[:, 0].tolist() == expected.tolist()
+    np.testing.assert_array_equal(out[:, 0], expected)
     happened = {event for member in other.members for event in member.events}
     if p.get("drift_detection"):
         assert ({"warning", "succeeds"} if p["background_trees"] else {"begins anew"}) <= happened
@@ -97,8 +97,8 @@ def test_windows_over_residuals_are_adwin():
 
     rng = np.random.default_rng(1)
     errors = np.abs(rng.normal(size=3000)) * np.where(np.arange(3000) % 1000 < 500, 0.1, 0.4)
-    windows, naive, found = ResidualWindows(0.05, 0.05), NaiveAdwin(0.05), []
-    windows._per_width = np.ones(3000)
+    errors[2000:] *= 1e-3  # the scale is another one, and both windows begin anew
+    windows, naive, found, scale = ResidualWindows(0.05, 0.05), NaiveAdwin(0.05), [], NaiveScale()
 
     class Everything:
         ordinal = np.arange(3000)
@@ -110,9 +110,17 @@ def test_windows_over_residuals_are_adwin():
             assert event == DRIFT  # both agree, and the drift comes first
             found.append(at - 1)
     expected = []
-    for i, error in enumerate(np.minimum(errors, 1.0).tolist()):
-        before = [*naive.values, error]
-        if naive.update(error) == 2 and np.mean(naive.values) > np.mean(before):
+    anew = []
+    for i, error in enumerate(errors.tolist()):
+        changed, value = scale.take(error)
+        if changed:
+            naive = NaiveAdwin(0.05)
+            anew.append(i)
+        if value is None:
+            continue
+        before = [*naive.values, value]
+        if naive.update(value) == 2 and np.mean(naive.values) > np.mean(before):
             expected.append(i)
+    assert len(anew) == 1
     assert found == expected
     assert len(found) >= 3
