@@ -100,7 +100,7 @@ def endure(name: str, n_parts: int, size: int, changing: bool) -> dict[str, Any]
             start = time.thread_time()
             learner.run(program, x, out)
             seconds.append(time.thread_time() - start)
-            quality += float(np.abs(out[:, 0] - y).sum() if model.regression else (out.argmax(axis=1) == y).sum())
+            quality += float(np.nansum(np.abs(out[:, 0] - y)) if model.regression else (out.argmax(axis=1) == y).sum())
         found["instances_per_second"].append(step / statistics.median(seconds))
         found["quality"].append((1.0 if model.regression else 100.0) * quality / size)
         found["n_nodes"].append(learner.size()["n_nodes"])

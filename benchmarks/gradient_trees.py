@@ -91,7 +91,7 @@ def measure(table: Table, parameters: dict[str, Any]) -> dict[str, float]:
     learner.run(program, table.x, out)
     seconds = time.thread_time() - start
     if table.schema.task == "regression":
-        score = float(np.abs(out[:, 0] - table.y).mean())
+        score = float(np.nanmean(np.abs(out[:, 0] - table.y)))  # NaN before the first label
     else:
         score = 100.0 * float(((out.argmax(axis=1) == table.y) & (out.max(axis=1) > 0.0)).mean())
     return {

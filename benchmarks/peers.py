@@ -233,7 +233,7 @@ def write_arff(path: Path, stream: Stream) -> None:
 def quality_of(out: np.ndarray, stream: Stream) -> float:
     """Accuracy in %, a prediction that is all zero counted as wrong; or the mean absolute error."""
     if stream.n_classes == 0:
-        return float(np.abs(out[:, 0] - stream.y).mean())
+        return float(np.nanmean(np.abs(out[:, 0] - stream.y)))  # NaN before the first label
     return 100.0 * float(((out.argmax(axis=1) == stream.y) & (out.max(axis=1) > 0.0)).mean())
 
 

@@ -96,7 +96,9 @@ def measure(table: Table, parameters: dict[str, Any], seed: int) -> dict[str, fl
         seconds += time.thread_time() - start
         most, packed = max(most, live_bytes(learner)), max(packed, learner.n_bytes)
     if table.schema.task == "regression":
-        so_far = np.cumsum(np.abs(out[:, 0] - table.y)) / np.arange(1, len(table.y) + 1)
+        off = np.abs(out[:, 0] - table.y)
+        known = ~np.isnan(off)  # not before the first label
+        so_far = np.cumsum(np.where(known, off, 0.0)) / np.maximum(np.cumsum(known), 1)
     else:
         right = (out.argmax(axis=1) == table.y) & (out.max(axis=1) > 0.0)
         so_far = 100.0 * np.cumsum(right) / np.arange(1, len(table.y) + 1)

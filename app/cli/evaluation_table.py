@@ -12,6 +12,7 @@ from app.stream_file.durations import format_duration
 
 COUNTS = {
     "n": ("labels scored", "{:,}"),
+    "unpredicted": ("labels not scored, nothing was known", "{:,}"),
     "auroc_error": ("AUROC wrong by at most", "{:.1g}"),
     "rejected": ("rows rejected", "{:,}"),
     "expired": ("instances expired", "{:,}"),

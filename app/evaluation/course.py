@@ -95,7 +95,10 @@ class Course:
         """See `app.evaluation.evaluate.evaluate_all`."""
         name, parameters = self.spec.models()[CHAMPION]
         seconds = self.timed.cpu
-        counts = {"rejected": self.rejected} | {k: self.learner.pending.counts[k] for k in ("expired", "evicted")}
+        pending = self.learner.pending.counts
+        unpredicted = pending["joined"] - int(self.metrics.metrics()["n"])
+        counts = {"unpredicted": unpredicted, "rejected": self.rejected}
+        counts |= {name: pending[name] for name in ("expired", "evicted")}
         live = [point["live_bytes"] for point in self.points]
         classes = self.learner.classes
         return {

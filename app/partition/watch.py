@@ -34,17 +34,17 @@ LEVELS = ("warning", "drift", "improvement")  # the last: a detector fired becau
 # What a series holds, and how it is scaled.
 MISTAKES, ABSOLUTE, VALUES = "mistakes", "absolute", "values"
 
-# Places in a signal's totals: values seen; number and sum of those of this period, since the last drift or new scale; how
-# many had been seen at the last drift that was no improvement (0: none); the mean of the last values of the period before
-# (NaN: none).
+# Places in a signal's totals: values seen; number and sum of those of this period, since the last drift or new scale;
+# how many had been seen at the last drift that was no improvement (0: none); the mean of the last values of the period
+# before (NaN: none).
 SEEN, SINCE, SINCE_SUM, LAST, REFERENCE = range(5)
 
 
 class Found(NamedTuple):
     """A detector raised its level at value i of an update.
 
-    n : values of the series so far. after : mean of the last 100 of the period, which began at the drift before (or where
-    the scale was measured anew). before : of those of the period that came before these; where there are none (a
+    n : values of the series so far. after : mean of the last 100 of the period, which began at the drift before (or
+    where the scale was measured anew). before : of those of the period that came before these; where there are none (a
     detector that finds one change in two steps), the mean of the last 100 of the period before; NaN where there was
     none. In the series' own unit.
     """

@@ -58,8 +58,8 @@ class External(Learner):
     seed : int
         Handed over where the model takes a `seed` or `random_state` and `arguments` has none.
     import_path : str or None
-        Of a class or function. None: River's Hoeffding tree (of a regression with nominal features, whose leaves predict
-        means unless `arguments` say otherwise: its linear leaves take no texts).
+        Of a class or function. None: River's Hoeffding tree; of a regression with nominal features its leaves predict
+        means unless `arguments` say otherwise, for its linear leaves take no texts.
     arguments : dict or None
         What it is called with; JSON values.
     as_champion : bool

@@ -30,7 +30,7 @@ ENTRIES = (
         tasks=(CLASSIFICATION, REGRESSION, MULTI_INSTANCE),
         parameters=(),
         paper=PERSISTENCE,
-        text="Repeats the last label learned, or the last target: hard to beat where they are autocorrelated (elec: 85.3 %).",
+        text="Repeats the last label or target learned: hard to beat where they are autocorrelated (elec: 85.3 %).",
     ),
     Entry(
         name="mean",
@@ -40,6 +40,6 @@ ENTRIES = (
             Parameter("fading", float, 1.0, 0.0, 1.0, text="of what was learned, each label; 1: all count alike"),
         ),
         paper=PERSISTENCE,
-        text="Predicts the mean of the targets, so far or recently: what a regressor must beat to have learned anything.",
+        text="Predicts the mean of the targets so far: what a regressor must beat to have learned anything.",
     ),
 )

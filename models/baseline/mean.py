@@ -31,8 +31,8 @@ class Mean(Learner):
     seed : int
         Not used: nothing is random.
     fading : float
-        Factor by which what was learned counts less with each label, in [0, 1]. 1: all count alike; 0.99: about the last
-        hundred; 0: the last one.
+        Factor by which what was learned counts less with each label, in [0, 1]. 1: all count alike; 0.99: about the
+        last hundred; 0: the last one.
 
     Examples
     --------

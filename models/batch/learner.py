@@ -62,8 +62,8 @@ class Labels(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """ADWIN over the errors of the model. adwin : its arrays. scale : of models.drift.scaling; (3,) zeros where errors are
-    not watched, or are 0 and 1. value, scaled : (1,) float64, level : (1,) int8, rubbish."""
+    """ADWIN over the errors of the model. adwin : its arrays. scale : of models.drift.scaling; (3,) zeros where errors
+    are not watched, or are 0 and 1. value, scaled : (1,) float64, level : (1,) int8, rubbish."""
 
     adwin: AdwinState
     scale: Floats

@@ -66,7 +66,8 @@ def is_wrong(scale, errors):
             width += block[i] / kept
     else:
         for i in range(n):
-            centre += block[i] / n
+            centre += (block[i] - block[0]) / n
+        centre += block[0]
         width = 0.0
         for i in range(n):
             width += (block[i] - centre) * (block[i] - centre) / n

@@ -152,7 +152,8 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
     vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
     of the mean absolute error; MAJORITY, each member alike, and 1 for the likeliest class. errors : (n,), of each LEARN
     what the member erred before it (0 or 1, or an absolute error; NaN, which counts for nothing, where it knew
-    nothing), or (0,) of a member that does not say. quality : (3,), see above. factors : (length,), by rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
+    nothing), or (0,) of a member that does not say. quality : (3,), see above. factors : (length,), by
+    rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
     """
     watched = len(errors) > 0
     # Others' rows lie beside this one, and other threads write them: so not in place.

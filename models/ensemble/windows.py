@@ -2,8 +2,9 @@
 
 Bifet and Gavaldà 2007. One window is sensitive and warns, the other one finds a drift; only a rise of the mean counts.
 Errors of a classification are 0 or 1, and their windows rows of integers (models.hoeffding.error_window). Those of a
-regression are |y - prediction| on a scale that is measured on them and stays (models.drift.scaling); where it has become
-a wrong one, and where another tree takes over, it is measured anew. Their windows are those of models.drift.adwin.
+regression are |y - prediction| on a scale that is measured on them and stays (models.drift.scaling); where it has
+become a wrong one, and where another tree takes over, it is measured anew. Their windows are those of
+models.drift.adwin.
 """
 
 from collections.abc import Mapping

@@ -407,9 +407,7 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
 
 
 @kernel
-def run_program(
-    op, row, y, w, slab, out, errors, progress, nodes, chosen, layout, growth, drift, subset, scratch
-):
+def run_program(op, row, y, w, slab, out, errors, progress, nodes, chosen, layout, growth, drift, subset, scratch):
     """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, subset and scratch.
 
     errors : (n,) float64, of each LEARN of a target that could teach, of whatever weight, how far the tree was off

@@ -89,10 +89,12 @@ def fold(spec: Spec, data: tuple[RawBatch, RawBatch], limit: int, restart: int =
         ("classification", "replace", {}),
         ("classification", "alert", {"detectors": ["hddm-w", "kswin"], "features": ["a"]}),
         ("regression", "replace", {}),
+        ("late regression", "reset", {}),
     ],
 )
 def test_events_states_and_actions_are_the_same_for_every_cut(task: str, action: str, more: dict[str, Any]) -> None:
-    delay, task = (90, "classification") if task == "late" else (DELAY, task)
+    delay = 90 if "late" in task else DELAY
+    task = "regression" if "regression" in task else "classification"
     spec, data = stream(task, on_drift=action, **more), records(task, delay=delay)
     whole, events, predicted = fold(spec, data, N)
     for limit, restart in ((700, 1), (64, 0), (64, 7)):
@@ -264,3 +266,33 @@ def test_drift_raises_an_alarm_for_a_thousand_labels() -> None:
     spec, data = stream(), records("classification", 3300)
     learner, *_ = fold(spec, tuple(RawBatch(*(c[:3000] for c in raw)) for raw in data), 500)
     assert learner.drift.alarms() == {"champion": True}
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_predictions_of_who_knew_nothing_are_null_and_say_nothing_of_the_model(task: str) -> None:
+    """Labels 90 late: a null each until the first one comes. Of a regression they are not scored; a class that was not
+    named is wrong. Detectors see neither."""
+    learner, _, predicted = fold(stream(task), records(task, delay=90), 64)
+    unknown = np.isnan(predicted[:, 0]) if task == "regression" else (predicted == 0.0).all(axis=1)
+    n_unknown = 92  # the very first label never comes
+    assert np.flatnonzero(unknown).tolist() == list(range(n_unknown))
+    written = learner.codec.encode_predictions(
+        ids=["0", "1"],
+        p=predicted[[0, 200]],
+        classes=learner.classes,
+        model="m",
+        offsets=[0, 1],
+        label_offsets=[0, 0],
+        probabilities=True,
+        challengers=None,
+    )
+    null, known = map(json.loads, written)
+    assert null["y"] is None
+    assert known["y"] is not None
+    joined = learner.pending.counts["joined"]
+    nothing = n_unknown - 1  # that were learned
+    scored = joined - nothing if task == "regression" else joined
+    assert learner.metrics["champion"].metrics()["n"] == scored
+    assert learner.drift.models["champion"].totals[0] == joined - nothing
+    if task == "classification":  # the others have no predicted class
+        assert learner.metrics["champion"].confusion().sum() == joined - nothing

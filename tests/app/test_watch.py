@@ -138,6 +138,62 @@ def test_events_are_those_of_the_naive_twin_and_the_same_bits_for_every_cut(kind
         assert not alone.alarmed(len(values) - last)
 
 
+def test_a_scale_measured_anew_begins_a_period():
+    """Where a detector has not seen the fall: the twin, and a rise afterwards is known as one."""
+    rng = np.random.default_rng(3)
+    values = rng.exponential(1.0, 4000) * np.where(np.arange(4000) < 300, 1e6, 1.0) * (1 + (np.arange(4000) >= 3000))
+    found, _ = run(ABSOLUTE, np.split(values, [10, 100, 101, 600, 601, 2000]), {"ddm": {}})
+    expected = naive(ABSOLUTE, values.tolist(), {"ddm": {}})
+    assert [event[:4] for event in found] == [event[:4] for event in expected]
+    drifts = [(n, before, after) for _, _, level, n, before, after in found if level == "drift"]
+    assert len(drifts) == 1
+    n, before, after = drifts[0]
+    assert 3000 < n < 4000
+    assert before == pytest.approx(1.0, abs=0.3)  # without the beginning
+    assert after == pytest.approx(2.0, abs=0.5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("beginning", [1.0, 1e3])
+def test_errors_that_stay_as_they_are_raise_no_drift_whatever_came_first(beginning, seed):
+    rng = np.random.default_rng(seed)
+    values = np.abs(rng.normal(0, 5.0, 20000)) * np.where(np.arange(20000) < 400, beginning, 1.0)
+    detectors = {"adwin": {}, "ddm": {}, "hddm-a": {}, "page-hinkley": {}}
+    found, _ = run(ABSOLUTE, np.array_split(values, 50), detectors)
+    assert [event for event in found if event[2] == "drift"] == []
+    values[10000:] *= 1.5
+    for name in ("adwin", "hddm-a"):
+        found, _ = run(ABSOLUTE, np.array_split(values, 50), {name: {}})
+        assert 10000 < min(n for _, _, level, n, *_ in found if level == "drift") < 11000
+
+
+def test_one_step_of_a_feature_is_told_when_it_comes_and_not_for_ever():
+    rng = np.random.default_rng(4)
+    for step in (1.0, 10.0, 1000.0):
+        values = rng.normal(0, 1.0, 20000) + np.where(np.arange(20000) < 8000, 0.0, step)
+        found, _ = run(VALUES, np.array_split(values, 20), {"adwin": {}})
+        places = [i for i, *_ in found]
+        assert places
+        assert 8000 <= places[0] < 8200
+        assert places[-1] < 9000
+
+
+def test_a_state_of_running_sums_goes_on_in_their_unit():
+    rng = np.random.default_rng(5)
+    for kind, values in ((ABSOLUTE, rng.exponential(2.0, 3000)), (VALUES, rng.normal(40.0, 7.0, 3000))):
+        signal = Signal({"adwin": {}}, kind)
+        arrays = signal.copy()
+        sums = [3000.0, values.sum(), 0.0] if kind == ABSOLUTE else [3000.0, 40.0, 3000.0 * 49.0]
+        arrays["scale"] = np.array(sums)
+        signal.restore(arrays)
+        assert signal.update(values) == []
+        assert signal.scale[2] == pytest.approx(2.0 if kind == ABSOLUTE else 7.0, rel=0.1)
+        assert signal.scale[1] == (0.0 if kind == ABSOLUTE else 40.0)
+        arrays["scale"] = np.array([99.0, *sums[1:]])  # too few
+        signal.restore(arrays)
+        assert not signal.scale.any()
+
+
 def test_falling_errors_are_an_improvement_and_no_drift():
     rng = np.random.default_rng(2)
     falling = (rng.random(3000) < np.where(np.arange(3000) < 1500, 0.6, 0.1)).astype(float)

@@ -277,7 +277,7 @@ class NaiveScale:
             kept = sorted(self.block)[: n - n // 20]
             width = add_up(value / len(kept) for value in kept)
         else:
-            centre = add_up(value / n for value in self.block)
+            centre = add_up((value - self.block[0]) / n for value in self.block) + self.block[0]
             width = math.sqrt(add_up((value - centre) * (value - centre) / n for value in self.block))
         width = max(width, 2.0**-1022)
         first = not self.width
@@ -287,4 +287,3 @@ class NaiveScale:
                 return False
         self.centre, self.width = centre, width
         return not first
-

@@ -93,7 +93,7 @@ class RegressionForestTwin(ForestTwin):
         known = [member.front for member in self.members if member.front.knows]
         values = [grown.tree.predict(x) for grown in known]
         if not values:
-            return 0.0
+            return math.nan
         if self.p["vote"] == "majority":
             values.sort()
             return 0.5 * (values[(len(values) - 1) // 2] + values[len(values) // 2])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from models.drift import DETECTORS, create
 from models.drift.kswin import distance, draw_older, sort
+from models.drift.scaling import bring, new_scale
 from models.streams.randomness import seeded
 from tests.models.naive_drift import (
     NaiveAdwin,
@@ -16,6 +17,7 @@ from tests.models.naive_drift import (
     NaiveHddmW,
     NaiveKswin,
     NaivePageHinkley,
+    NaiveScale,
 )
 
 TWINS = {
@@ -205,3 +207,61 @@ def test_parameters_and_paper_are_said(name):
     assert detector.paper
     assert set(detector.parameters()) == {parameter.name for parameter in detector.PARAMETERS}
     assert create(name, **detector.parameters()).parameters() == detector.parameters()
+
+
+def brought(x, errors, pieces=1):
+    """Values on a scale, and where it was measured anew; in pieces, each followed by a copy of the scale."""
+    scaled, changed, scale = np.full(len(x), -1.0), [], new_scale()
+    for piece in np.array_split(np.arange(len(x)), pieces):
+        start, stop = (piece[0], piece[-1] + 1) if len(piece) else (0, 0)
+        at = start
+        while at < stop:
+            at = start + bring(x[start:stop], scaled[start:stop], at - start, scale, errors)
+            changed += [at] if at < stop else []
+        scale = scale.copy()
+    return scaled, [int(at) for at in changed]
+
+
+WORLDS = {
+    "steady": lambda rng, n: rng.exponential(3.0, n),
+    "a bad beginning": lambda rng, n: rng.exponential(3.0, n) * np.where(np.arange(n) < 700, 1e5, 1.0),
+    "rises": lambda rng, n: rng.exponential(3.0, n) * np.where(np.arange(n) < 1500, 1.0, 30.0),
+    "nothing, then something": lambda rng, n: rng.exponential(3.0, n) * (np.arange(n) >= 1500),
+    "one in a thousand is enormous": lambda rng, n: rng.exponential(3.0, n) * np.where(rng.random(n) < 1e-3, 1e8, 1.0),
+}
+
+
+@pytest.mark.parametrize("errors", [True, False])
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_scale_is_that_of_the_twin(world, errors):
+    x = WORLDS[world](np.random.default_rng(1), 4000)
+    scaled, changed = brought(x, errors)
+    twin, expected, anew = NaiveScale(errors), [], []
+    for i, value in enumerate(x.tolist()):
+        moved, on_scale = twin.take(value)
+        anew += [i] if moved else []
+        expected.append(np.nan if on_scale is None else on_scale)
+    np.testing.assert_array_equal(scaled, expected)
+    assert changed == anew
+    assert bool(changed) == (world in ("a bad beginning", "rises", "nothing, then something")) or not errors
+    known = scaled[100:]
+    assert np.isnan(scaled[:100]).all()
+    assert ((known >= 0.0) & (known <= 1.0)).all()
+    for pieces in (7, 1000, 4000):
+        again, also = brought(x, errors, pieces)
+        assert again.tobytes() == scaled.tobytes()
+        assert also == changed
+
+
+@pytest.mark.parametrize("errors", [True, False])
+def test_a_scale_is_in_the_middle_of_what_comes_whatever_came_first(errors):
+    rng = np.random.default_rng(2)
+    for unit in (1e-100, 1e-3, 1e60):
+        x = unit * rng.exponential(1.0, 5000)
+        x[:300] *= 1e80
+        scaled, changed = brought(x, errors)
+        assert changed
+        assert 0.3 < scaled[2000:].mean() < 0.7
+        assert np.isfinite(scaled[100:]).all()
+    assert np.isnan(brought(np.full(5000, 1e300), False)[0][:100]).all()  # their squares overflow
+    assert set(brought(np.full(5000, 7.0), False)[0][100:]) == {0.5}
