@@ -77,7 +77,7 @@ bench-fencing: setup
 	$(BIN)/python -m benchmarks.fencing
 
 accuracy: setup
-	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA)) $(if $(JOBS),--jobs $(JOBS)) $(if $(BATCH),--batch)
+	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA)) $(if $(JOBS),--jobs $(JOBS)) $(if $(BATCH),--batch) $(if $(SEEDS),--seeds $(SEEDS))
 
 figure-forests: setup
 	$(BIN)/python -c 'import sklearn' 2>/dev/null || $(BIN)/python -m pip install --quiet scikit-learn
