@@ -1,5 +1,6 @@
 """What one call of `riparian evaluate` runs: the rows, the models, and how the rows are gone through."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +57,7 @@ class Protocol(NamedTuple):
     jobs: int | None = None
 
 
-class Experiment:
+class Experiment(ABC):
     """All that is run, once it is known to be valid.
 
     Attributes
@@ -91,8 +92,9 @@ class Experiment:
         labels = [one.label for one in self._chosen for _ in range(self._protocol.repeats)]
         return [{"label": label, **one} for label, one in zip(labels, self._run(told, compiling), strict=True)]
 
+    @abstractmethod
     def _run(self, told: Told, compiling: Told | None) -> list[dict[str, Any]]:
-        raise NotImplementedError
+        """The results, without labels, in the order of `run`."""
 
 
 def prepare(rows: Rows, protocol: Protocol, chosen: Sequence[Candidate]) -> Experiment:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
+from numpy.typing import NDArray
 
+from app.evaluation.auroc import area, mean
 from benchmarks.tables import Table, test_then_train
 from models.contract import Floats
 from models.memory import live_bytes
@@ -91,14 +92,10 @@ def run(model: str, table: Table, seed: int = 0, **parameters: Any) -> Run:
     )
 
 
-def auroc(out: Floats, codes: Floats) -> float:
+def auroc(out: Floats, codes: NDArray[np.int64]) -> float:
     """out : (n, k) probabilities. codes : (n,) classes. Of two classes, or the mean of one against the rest."""
-    classes = np.unique(codes)
-    if len(classes) < 2:
-        return float("nan")
-    if out.shape[1] == 2:
-        return float(roc_auc_score(codes, out[:, 1]))
-    return float(np.mean([roc_auc_score(codes == c, out[:, c]) for c in classes]))
+    found = mean(area(codes, out, np.ones(len(codes))))
+    return float("nan") if found is None else found
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
