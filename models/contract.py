@@ -22,8 +22,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.entry import Entry, signature
+from models.registry import REGISTRY
+
 PREDICT = 0
 LEARN = 1
+
+LARGEST_TARGET = 1e100  # of a regression, beyond which a label teaches nothing: squares have to be finite
 
 Floats = NDArray[np.float64]
 
@@ -31,11 +36,11 @@ Floats = NDArray[np.float64]
 class Schema(NamedTuple):
     """The shape of a learner's world.
 
-    n_values : tuple of d int. 0 marks a numeric feature; k > 0 a nominal one whose codes stay below k (a
-        capacity: it is raised by `resize` as values are learned).
+    n_values : tuple of d int. 0 marks a numeric feature; k > 0 a nominal one whose codes stay below k (a capacity: it
+        is raised by `resize` as values are learned).
     n_outputs : int. Capacity of class codes (classification, at least 2), or 1 (regression).
-    task : "classification", "regression" or "multi-instance" (two classes, of which code 1 is the positive one; what
-        is predicted and learned are bags).
+    task : "classification", "regression" or "multi-instance" (two classes, of which code 1 is the positive one; what is
+        predicted and learned are bags).
     """
 
     n_values: tuple[int, ...]
@@ -50,7 +55,8 @@ class Schema(NamedTuple):
 class Bags(NamedTuple):
     """A slab of bags, for the task "multi-instance": what stands in row r are size[r] instances.
 
-    start, size : (capacity,) int64. x : (n, d) float64; the instances of r are x[start[r] : start[r] + size[r]].
+    start, size : (capacity,) int64.
+    x : (n, d) float64; the instances of r are x[start[r] : start[r] + size[r]].
     """
 
     start: NDArray[np.int64]
@@ -79,8 +85,10 @@ def indices(start: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int
 class Program(NamedTuple):
     """Operations in order; arrays of one length n.
 
-    op : (n,) int8, PREDICT or LEARN. row : (n,) int32, a row of the slab. No row is predicted twice in a program.
-    y : (n,) float64, class code or target of a LEARN, NaN for a PREDICT. w : (n,) float64, instance weight >= 0.
+    op : (n,) int8, PREDICT or LEARN.
+    row : (n,) int32, a row of the slab. No row is predicted twice in a program.
+    y : (n,) float64, class code or target of a LEARN, NaN for a PREDICT.
+    w : (n,) float64, instance weight >= 0.
     """
 
     op: NDArray[np.int8]
@@ -95,18 +103,45 @@ class Program(NamedTuple):
 
 
 class Learner(ABC):
-    """Base class of all learners. Subclasses implement the abstract methods and take their parameters, all
-    keyword-only with defaults, in `__init__(self, schema, *, seed=0, ...)`."""
+    """Base class of all learners.
+
+    A subclass has the `name` of its entry in `models.registry`, where its tasks and its parameters with their types,
+    ranges and defaults are declared. They are checked here, whether a stream file or a caller gives them, and stand in
+    `self._parameters`; a subclass that prepares something from them does it in its own `__init__(schema, *, seed,
+    **parameters)`, after this one.
+
+    Parameters
+    ----------
+    schema : Schema
+    seed : int
+        Of whatever is drawn.
+    **parameters
+        Those of the entry; the default of each that is left out.
+
+    Raises
+    ------
+    ValueError
+        One sentence that names the parameter or the task, what was given, and what would do.
+    """
 
     name: ClassVar[str]  # the stream file's name, e.g. "hoeffding-tree"
+    entry: ClassVar[Entry]  # of the registry; a class that is a part of others only has one of its own
     incomparable: ClassVar[tuple[str, ...]] = ()  # fields of the state whose bytes equal folds may differ in
     # Times that `run` waited for another process, and how long; None where it never does. For metrics, no state.
     n_waits: int | None = None
     wait_seconds: float = 0.0
 
-    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            if "entry" not in vars(cls):
+                cls.entry = REGISTRY[cls.name]
+            cls.__signature__ = signature(cls.entry.parameters)  # type: ignore[attr-defined]
+
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         self.schema = schema
         self.seed = seed
+        self._parameters = self.entry.valid(schema.task, parameters)
 
     @abstractmethod
     def run(self, program: Program, slab: Any, out: Floats) -> None:
@@ -132,32 +167,28 @@ class Learner(ABC):
         "feature", class or value vectors under "value"; each has "id", "depth", "weight", and "parent" (or None)."""
 
     @property
-    @abstractmethod
     def n_bytes(self) -> int:
         """Bytes of the arrays of `state()`."""
+        return sum(array.nbytes for array in self.state())
 
     def size(self) -> dict[str, int]:
         """Figures for metrics: at least n_nodes, n_leaves, depth (0 where they have no meaning)."""
         return {"n_nodes": 0, "n_leaves": 0, "depth": 0}
 
     def predict_many(self, x: ArrayLike | Bags) -> Floats:
-        """x : (n, d), or n Bags -> (n, n_outputs). Changes nothing."""
-        slab, n = _slab(x)
+        """x : (n, d), or n Bags -> (n, n_outputs). Changes nothing. ValueError where x does not fit the schema."""
+        slab, n = rows_of(self.schema, x)
         out = np.zeros((n, self.schema.n_outputs))
         program = Program(np.full(n, PREDICT, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
         self.run(program, slab, out)
         return out
 
     def learn_many(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
-        """x : (n, d), or n Bags, y : (n,), w : (n,) or None (all 1): learn in order, as if one at a time."""
-        slab, n = _slab(x)
-        weights = np.ones(n) if w is None else np.ascontiguousarray(w, dtype=np.float64)
-        program = Program(
-            np.full(n, LEARN, np.int8),
-            np.arange(n, dtype=np.int32),
-            np.ascontiguousarray(y, dtype=np.float64),
-            weights,
-        )
+        """x : (n, d), or n Bags, y : (n,), w : (n,) or None (all 1): learn in order, as if one at a time. ValueError
+        where they do not fit the schema or each other; a label of NaN and a weight of 0 teach nothing."""
+        slab, n = rows_of(self.schema, x)
+        labels, weights = labels_of(self.schema, y, n), weights_of(w, n)
+        program = Program(np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), labels, weights)
         self.run(program, slab, np.zeros((n, self.schema.n_outputs)))
 
     def fit(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
@@ -174,14 +205,52 @@ class Learner(ABC):
         twin.predict_many(one)
         twin.learn_many(one, np.zeros(1))
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """The parameters as given or defaulted, without the seed."""
+        return dict(self._parameters)
 
 
-def _slab(x: ArrayLike | Bags) -> tuple[Floats | Bags, int]:
-    """As `run` takes it, and the number of rows."""
-    if isinstance(x, Bags):
-        return x, len(x.start)
-    slab = np.ascontiguousarray(x, dtype=np.float64)
-    return slab, len(slab)
+def rows_of(schema: Schema, x: ArrayLike | Bags) -> tuple[Floats | Bags, int]:
+    """Instances as `run` takes them, and how many. ValueError where they do not fit the schema."""
+    bags = schema.task == "multi-instance"
+    if isinstance(x, Bags) != bags:
+        raise ValueError(f"x is {type(x).__name__}, the task {schema.task!r}: give {'Bags' if bags else 'an array'}")
+    rows = np.ascontiguousarray(x.x if isinstance(x, Bags) else x, dtype=np.float64)
+    d = schema.n_features
+    if rows.ndim != 2 or rows.shape[1] != d:
+        raise ValueError(f"x has the shape {rows.shape}, the schema {d} features: give (n, {d})")
+    for f, n_values in enumerate(schema.n_values):
+        if n_values and not _are_codes(rows[:, f], n_values):
+            raise ValueError(f"feature {f} is nominal with {n_values} values: give codes 0 .. {n_values - 1}, or NaN")
+    if not isinstance(x, Bags):
+        return rows, len(rows)
+    start, size = (np.ascontiguousarray(column, dtype=np.int64) for column in (x.start, x.size))
+    inside = (start >= 0) & (size >= 0) & (start <= len(rows) - size)
+    if start.ndim != 1 or start.shape != size.shape or not inside.all():
+        raise ValueError(f"bags have a start and a size each, inside their {len(rows)} instances: see Bags.of")
+    return Bags(start, size, rows), len(start)
+
+
+def labels_of(schema: Schema, y: ArrayLike, n: int) -> Floats:
+    """Class codes or targets of n instances. ValueError where they do not fit."""
+    labels = _column("y", y, n)
+    if schema.task != "regression" and not _are_codes(labels, schema.n_outputs):
+        raise ValueError(f"y has a class that the schema does not: give codes 0 .. {schema.n_outputs - 1}")
+    return labels
+
+
+def weights_of(w: ArrayLike | None, n: int) -> Floats:
+    """Weights of n instances, all 1 where none are given. ValueError where they do not fit."""
+    return np.ones(n) if w is None else _column("w", w, n)
+
+
+def _column(name: str, values: ArrayLike, n: int) -> Floats:
+    column = np.ascontiguousarray(values, dtype=np.float64)
+    if column.shape != (n,):
+        raise ValueError(f"{name} has the shape {column.shape}: give ({n},), one for each of x")
+    return column
+
+
+def _are_codes(column: Floats, n: int) -> bool:
+    """Whether all are whole numbers 0 .. n - 1, or NaN."""
+    return bool((((column >= 0) & (column < n) & (column == np.floor(column))) | np.isnan(column)).all())

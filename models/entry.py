@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from inspect import Parameter as Argument
 from inspect import Signature
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "of
 
 
 class Parameter(NamedTuple):
-    """One parameter of a learner.
+    """One parameter of a learner, a detector or a stream.
 
-    type : int, float, bool, str or dict (of what JSON can hold; also as a JSON text). default : of that type, or None
-    for "no limit" (then valid).
-    low, high : inclusive bounds of a number, or None. choices : the values of a str, or () for any text.
+    type : int, float, bool, str or dict (of what JSON can hold; also as a JSON text).
+    default : of that type, or None for "no limit" (then valid).
+    low, high : inclusive bounds of a number, or None.
+    choices : the values of a str, or () for any text.
     """
 
     name: str
@@ -56,11 +58,14 @@ class Parameter(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A learner. cls : where it is, as "module:Class". bags : the same for bags, where that is another class.
+    """A learner.
 
+    cls : where it is, as "module:Class".
+    bags : the same for bags, where that is another class.
     free : parameters that may change while a state goes on: the class restores a state that was made with others.
     check : "module:function" of what checks the parameters together, called with the task and all of them once each is
-    valid, or "". Its module imports no numba either. slow : not made for a stream, so no champion unless it is told to.
+        valid, or "". Its module imports no numba either.
+    slow : not made for a stream, so no champion unless it is told to.
     """
 
     name: str
@@ -76,19 +81,25 @@ class Entry(NamedTuple):
 
     def load(self, task: str = CLASSIFICATION) -> "type[Learner]":
         """Import the class for a task (and numba)."""
-        loaded: type[Learner] = _named(self.bags if self.bags and task == MULTI_INSTANCE else self.cls)
+        loaded: type[Learner] = named(self.bags if self.bags and task == MULTI_INSTANCE else self.cls)
         return loaded
 
-    def fit_together(self, task: str, parameters: Mapping[str, Any]) -> None:
-        """ValueError where the parameters, each valid, do not do together."""
+    def valid(self, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Every parameter, as given or defaulted. ValueError with one sentence where the task, a parameter, or what
+        they are together does not do."""
+        if task not in self.tasks:
+            able = " and ".join(self.tasks)
+            raise ValueError(f"model {self.name!r} does {able}, the task is {task!r}: choose another model")
+        parameters = checked(f"model {self.name!r}", self.parameters, given)
         if self.check:
-            _named(self.check)(task, parameters)
+            named(self.check)(task, parameters)
+        return parameters
 
     def defaults(self) -> dict[str, Any]:
         return {parameter.name: parameter.default for parameter in self.parameters}
 
 
-def _named(place: str) -> Any:
+def named(place: str) -> Any:
     """What "module:attribute" names."""
     module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)
@@ -165,7 +176,7 @@ def _parse(kind: type, value: Any) -> Any:
         return value if isinstance(value, str) else None
     if kind is dict:
         return _plain(value)
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, Real | str):
         return None
     try:
         number = float(value)

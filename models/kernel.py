@@ -1,4 +1,4 @@
-"""The one kernel decorator, and where compiled kernels are kept.
+"""The one kernel decorator, what a kernel returns, and where compiled kernels are kept.
 
 `nogil`: kernels run off the event loop, and heartbeats go on. `error_model="numpy"`: a division by zero is a
 value, never an exception that leaves a kernel half way through a mutation. No `fastmath` (it makes `isnan(nan)`
@@ -32,16 +32,24 @@ from typing import Any
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 
+# What a kernel returns: all is done; or it needs room, and nothing has happened that calling it again would repeat:
+# make room and call again. A family may have further ones, from 2 on.
+DONE, GROW = 0, 1
+
 PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
 ROOT = Path(__file__).resolve().parents[1]
+NAMES_ALL = (
+    b"models.registry"  # it names every learner; no kernel is made of it, and it would tie each to all the others
+)
 IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(models(?:\.\w+)*)", re.MULTILINE)
 
 
 @cache
 def _imports(source: Path) -> frozenset[Path]:
-    """The files of this package that one file imports; all of a folder where it imports from a folder."""
+    """The files of this package that one file imports, the registry apart; all of a folder where it imports from a
+    folder."""
     found: set[Path] = set()
-    for name in IMPORT.findall(source.read_bytes()):
+    for name in set(IMPORT.findall(source.read_bytes())) - {NAMES_ALL}:
         path = ROOT.joinpath(*name.decode().split("."))
         found.update(path.glob("*.py") if path.is_dir() else [path.with_suffix(".py")])
     return frozenset(found)

@@ -24,7 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from models.class_lanes import (
+from models.contract import Floats, Schema
+from models.kernel import kernel
+from models.simd_classes import (
     WIDEST,
     add,
     add_exponents,
@@ -40,8 +42,6 @@ from models.class_lanes import (
     spread,
     subtract,
 )
-from models.contract import Floats, Schema
-from models.kernel import kernel
 
 MOST = 2.0**60
 LEAST = 1e-300
@@ -230,7 +230,7 @@ def score(rows, block, n_values, offset, n_classes, x, r, joint):
 def score_two(rows, block, n_values, offset, x, r, joint):
     """`score` for two classes, the same bits.
 
-    Called by the loop over the program, not by `score`: arrays and loops over two classes take longer than the sums.
+    Not called by `score`: arrays and loops over two classes take longer than the sums.
     """
     at = np.uint64(block)
     _sums_of_two(rows, at, n_values, offset, 2, np.uint64(0), x, r, joint)
@@ -258,3 +258,18 @@ def score_two(rows, block, n_values, offset, x, r, joint):
     joint[0, 0] = m0
     joint[0, 1] = m1
     return 1 if m1 > m0 else 0
+
+
+@kernel(inline=True)
+def score_leaf(stats, cached, fresh, block, weights, node, n_seen, layout, x, r, joint):
+    """`score` for a leaf: first its row of the cache is computed anew, where `fresh` says that it is out of date.
+
+    stats : blocks of models.observers. cached, fresh : models.observers.Cache. block, node : the leaf's row in these,
+    and in weights : (n, n_classes). Mutates cached, fresh, joint. O(d n_classes).
+    """
+    if fresh[block] == 0:
+        refresh(stats[block], cached[block], n_seen, layout, weights[node])
+        fresh[block] = 1
+    if weights.shape[1] == 2:
+        return score_two(cached, block, layout.n_values, layout.cached, x, r, joint)
+    return score(cached, block, layout.n_values, layout.cached, weights.shape[1], x, r, joint)

@@ -41,8 +41,10 @@ LEAST_VARIANCE = 1e-300  # below it 1 / variance overflows
 class Layout(NamedTuple):
     """Where each feature's numbers are in a block.
 
-    n_values : (d,) int32, 0 for numeric. offset, cached : (d,) uint64, columns in `stats` and `cache`.
-    code : (d,) uint64, place of a feature's value 0 in `Known.values`. bins : (1,) int64, keys of a histogram, or 0.
+    n_values : (d,) int32, 0 for numeric.
+    offset, cached : (d,) uint64, columns in `stats` and `cache`.
+    code : (d,) uint64, place of a feature's value 0 in `Known.values`.
+    bins : (1,) int64, keys of a histogram, or 0.
     """
 
     n_values: NDArray[np.int32]
@@ -55,7 +57,8 @@ class Layout(NamedTuple):
 class Known(NamedTuple):
     """What a learner has seen of each nominal feature.
 
-    values : uint8, 1 where a value was learned. n_seen : (d,) int64, how many were.
+    values : uint8, 1 where a value was learned.
+    n_seen : (d,) int64, how many were.
     """
 
     values: NDArray[np.uint8]
@@ -63,7 +66,11 @@ class Known(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """rows : (n_blocks, cache width) float64; fresh : (n_blocks,) uint8, 0 where the row is out of date."""
+    """What naive Bayes computes from blocks, and needs at each prediction (models.likelihood).
+
+    rows : (n_blocks, cache width) float64.
+    fresh : (n_blocks,) uint8, 0 where the row is out of date.
+    """
 
     rows: Floats
     fresh: NDArray[np.uint8]

@@ -52,10 +52,12 @@ SMALLEST = 1e-15
 class PrequentialState(NamedTuple):
     """Everything a `Prequential` knows; K = n_outputs.
 
-    n : (1,) int64, labels scored. previous : (1,) float64, the last of them (NaN before the first).
+    n : (1,) int64, labels scored.
+    previous : (1,) float64, the last of them (NaN before the first).
     seen : (K,) uint8, 1 for classes that occurred as a label.
-    sums : (5,) float64 and confusion : (K, K + 1) float64 over the whole stream: weight by label and by prediction,
-    where column 0 is "no prediction" and column 1 + k is class k. For a regression, confusion is (0, 1).
+    sums : (5,) float64 over the whole stream.
+    confusion : (K, K + 1) float64 over the whole stream, weight by label and by prediction, where column 0 is "no
+        prediction" and column 1 + k is class k. For a regression, confusion is (0, 1).
     recent_sums, recent_confusion : the same, faded, in units of `unit` : (1,) float64 (zero without fading).
     ring : (window, 5) float64, the last labels: label n in row n % window (no rows with fading).
     """

@@ -14,17 +14,32 @@ from models.bags import entries as bags
 from models.baseline import entries as baseline
 from models.batch import entries as batch
 from models.ensemble import entries as ensemble
-from models.entry import TASKS, Entry, checked, suggest
-from models.forest import entries as forest
+from models.entry import TASKS, Entry, suggest
 from models.gradient import entries as gradient
 from models.hoeffding import entries as hoeffding
+from models.mondrian import entries as mondrian
 from models.regression import entries as regression
+from models.shrubs import entries as shrubs
 from models.soft import entries as soft
+from models.streaming_forest import entries as streaming_forest
 
 if TYPE_CHECKING:
     from models.contract import Learner, Schema
 
-FAMILIES = (hoeffding, regression, ensemble, forest, gradient, soft, bags, batch, adapter, baseline)
+FAMILIES = (
+    hoeffding,
+    regression,
+    ensemble,
+    streaming_forest,
+    shrubs,
+    mondrian,
+    gradient,
+    soft,
+    bags,
+    batch,
+    adapter,
+    baseline,
+)
 
 # Models whose parameters name code that is imported and called when one is made, and whose state is a pickle: a stream
 # file has to trust both.
@@ -70,12 +85,10 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
         if not able:
             raise ValueError(f"unknown task {task!r}: use one of {', '.join(TASKS)}")
         raise ValueError(f"model {name!r} does not do {task}: use one of {able}")
-    valid = checked(f"model {name!r}", entry.parameters, parameters)
-    entry.fit_together(task, valid)
-    return valid
+    return entry.valid(task, parameters)
 
 
 def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":
     """A new learner. Raises ValueError as `validate` does."""
-    valid = validate(name, schema.task, parameters)
-    return REGISTRY[name].load(schema.task)(schema, seed=seed, **valid)
+    validate(name, schema.task, parameters)
+    return REGISTRY[name].load(schema.task)(schema, seed=seed, **parameters)

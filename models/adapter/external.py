@@ -27,10 +27,14 @@ LEARNED, FAILED, CLASSES = 0, 1, 2  # numbers in State.counts
 
 
 class ExternalState(NamedTuple):
-    """pickled : (bytes,) uint8, the model. about : (bytes,) uint8, JSON: what it was made by, with versions.
+    """Everything that the learner knows.
+
+    pickled : (bytes,) uint8, the model.
+    about : (bytes,) uint8, JSON: what it was made by, with versions.
     signature : (32,) uint8, of both; (0,) where the process that wrote it had no key.
-    counts : (3,) int64, labels learned, calls that failed, classes that the model was begun with. known, totals : (d,)
-    float64, values of each feature seen, and their sum."""
+    counts : (3,) int64, labels learned, calls that failed, classes that the model was begun with.
+    known, totals : (d,) float64, values of each feature seen, and their sum.
+    """
 
     pickled: NDArray[np.uint8]
     about: NDArray[np.uint8]
@@ -69,28 +73,19 @@ class External(Learner):
     name = "external"
     incomparable: ClassVar[tuple[str, ...]] = ("pickled", "signature")
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        import_path: str | None = None,
-        arguments: dict | None = None,
-        as_champion: bool = False,
-    ) -> None:
-        super().__init__(schema, seed=seed)
-        self.import_path, self.arguments, self.as_champion = import_path, arguments, as_champion
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         self._classification = schema.task == CLASSIFICATION
         self._nothing = 0.0 if self._classification else np.nan
         self._nominal = np.array(schema.n_values) > 0
-        self._path = path_of(schema.task, import_path)
+        self._path = path_of(schema.task, self._parameters["import_path"])
         self._counts = np.array([0, 0, schema.n_outputs], np.int64)
         self._known, self._totals = np.zeros(schema.n_features), np.zeros(schema.n_features)
         self._begin()
 
     def _begin(self) -> None:
-        arguments = dict(self.arguments or {})
-        if self.import_path is None and not self._classification and self._nominal.any():
+        arguments = dict(self._parameters["arguments"] or {})
+        if self._parameters["import_path"] is None and not self._classification and self._nominal.any():
             arguments.setdefault("leaf_prediction", "mean")  # River's linear leaves fail at texts
         self._use(make(self._path, arguments, self.seed))
 
@@ -240,10 +235,3 @@ class External(Learner):
             "value": [],
         }
         return [{**root, "part": "model", "import_path": self._path, **counts}]
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
-    def parameters(self) -> dict[str, Any]:
-        return {"import_path": self.import_path, "arguments": self.arguments, "as_champion": self.as_champion}

@@ -29,8 +29,12 @@ UNKNOWN, FOUND, NO_POSITIVE = 0, 1, 2
 
 
 class Point(NamedTuple):
-    """What was found. status : (1,) int64, UNKNOWN, FOUND or NO_POSITIVE (no positive bag to look in). target, scale :
-    (d,) float64, of standardised features. mean, deviation : (d,) float64, by which they are."""
+    """What was found.
+
+    status : (1,) int64, UNKNOWN, FOUND or NO_POSITIVE (no positive bag to look in).
+    target, scale : (d,) float64, of standardised features.
+    mean, deviation : (d,) float64, by which they are.
+    """
 
     status: NDArray[np.int64]
     target: Floats
@@ -92,21 +96,8 @@ class QuickDiverseDensity(WindowLearner):
 
     name = "quick-diverse-density"
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        window: int = 1000,
-        max_instances: int = 20_000,
-        refit_every: int = 50,
-        max_iterations: int = 2,
-        max_steps: int = 200,
-        scale: float = 1.0,
-        cap: float = 30.0,
-    ) -> None:
-        super().__init__(schema, seed=seed, window=window, max_instances=max_instances, refit_every=refit_every)
-        self.max_iterations, self.max_steps, self.scale, self.cap = max_iterations, max_steps, scale, cap
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         d = schema.n_features
         self._point = Point(np.zeros(1, np.int64), np.zeros(d), np.zeros(d), np.zeros(d), np.ones(d))
         self._prepare()
@@ -121,8 +112,9 @@ class QuickDiverseDensity(WindowLearner):
         return stopped
 
     def _fit(self, training: TrainingSet) -> None:
-        start = self.scale / np.sqrt(max(1, self.schema.n_features))
-        search(training, self._n_values, start, self.max_iterations, self.max_steps, self.cap, self._point)
+        p = self._parameters
+        start = p["scale"] / np.sqrt(max(1, self.schema.n_features))
+        search(training, self._n_values, start, p["max_iterations"], p["max_steps"], p["cap"], self._point)
 
     def resize(self, schema: Schema) -> None:
         super().resize(schema)
@@ -153,10 +145,6 @@ class QuickDiverseDensity(WindowLearner):
             part["scale"] = abs(float(point.scale[f])) / (1.0 if n_values else float(point.deviation[f]))
             parts.append(part)
         return parts
-
-    def parameters(self) -> dict[str, Any]:
-        own = {"max_iterations": self.max_iterations, "max_steps": self.max_steps, "scale": self.scale, "cap": self.cap}
-        return {**super().parameters(), **own}
 
 
 @kernel

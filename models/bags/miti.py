@@ -33,11 +33,14 @@ LEAF = -1
 
 
 class Tree(NamedTuple):
-    """Room for m nodes; n_nodes : (1,) int64 are in use, the root first (none: nothing is known).
+    """Room for m nodes.
 
-    feature : (m,) int32, LEAF for a leaf. threshold : (m,) float64, up to which a numeric feature goes left, or the
-    nominal value that does. left, right, parent : (m,) int32. value : (m,) float64, the probability that an instance is
-    of a positive bag. weight : (m,) float64 of the instances that counted when the node was taken.
+    n_nodes : (1,) int64, how many are in use, the root first (none: nothing is known).
+    feature : (m,) int32, LEAF for a leaf.
+    threshold : (m,) float64, up to which a numeric feature goes left, or the nominal value that does.
+    left, right, parent : (m,) int32.
+    value : (m,) float64, the probability that an instance is of a positive bag.
+    weight : (m,) float64 of the instances that counted when the node was taken.
     """
 
     n_nodes: NDArray[np.int64]
@@ -105,26 +108,14 @@ class MITI(WindowLearner):
     --------
     >>> learner = MITI(Schema((0,), 2, "multi-instance"))
     >>> learner.fit(Bags.of([2, 2, 1], [[0.0], [5.0], [1.0], [6.0], [2.0]]), [1, 1, 0])
-    >>> learner.predict_many(Bags.of([2, 1], [[1.5], [9.0], [1.0]])).argmax(axis=1)
+    >>> learner.predict_many(Bags.of([2, 1], [[1.0], [9.0], [2.0]])).argmax(axis=1)
     array([1, 0])
     """
 
     name = "miti"
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        window: int = 1000,
-        max_instances: int = 20_000,
-        refit_every: int = 50,
-        size_exponent: float = 0.85,
-        k: float = 5.0,
-        split_criterion: str = "gini",
-    ) -> None:
-        super().__init__(schema, seed=seed, window=window, max_instances=max_instances, refit_every=refit_every)
-        self.size_exponent, self.k, self.split_criterion = size_exponent, k, split_criterion
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         self._tree = Tree.empty(0)
         self._prepare()
 
@@ -141,8 +132,9 @@ class MITI(WindowLearner):
         n, d = training.x.shape
         order = np.empty((d + 1, n), np.int32)
         self._tree = Tree.empty(2 * len(self._window.x) - 1)
-        weight = (training.w / training.size**self.size_exponent)[training.bag]
-        grow(training, weight, self._n_values, self.k, CRITERIA.index(self.split_criterion), order, self._tree)
+        p = self._parameters
+        weight = (training.w / training.size ** p["size_exponent"])[training.bag]
+        grow(training, weight, self._n_values, p["k"], CRITERIA.index(p["split_criterion"]), order, self._tree)
 
     def resize(self, schema: Schema) -> None:
         super().resize(schema)
@@ -182,10 +174,6 @@ class MITI(WindowLearner):
         depth = max((node["depth"] for node in self.describe()), default=0)
         n = int(self._tree.n_nodes[0])
         return {"n_nodes": n, "n_leaves": (n + 1) // 2, "depth": depth}
-
-    def parameters(self) -> dict[str, Any]:
-        own = {"size_exponent": self.size_exponent, "k": self.k, "split_criterion": self.split_criterion}
-        return {**super().parameters(), **own}
 
 
 @kernel(inline=True)

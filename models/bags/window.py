@@ -29,7 +29,9 @@ LEAST_ROWS = 64
 class Window(NamedTuple):
     """The newest bags: a ring of C bags, and a ring of R instances that grows to the bound.
 
-    x : (R, d) float64. size : (C,) int64, instances of each bag. y, w : (C,) float64, label (0 or 1) and weight.
+    x : (R, d) float64.
+    size : (C,) int64, instances of each bag.
+    y, w : (C,) float64, label (0 or 1) and weight.
     at : (6,) int64, the numbers named above.
     """
 
@@ -68,8 +70,14 @@ class Window(NamedTuple):
 
 
 class TrainingSet(NamedTuple):
-    """m bags of n instances in order of arrival. x : (n, d) float64. bag : (n,) int64, which bag an instance is of,
-    ascending. size : (m,) int64. positive : (m,) uint8. w : (m,) float64."""
+    """m bags of n instances in order of arrival.
+
+    x : (n, d) float64.
+    bag : (n,) int64, which bag an instance is of, ascending.
+    size : (m,) int64.
+    positive : (m,) uint8.
+    w : (m,) float64.
+    """
 
     x: Floats
     bag: NDArray[np.int64]
@@ -132,12 +140,11 @@ class WindowLearner(Learner):
         Bags learned until the model is made anew (sooner while there are fewer).
     """
 
-    def __init__(self, schema: Schema, *, seed: int, window: int, max_instances: int, refit_every: int) -> None:
-        super().__init__(schema, seed=seed)
-        if schema.task != "multi-instance":
-            raise ValueError(f"{self.name} learns from bags, the task is {schema.task!r}: choose another model")
-        self.window, self.max_instances, self.refit_every = window, max_instances, refit_every
-        self._window = Window.empty(schema.n_features, window)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        p = self._parameters
+        self.max_instances, self.refit_every = p["max_instances"], p["refit_every"]
+        self._window = Window.empty(schema.n_features, p["window"])
 
     @abstractmethod
     def _run(self, i: int, program: Program, slab: Bags, out: Floats) -> int:
@@ -205,13 +212,6 @@ class WindowLearner(Learner):
 
     def _window_arrays(self) -> dict[str, NDArray[Any]]:
         return {f"window_{name}": array for name, array in self._window._asdict().items()}
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
-    def parameters(self) -> dict[str, Any]:
-        return {"window": self.window, "max_instances": self.max_instances, "refit_every": self.refit_every}
 
 
 def training_set(bags: Bags, y: ArrayLike, w: ArrayLike) -> TrainingSet:

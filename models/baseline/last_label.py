@@ -16,7 +16,10 @@ from models.kernel import kernel
 
 
 class LastLabelState(NamedTuple):
-    """last : (2,) float64, the last label (class code or target, NaN before the first), the weight so far."""
+    """Everything that the learner knows.
+
+    last : (2,) float64, the last label (class code or target, NaN before the first), the weight so far.
+    """
 
     last: Floats
 
@@ -49,8 +52,8 @@ class LastLabel(Learner):
 
     name = "last-label"
 
-    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
-        super().__init__(schema, seed=seed)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         self._last = np.array([np.nan, 0.0])
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
@@ -82,13 +85,6 @@ class LastLabel(Learner):
         else:
             value = [last]
         return [{"id": 0, "parent": None, "depth": 0, "weight": float(self._last[1]), "value": value}]
-
-    @property
-    def n_bytes(self) -> int:
-        return self._last.nbytes
-
-    def parameters(self) -> dict[str, Any]:
-        return {}
 
 
 @kernel

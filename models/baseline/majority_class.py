@@ -14,7 +14,10 @@ from models.kernel import kernel
 
 
 class MajorityClassState(NamedTuple):
-    """weights : (n_outputs,) float64, the weight learned of each class."""
+    """Everything that the learner knows.
+
+    weights : (n_outputs,) float64, the weight learned of each class.
+    """
 
     weights: Floats
 
@@ -47,8 +50,8 @@ class MajorityClass(Learner):
 
     name = "majority-class"
 
-    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
-        super().__init__(schema, seed=seed)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         self._weights = np.zeros(schema.n_outputs)
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
@@ -76,13 +79,6 @@ class MajorityClass(Learner):
                 "value": self._weights.tolist(),
             }
         ]
-
-    @property
-    def n_bytes(self) -> int:
-        return self._weights.nbytes
-
-    def parameters(self) -> dict[str, Any]:
-        return {}
 
 
 @kernel

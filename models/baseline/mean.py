@@ -14,7 +14,10 @@ from models.kernel import kernel
 
 
 class MeanState(NamedTuple):
-    """known : (2,) float64, the weight learned, faded, and the mean."""
+    """Everything that the learner knows.
+
+    known : (2,) float64, the weight learned, faded, and the mean.
+    """
 
     known: Floats
 
@@ -44,15 +47,12 @@ class Mean(Learner):
 
     name = "mean"
 
-    def __init__(self, schema: Schema, *, seed: int = 0, fading: float = 1.0) -> None:
-        super().__init__(schema, seed=seed)
-        if schema.task != "regression":
-            raise ValueError(f"mean does regression, the task is {schema.task!r}: choose another model")
-        self.fading = float(fading)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         self._known = np.zeros(2)
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        _run(program.op, program.row, program.y, program.w, out, self._known, self.fading)
+        _run(program.op, program.row, program.y, program.w, out, self._known, self._parameters["fading"])
 
     def resize(self, schema: Schema) -> None:
         self.schema = schema
@@ -66,13 +66,6 @@ class Mean(Learner):
     def describe(self) -> list[dict[str, Any]]:
         weight, mean = self._known.tolist()
         return [{"id": 0, "parent": None, "depth": 0, "weight": weight, "value": [mean]}]
-
-    @property
-    def n_bytes(self) -> int:
-        return self._known.nbytes
-
-    def parameters(self) -> dict[str, Any]:
-        return {"fading": self.fading}
 
 
 @kernel

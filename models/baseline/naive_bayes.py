@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.kernel import kernel
-from models.likelihood import refresh, score, score_two, scratch_of
+from models.likelihood import score_leaf, scratch_of
 from models.observers import (
     Cache,
     Known,
@@ -26,8 +26,12 @@ from models.observers import (
 
 
 class NaiveBayesState(NamedTuple):
-    """weights : (1, n_outputs) float64, of the classes. stats : (1, width) float64, one block of models.observers.
-    values : uint8, which values of the nominal features were learned. n_values : (d,) int64, how many of each.
+    """Everything that the learner knows.
+
+    weights : (1, n_outputs) float64, of the classes.
+    stats : (1, width) float64, one block of models.observers.
+    values : uint8, which values of the nominal features were learned.
+    n_values : (d,) int64, how many of each.
     """
 
     weights: Floats
@@ -66,10 +70,8 @@ class NaiveBayes(Learner):
 
     name = "naive-bayes"
 
-    def __init__(self, schema: Schema, *, seed: int = 0) -> None:
-        super().__init__(schema, seed=seed)
-        if schema.task != "classification":
-            raise ValueError(f"naive-bayes does classification, the task is {schema.task!r}: choose another model")
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         self._known = know_nothing(schema)
         self._weights = np.zeros((1, schema.n_outputs))
         self._stats = np.zeros((1, lay_out(schema)[1]))
@@ -123,13 +125,6 @@ class NaiveBayes(Learner):
             parts.append(part)
         return parts
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
-    def parameters(self) -> dict[str, Any]:
-        return {}
-
 
 @kernel
 def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
@@ -139,13 +134,7 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
     for i in range(len(op)):
         r = row[i]
         if op[i] == PREDICT:
-            if fresh[0] == 0:
-                refresh(stats[0], cache.rows[0], known.n_seen, layout, weights[0])
-                fresh[0] = 1
-            if n_classes == 2:
-                best = score_two(cache.rows, 0, layout.n_values, layout.cached, slab, r, joint)
-            else:
-                best = score(cache.rows, 0, layout.n_values, layout.cached, n_classes, slab, r, joint)
+            best = score_leaf(stats, cache.rows, fresh, 0, weights, 0, known.n_seen, layout, slab, r, joint)
             if best >= 0:
                 write_weights(joint[0], out, r)
             else:

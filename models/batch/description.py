@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.batch.fit import LINK, MEDIAN, SOFTMAX, VECTOR, Forest
+from models.batch.forest import LINK, MEDIAN, SOFTMAX, VECTOR, Forest
 from models.contract import Floats
 
 

@@ -19,23 +19,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.batch.forest import LOGISTIC, MEDIAN, SOFTMAX, SUM, VECTOR, Forest
 from models.contract import Floats
 from models.entry import CLASSIFICATION
 
 NATIVE = {"cart", "bagging", "random-forest", "xgboost"}  # whose library takes missing values as such
 MOST_VALUES = 64  # columns of a nominal feature; the rarer values share having none
 LARGEST = 1e37  # beyond, values of a feature are not told apart: float32 ends at 3e38
-LARGEST_TARGET = 1e15  # beyond, targets are not told apart: sums of their squares have to be finite in float32
-
-# Forest.kind: how the trees' answers make a prediction, whether there is a model at all, rows it was fitted to.
-LINK, FITTED, ROWS, N_KIND = 0, 1, 2, 3
-SUM, SOFTMAX, LOGISTIC, MEDIAN = 0, 1, 2, 3
-
-VECTOR = -1  # a tree's group where its leaves hold a value for every output
+LARGEST_FITTED_TARGET = 1e15  # beyond, targets are not told apart: sums of their squares have to be finite in float32
 
 
 class Job(NamedTuple):
-    """What is to be fitted. x : (n, d) float64, y, w : (n,) float64, as learners have them. nominal : (d,) bool."""
+    """What is to be fitted.
+
+    x : (n, d) float64.
+    y, w : (n,) float64, as learners have them.
+    nominal : (d,) bool.
+    """
 
     method: str
     task: str
@@ -47,39 +47,11 @@ class Job(NamedTuple):
     nominal: NDArray[np.bool_]
 
 
-class Forest(NamedTuple):
-    """Any model of this family: t trees of n nodes and l leaves together, k outputs, c columns.
-
-    Column j of a row is the value of feature[j], less centre[j], as float32; or, where code[j] is not NaN, whether it
-    is code[j]. A test sends what is at most `threshold` left, and what is missing by `missing`.
-
-    column : (n,) int32, -1 for a leaf. threshold : (n,) float64. left, right : (n,) int32; of a leaf, left is its row
-    in values. missing : (n,) uint8, 1 left. cover : (n,) float32, weight of the rows (of XGBoost: Hessians) that came
-    by. values : (l, k or 1) float64. root : (t,) int32. weight : (t,) float64. group : (t,) int32, the output that a
-    tree is about, or VECTOR. base : (k,) float64, what is there before the first tree. classes : (k,) int64, their
-    codes. feature : (c,) int32. code, centre : (c,) float64. kind : (3,) int64.
-    """
-
-    column: NDArray[np.int32]
-    threshold: Floats
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    missing: NDArray[np.uint8]
-    cover: NDArray[np.float32]
-    values: Floats
-    root: NDArray[np.int32]
-    weight: Floats
-    group: NDArray[np.int32]
-    base: Floats
-    classes: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    code: Floats
-    centre: Floats
-    kind: NDArray[np.int64]
-
-
 class Columns(NamedTuple):
-    """Rows as the libraries have them. x : (n, c) float32, NaN where missing; the others as in Forest."""
+    """Rows as the libraries have them.
+
+    x : (n, c) float32, NaN where missing; the others as in Forest.
+    """
 
     x: NDArray[np.float32]
     feature: NDArray[np.int32]
@@ -88,7 +60,10 @@ class Columns(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """One tree, its nodes numbered from 0. leaf : (n, k or 1) float64, read at the leaves. The rest as in Forest."""
+    """One tree, its nodes numbered from 0.
+
+    leaf : (n, k or 1) float64, read at the leaves. The rest as in Forest.
+    """
 
     column: NDArray[np.int32]
     threshold: Floats
@@ -100,7 +75,10 @@ class Tree(NamedTuple):
 
 
 class Votes(NamedTuple):
-    """Trees and how they are combined. base : None for zeros."""
+    """Trees and how they are combined.
+
+    base : None for zeros.
+    """
 
     trees: Sequence[Tree]
     link: int
@@ -110,8 +88,12 @@ class Votes(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A training set as the libraries want it. x : (n, c) float32, without NaN unless the method is NATIVE. y : (n,)
-    places of classes (int64), or targets. k : classes; 1 for a regression."""
+    """A training set as the libraries want it.
+
+    x : (n, c) float32, without NaN unless the method is NATIVE.
+    y : (n,) places of classes (int64), or targets.
+    k : classes; 1 for a regression.
+    """
 
     x: NDArray[np.float32]
     y: NDArray[Any]
@@ -131,7 +113,7 @@ def fit(job: Job) -> Forest:
     classification = job.task == CLASSIFICATION
     columns = columns_of(job.x, job.nominal)
     classes: NDArray[np.int64] = np.zeros(1, np.int64)
-    y: NDArray[Any] = np.clip(job.y, -LARGEST_TARGET, LARGEST_TARGET)
+    y: NDArray[Any] = np.clip(job.y, -LARGEST_FITTED_TARGET, LARGEST_FITTED_TARGET)
     if classification:
         classes, y = np.unique(job.y.astype(np.int64), return_inverse=True)
     if len(columns.feature) == 0 or (classification and len(classes) == 1):

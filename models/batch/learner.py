@@ -19,7 +19,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.batch.fit import FITTED, ROWS, Forest, Job, fit, seed_of
+from models.batch.fit import Job, fit, seed_of
+from models.batch.forest import FITTED, ROWS, Forest
 from models.batch.predict import FIELDS, nothing, predict, room_for
 from models.batch.process import PROCESSES, FitError
 from models.contract import PREDICT, Floats, Learner, Program, Schema
@@ -27,9 +28,8 @@ from models.drift.adwin import ROWS as RANKS
 from models.drift.adwin import TOTAL, WIDTH, AdwinState, adwin_update
 from models.drift.contract import DRIFT
 from models.drift.scaling import bring, new_scale
-from models.entry import CLASSIFICATION, signature
+from models.entry import CLASSIFICATION
 from models.kernel import kernel
-from models.registry import find, validate
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +50,10 @@ ADWIN_CLOCK, ADWIN_SIDE, ADWIN_BUCKETS = 32, 5, 5  # as models.drift.entries has
 class Labels(NamedTuple):
     """A ring of the newest labels, and what is known without a model. Label i lies in row i modulo the length.
 
-    x : (length, d) float64. y, w : (length,) float64. at : (9,) int64, the numbers named above. totals : (n_outputs,)
-    float64, weight of each class learned; for a regression (2,), weight and weighted sum.
+    x : (length, d) float64.
+    y, w : (length,) float64.
+    at : (9,) int64, the numbers named above.
+    totals : (n_outputs,) float64, weight of each class learned; for a regression (2,), weight and weighted sum.
     """
 
     x: Floats
@@ -62,8 +64,13 @@ class Labels(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """ADWIN over the errors of the model. adwin : its arrays. scale : of models.drift.scaling; (3,) zeros where errors
-    are not watched, or are 0 and 1. value, scaled : (1,) float64, level : (1,) int8, rubbish."""
+    """ADWIN over the errors of the model.
+
+    adwin : its arrays.
+    scale : of models.drift.scaling; (3,) zeros where errors are not watched, or are 0 and 1.
+    value, scaled : (1,) float64.
+    level : (1,) int8, rubbish.
+    """
 
     adwin: AdwinState
     scale: Floats
@@ -127,13 +134,8 @@ class WindowLearner(Learner):
     name: ClassVar[str]
     n_waits: int = 0
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.__signature__ = signature(find(cls.name).parameters)  # type: ignore[attr-defined]
-
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
-        super().__init__(schema, seed=seed)
-        self._parameters = validate(self.name, schema.task, parameters)
+        super().__init__(schema, seed=seed, **parameters)
         self.method = dict(self._parameters)  # the method's own
         self.window, self.refit_every, self.lag, self.drift_delta = (self.method.pop(name) for name in STREAM)
         self._classes = schema.task == CLASSIFICATION
@@ -279,13 +281,6 @@ class WindowLearner(Learner):
     def n_rows(self) -> int:
         """Labels that the model was made of; 0 while there is none."""
         return int(self._model.kind[ROWS]) if self._model.kind[FITTED] else 0
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
-    def parameters(self) -> dict[str, Any]:
-        return dict(self._parameters)
 
 
 @kernel

@@ -5,13 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.batch.fit import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, Forest
+from models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, N_KIND, SOFTMAX, Forest
 from models.contract import Floats
 from models.kernel import kernel
 
 
 class Room(NamedTuple):
-    """What a prediction needs and leaves behind as rubbish. margins : (k,) float64. answers : (t,) float64."""
+    """What a prediction needs and leaves behind as rubbish.
+
+    margins : (k,) float64.
+    answers : (t,) float64.
+    """
 
     margins: Floats
     answers: Floats

@@ -20,7 +20,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Any
 
-from models.batch.fit import Forest, Job, fit
+from models.batch.fit import Job, fit
+from models.batch.forest import Forest
 
 log = logging.getLogger(__name__)
 

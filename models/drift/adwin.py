@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.drift.entries import ADWIN
 from models.kernel import kernel
 
 ROWS = 48  # 5 x 2^48 values: no stream fills it
@@ -31,9 +30,13 @@ TOTAL, SPREAD = 0, 1
 
 
 class AdwinState(NamedTuple):
-    """counts : (3,) int64, values seen, values in the window, highest row in use. sums : (2,) float64, sum and summed
-    squared deviation of the window. filled : (48,) int64, buckets in each row. totals, spreads : (48, max_buckets + 1)
-    float64, of each bucket, the oldest of a row first."""
+    """Everything that the detector knows.
+
+    counts : (3,) int64, values seen, values in the window, highest row in use.
+    sums : (2,) float64, sum and summed squared deviation of the window.
+    filled : (48,) int64, buckets in each row.
+    totals, spreads : (48, max_buckets + 1) float64, of each bucket, the oldest of a row first.
+    """
 
     counts: NDArray[np.int64]
     sums: Floats
@@ -46,8 +49,6 @@ class Adwin(Detector):
     """Level 2 where the window was cut, upwards or downwards; no warnings. Keeps the newer part of the window."""
 
     name = "adwin"
-    paper = "Bifet, Gavaldà: Learning from time-changing data with adaptive windowing. SDM 2007"
-    PARAMETERS = ADWIN.parameters
 
     def _fresh(self) -> AdwinState:
         shape = (ROWS, self._parameters["max_buckets"] + 1)

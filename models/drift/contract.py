@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.entry import Parameter
+from models.drift.entries import DETECTORS, Entry
 
 STABLE = 0
 WARNING = 1
@@ -29,25 +29,33 @@ Levels = NDArray[np.int8]
 class Detector(ABC):
     """Base class of all detectors. Subclasses say what their state is and which kernel folds a value into it.
 
+    A subclass has the `name` of its entry in `models.drift.entries`, where its parameters are declared. They are
+    checked here, whether a stream file or a caller gives them, and stand in `self._parameters`.
+
     Parameters
     ----------
     seed : int
         Of the detector's own random numbers, where it draws any.
     **parameters
-        Those in `PARAMETERS`, each with its default and range.
+        Those of the entry; the default of each that is left out.
+
+    Raises
+    ------
+    ValueError
+        One sentence that names the parameter, what was given, and what would do.
     """
 
     name: ClassVar[str]
-    paper: ClassVar[str]
-    PARAMETERS: ClassVar[tuple[Parameter, ...]]
+    entry: ClassVar[Entry]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            cls.entry = DETECTORS[cls.name]
 
     def __init__(self, *, seed: int = 0, **parameters: Any) -> None:
-        known = {parameter.name: parameter for parameter in self.PARAMETERS}
-        for name in parameters:
-            if name not in known:
-                raise ValueError(f"{self.name} has no parameter {name!r}: it has {', '.join(known) or 'none'}")
         self.seed = seed
-        self._parameters = {name: _checked(p, parameters.get(name, p.default)) for name, p in known.items()}
+        self._parameters = self.entry.valid(parameters)
         self._state = self._fresh()
         self._one = np.zeros(1)
         self._level = np.zeros(1, np.int8)
@@ -103,20 +111,3 @@ class Detector(ABC):
     def parameters(self) -> dict[str, Any]:
         """The parameters as given or defaulted, without the seed."""
         return dict(self._parameters)
-
-
-def _checked(parameter: Parameter, value: Any) -> Any:
-    """`value` as the parameter's type, or ValueError."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if parameter.type is bool:
-        valid = isinstance(value, bool)
-    elif parameter.type is int:
-        valid = number and value == int(value)
-    else:
-        valid = number
-    if valid and number:
-        low, high = parameter.low, parameter.high
-        valid = (low is None or value >= low) and (high is None or value <= high)
-    if not valid:
-        raise ValueError(f"{parameter.name} is {value!r}: give {parameter.type.__name__} in {parameter.range}")
-    return parameter.type(value)

@@ -1,8 +1,12 @@
 """Every drift detector by name, with its parameters. Plain data: the stream file is checked without numba."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from models.entry import Parameter
+from models.entry import Parameter, checked, named
+
+if TYPE_CHECKING:
+    from models.drift.contract import Detector
 
 CONFIDENCES = (
     Parameter("drift_confidence", float, 0.001, 1e-300, 1.0, text="error probability of a drift"),
@@ -11,12 +15,40 @@ CONFIDENCES = (
 
 
 class Entry(NamedTuple):
-    """A detector. cls : where it is, as "module:Class". errors_only : it is about rates of errors, not about values."""
+    """A detector.
+
+    name : what stream files call it.
+    cls : where it is, as "module:Class".
+    parameters : with types, ranges and defaults.
+    paper : where it comes from.
+    errors_only : whether it is about rates of errors, not about values.
+    check : what checks the parameters together, once each is valid; or None.
+    """
 
     name: str
     cls: str
     parameters: tuple[Parameter, ...]
+    paper: str
     errors_only: bool = False
+    check: Callable[[Mapping[str, Any]], None] | None = None
+
+    def load(self) -> "type[Detector]":
+        """Import the class (and numba)."""
+        loaded: type[Detector] = named(self.cls)
+        return loaded
+
+    def valid(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Every parameter, as given or defaulted; ValueError where one, or what they are together, is not valid."""
+        parameters = checked(f"detector {self.name!r}", self.parameters, given)
+        if self.check:
+            self.check(parameters)
+        return parameters
+
+
+def _two_samples(parameters: Mapping[str, Any]) -> None:
+    size, newest = parameters["window_size"], parameters["stat_size"]
+    if size < 2 * newest:
+        raise ValueError(f"window_size is {size}: give at least twice stat_size, {2 * newest}")
 
 
 ADWIN = Entry(
@@ -28,6 +60,7 @@ ADWIN = Entry(
         Parameter("max_buckets", int, 5, 2, 1000, text="buckets of one size"),
         Parameter("min_side", int, 5, 1, 1 << 31, text="values near either end without a cut"),
     ),
+    "Bifet, Gavaldà: Learning from time-changing data with adaptive windowing. SDM 2007",
 )
 DDM = Entry(
     "ddm",
@@ -37,6 +70,7 @@ DDM = Entry(
         Parameter("warning", float, 2.0, 0.0, 1e6, text="deviations to a warning"),
         Parameter("drift", float, 3.0, 0.0, 1e6, text="deviations to a drift"),
     ),
+    "Gama, Medas, Castillo, Rodrigues: Learning with drift detection. SBIA 2004",
     errors_only=True,
 )
 EDDM = Entry(
@@ -48,12 +82,14 @@ EDDM = Entry(
         Parameter("warning", float, 0.95, 0.0, 1.0, text="share of the greatest distance: warning"),
         Parameter("drift", float, 0.9, 0.0, 1.0, text="share of the greatest distance: drift"),
     ),
+    "Baena-García et al.: Early drift detection method. IWKDDS 2006",
     errors_only=True,
 )
 HDDM_A = Entry(
     "hddm-a",
     "models.drift.hoeffding_bound:HddmA",
     (*CONFIDENCES, Parameter("two_sided", bool, True, text="start anew when the mean falls")),
+    "Frías-Blanco et al.: Online and non-parametric drift detection methods. IEEE TKDE 27, 2015",
 )
 HDDM_W = Entry(
     "hddm-w",
@@ -63,6 +99,7 @@ HDDM_W = Entry(
         Parameter("fading", float, 0.05, 1e-9, 1.0, text="weight of the newest value (lambda)"),
         Parameter("two_sided", bool, False, text="start anew when the mean falls"),
     ),
+    "Frías-Blanco et al.: Online and non-parametric drift detection methods. IEEE TKDE 27, 2015",
 )
 KSWIN = Entry(
     "kswin",
@@ -72,6 +109,8 @@ KSWIN = Entry(
         Parameter("window_size", int, 100, 2, 1 << 24, text="values in the window"),
         Parameter("stat_size", int, 30, 1, 1 << 23, text="newest values, compared with as many older ones"),
     ),
+    "Raab, Heusinger, Schleif: Reactive soft prototype computing for concept drift streams. Neurocomputing 2020",
+    check=_two_samples,
 )
 PAGE_HINKLEY = Entry(
     "page-hinkley",
@@ -83,6 +122,8 @@ PAGE_HINKLEY = Entry(
         Parameter("alpha", float, 0.9999, 0.0, 1.0, text="factor by which the cumulated deviation fades"),
         Parameter("two_sided", bool, False, text="decreases are drifts too"),
     ),
+    "Page: Continuous inspection schemes. Biometrika 41, 1954",
 )
 
 ENTRIES = (ADWIN, DDM, EDDM, HDDM_A, HDDM_W, KSWIN, PAGE_HINKLEY)
+DETECTORS = {entry.name: entry for entry in ENTRIES}

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
-from models.drift.entries import DDM, EDDM
 from models.kernel import kernel
 
 ERRORS, BEST_RATE, BEST_DEVIATION = 0, 1, 2
@@ -18,8 +17,11 @@ MEAN, SPREAD, BEST = 0, 1, 2
 
 
 class DdmState(NamedTuple):
-    """n : (1,) int64, values since the last drift. sums : (3,) float64, their sum; error rate and standard deviation
-    where rate + deviation was least."""
+    """Everything that the detector knows.
+
+    n : (1,) int64, values since the last drift.
+    sums : (3,) float64, their sum; error rate and standard deviation where rate + deviation was least.
+    """
 
     n: NDArray[np.int64]
     sums: Floats
@@ -33,8 +35,6 @@ class Ddm(Detector):
     """
 
     name = "ddm"
-    paper = "Gama, Medas, Castillo, Rodrigues: Learning with drift detection. SBIA 2004"
-    PARAMETERS = DDM.parameters
 
     def _fresh(self) -> DdmState:
         return DdmState(np.zeros(1, np.int64), np.array([0.0, np.inf, np.inf]))
@@ -68,9 +68,12 @@ def _ddm(x, level, min_values, warning, drift, n, sums):
 
 
 class EddmState(NamedTuple):
-    """counts : (4,) int64, values since the last drift, mistakes among them, position of the last mistake, level at it.
-    sums : (3,) float64, mean and summed squared deviation of the distances between mistakes, and the greatest
-    mean + 2 standard deviations."""
+    """Everything that the detector knows.
+
+    counts : (4,) int64, values since the last drift, mistakes among them, position of the last mistake, level at it.
+    sums : (3,) float64, mean and summed squared deviation of the distances between mistakes, and the greatest mean + 2
+        standard deviations.
+    """
 
     counts: NDArray[np.int64]
     sums: Floats
@@ -82,8 +85,6 @@ class Eddm(Detector):
     (MOA's convention: the deviation of the first few distances means nothing)."""
 
     name = "eddm"
-    paper = "Baena-García et al.: Early drift detection method. IWKDDS 2006"
-    PARAMETERS = EDDM.parameters
 
     def _fresh(self) -> EddmState:
         return EddmState(np.zeros(4, np.int64), np.zeros(3))

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, WARNING, Detector, Floats, Levels
-from models.drift.entries import HDDM_A, HDDM_W
 from models.kernel import kernel
 
 ALL, LOW, HIGH = 0, 1, 2
@@ -21,8 +20,11 @@ AFTER_LOW, AFTER_HIGH = 3, 4
 
 
 class HddmAState(NamedTuple):
-    """n : (3,) int64 and sums : (3,) float64: values since the last drift and their sum, up to now, up to the cut with
-    the lowest upper bound, and up to the cut with the highest lower bound."""
+    """Everything that the detector knows: now, and at the cuts with the lowest upper and the highest lower bound.
+
+    n : (3,) int64, values since the last drift up to each of the three.
+    sums : (3,) float64, of these values.
+    """
 
     n: NDArray[np.int64]
     sums: Floats
@@ -32,8 +34,6 @@ class HddmA(Detector):
     """Level 2 where the mean rose since the best cut; then starts anew."""
 
     name = "hddm-a"
-    paper = "Frías-Blanco et al.: Online and non-parametric drift detection methods. IEEE TKDE 27, 2015"
-    PARAMETERS = HDDM_A.parameters
 
     def _fresh(self) -> HddmAState:
         return HddmAState(np.zeros(3, np.int64), np.zeros(3))
@@ -81,8 +81,12 @@ def _hddm_a(x, level, drift, warning, two_sided, n, sums):
 
 
 class HddmWState(NamedTuple):
-    """n : (1,) int64, values since the last drift. means, weights : (5,) float64, moving averages and their summed
-    squared weights (0: empty): of all values, at the low cut, at the high cut, since low, since high."""
+    """Everything that the detector knows.
+
+    n : (1,) int64, values since the last drift.
+    means, weights : (5,) float64, moving averages and their summed squared weights (0: empty): of all values, at the
+        low cut, at the high cut, since low, since high.
+    """
 
     n: NDArray[np.int64]
     means: Floats
@@ -93,8 +97,6 @@ class HddmW(Detector):
     """Level 2 where the moving average since the best cut exceeds the one at the cut; then starts anew."""
 
     name = "hddm-w"
-    paper = HddmA.paper
-    PARAMETERS = HDDM_W.parameters
 
     def _fresh(self) -> HddmWState:
         return HddmWState(np.zeros(1, np.int64), np.zeros(5), np.zeros(5))

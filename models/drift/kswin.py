@@ -15,17 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.drift.entries import KSWIN
 from models.kernel import kernel
-from models.streams.randomness import below, seeded
+from models.randomness import below, seeded
 
 MOST_INSERTED = 64
 FILLED, NEXT = 0, 1
 
 
 class KswinState(NamedTuple):
-    """counts : (2,) int64, values in the window and where the next one goes. window : (window_size,) float64, a ring.
-    random : (4,) uint64, the random state."""
+    """Everything that the detector knows.
+
+    counts : (2,) int64, values in the window and where the next one goes.
+    window : (window_size,) float64, a ring.
+    random : (4,) uint64, the random state.
+    """
 
     counts: NDArray[np.int64]
     window: Floats
@@ -36,14 +39,9 @@ class Kswin(Detector):
     """Level 2 where the newest values are distributed otherwise; keeps these. Any value, any change; no warnings."""
 
     name = "kswin"
-    paper = "Raab, Heusinger, Schleif: Reactive soft prototype computing for concept drift streams. Neurocomputing 2020"
-    PARAMETERS = KSWIN.parameters
 
     def _fresh(self) -> KswinState:
-        size, newest = self._parameters["window_size"], self._parameters["stat_size"]
-        if size < 2 * newest:
-            raise ValueError(f"window_size is {size}: give at least twice stat_size, {2 * newest}")
-        return KswinState(np.zeros(2, np.int64), np.zeros(size), seeded(self.seed))
+        return KswinState(np.zeros(2, np.int64), np.zeros(self._parameters["window_size"]), seeded(self.seed))
 
     def _update(self, x: Floats, level: Levels) -> None:
         p = self._parameters

@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.drift.contract import DRIFT, STABLE, Detector, Floats, Levels
-from models.drift.entries import PAGE_HINKLEY
 from models.kernel import kernel
 
 MEAN, UP, LEAST, DOWN, GREATEST = 0, 1, 2, 3, 4
 
 
 class PageHinkleyState(NamedTuple):
-    """n : (1,) int64, values since the last drift. sums : (5,) float64, their mean, the cumulated deviation for
-    increases and its least, the one for decreases and its greatest."""
+    """Everything that the detector knows.
+
+    n : (1,) int64, values since the last drift.
+    sums : (5,) float64, their mean, the cumulated deviation for increases and its least, the one for decreases and its
+        greatest.
+    """
 
     n: NDArray[np.int64]
     sums: Floats
@@ -29,8 +32,6 @@ class PageHinkley(Detector):
     greatest); no warnings. Then starts anew. The threshold is in units of the values."""
 
     name = "page-hinkley"
-    paper = "Page: Continuous inspection schemes. Biometrika 41, 1954"
-    PARAMETERS = PAGE_HINKLEY.parameters
 
     def _fresh(self) -> PageHinkleyState:
         return PageHinkleyState(np.zeros(1, np.int64), np.array([0.0, 0.0, np.inf, 0.0, -np.inf]))

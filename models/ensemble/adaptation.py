@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
 from models.description import moved
+from models.draws import key
 from models.ensemble.bagging import OnlineBagging
 from models.ensemble.chunks import AVERAGE, N_QUALITY, Chunk, weigh
-from models.ensemble.draws import key
 from models.ensemble.windows import CLOCK, DRIFT, WARNING, ErrorWindows, ResidualWindows
 from models.kernel import kernel
 
@@ -60,8 +60,12 @@ UNDECIDED, BETTER, WORSE = range(3)  # the tree beside
 
 
 class Adaptation(NamedTuple):
-    """How members are watched, and vote. drift_detection : whether they are. background_trees : whether trees begin at
-    warnings. vote, fading : as models.ensemble.chunks.weigh has them."""
+    """How members are watched, and vote.
+
+    drift_detection : whether they are.
+    background_trees : whether trees begin at warnings.
+    vote, fading : as models.ensemble.chunks.weigh has them.
+    """
 
     warning_delta: float
     drift_delta: float
@@ -72,8 +76,13 @@ class Adaptation(NamedTuple):
 
 
 class Ballot(NamedTuple):
-    """What a member fills in when it runs a chunk. votes : (length, n_outputs), by rows of the chunk. errors : (n,),
-    scratch. factors : (length,), how much each vote counts. quality : (3,), of the tree that votes."""
+    """What a member fills in when it runs a chunk.
+
+    votes : (length, n_outputs), by rows of the chunk.
+    errors : (n,), scratch.
+    factors : (length,), how much each vote counts.
+    quality : (3,), of the tree that votes.
+    """
 
     votes: Floats
     errors: Floats

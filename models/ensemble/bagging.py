@@ -7,8 +7,8 @@ member draws it for itself, label by label.
 from typing import Any
 
 from models.contract import Floats, Program
+from models.draws import key, poisson_table
 from models.ensemble.chunks import Chunk, draw_weights
-from models.ensemble.draws import key, poisson_table
 from models.ensemble.members import Ensemble
 from models.ensemble.regression import regression_tree
 from models.hoeffding.tree import HoeffdingTree

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from models.contract import PREDICT, Floats, Program, Schema
+from models.draws import key, poisson, uniform_at
 from models.ensemble.chunks import AVERAGE, N_QUALITY, Gatherer, combine, count_labels, length_of_chunks, weigh
-from models.ensemble.draws import key, poisson, uniform_at
 from models.ensemble.members import LEARNED, Ensemble
 from models.hoeffding.tree import HoeffdingTree
 from models.kernel import kernel

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program
-from models.ensemble.draws import poisson_from, uniform_at
+from models.contract import LARGEST_TARGET, PREDICT, Floats, Program
+from models.draws import poisson_from, uniform_at
 from models.kernel import kernel
 from models.observers import heaviest
 
@@ -19,7 +19,6 @@ from models.observers import heaviest
 # threads wait for each other. Between these two, what SCRATCH bytes have room for.
 LEAST, MOST = 256, 8192
 SCRATCH = 8_000_000
-LARGEST_TARGET = 1e100
 
 # How members vote.
 AVERAGE, WEIGHTED, MAJORITY = 0, 1, 2
@@ -34,9 +33,11 @@ N_QUALITY = 3
 class Chunk(NamedTuple):
     """Operations `start` to `stop` of a program, n of them.
 
-    program : as members run it, with rows of `slab`; a label that teaches nothing weighs 0. ordinal : (n,) int64, the
-    number of a label that teaches, counted from the ensemble's first one; -1 for other operations. source : (n_rows,)
-    int32, the rows of the whole slab. slab : (n_rows, d) float64, copies of these.
+    program : as members run it, with rows of `slab`; a label that teaches nothing weighs 0.
+    ordinal : (n,) int64, the number of a label that teaches, counted from the ensemble's first one; -1 for other
+        operations.
+    source : (n_rows,) int32, the rows of the whole slab.
+    slab : (n_rows, d) float64, copies of these.
     """
 
     program: Program
@@ -137,7 +138,7 @@ def count_labels(ordinal):
 def draw_weights(ordinal, w, table, key, weights):
     """weights[i] = w[i] times a Poisson draw, by the label's number: a bootstrap sample, online. O(n).
 
-    Oza and Russell 2001, section 3.2. table : models.ensemble.draws.poisson_table. Mutates weights : (n,).
+    Oza and Russell 2001, section 3.2. table : models.draws.poisson_table. Mutates weights : (n,).
     """
     for i in range(len(ordinal)):
         weights[i] = w[i]

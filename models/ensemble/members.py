@@ -36,9 +36,8 @@ from models.ensemble.chunks import (
     length_of_chunks,
     weigh,
 )
-from models.ensemble.entries import TREE, find
+from models.ensemble.entries import TREE
 from models.ensemble.stacking import stack, stacked_bytes, unstack
-from models.entry import checked, signature
 from models.observers import check_growth
 from models.threads import WORTH_A_THREAD, share
 
@@ -75,20 +74,8 @@ class Ensemble(Learner):
     SHORTER: ClassVar[int] = 1  # how many times chunks are shorter than they could be
     VOTE: ClassVar[str] = "average"  # of ensembles whose users do not choose it
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "name" in vars(cls):
-            cls.__signature__ = signature(find(cls.name).parameters)  # type: ignore[attr-defined]
-
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
-        super().__init__(schema, seed=seed)
-        entry = find(self.name)
-        if schema.task not in entry.tasks:
-            raise ValueError(
-                f"{self.name} does {' and '.join(entry.tasks)}, the task is {schema.task!r}: choose another model"
-            )
-        self._parameters = checked(f"model {self.name!r}", entry.parameters, parameters)
-        entry.fit_together(schema.task, self._parameters)
+        super().__init__(schema, seed=seed, **parameters)
         self._vote = VOTES[self._parameters.get("vote", self.VOTE)]
         self._numbers = np.zeros(2, np.int64)
         self._members: list[Any] = []
@@ -263,9 +250,6 @@ class Ensemble(Learner):
         sizes = [member.size() for member in self._members]
         total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
         return total | {"depth": max(size["depth"] for size in sizes), "n_models": len(sizes)}
-
-    def parameters(self) -> dict[str, Any]:
-        return dict(self._parameters)
 
 
 @cache

@@ -1,14 +1,15 @@
 """The adaptive random forest: Hoeffding trees over random features, each replaced by a better one after drifts.
 
 Gomes et al. 2017; for regression Gomes, Barddal, Ferreira and Bifet 2018, whose trees are FIMT-DD's
-(models.regression.subspace). Diversity comes from an online bootstrap of rate 6 (leveraging bagging's) and from random
-subsets of the features, one a leaf (models.hoeffding.subspace_tree); warnings and drifts: models.ensemble.adaptation.
+(models.regression.subspace_tree). Diversity comes from an online bootstrap of rate 6 (leveraging bagging's) and from
+random subsets of the features, one a leaf (models.hoeffding.subspace_tree); warnings and drifts:
+models.ensemble.adaptation.
 """
 
 from models.ensemble.adaptation import WatchedForest, n_chosen
 from models.ensemble.regression import regression_tree
 from models.hoeffding.subspace_tree import SubspaceTree
-from models.regression.subspace import SubspaceRegressionTree
+from models.regression.subspace_tree import SubspaceRegressionTree
 
 
 class AdaptiveRandomForest(WatchedForest):

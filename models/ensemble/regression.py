@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Program, Schema
-from models.ensemble.draws import key
-from models.hoeffding.subspaces import draw_features
+from models.draws import key
+from models.hoeffding.feature_subsets import draw_features
 from models.regression.nodes import Nodes
-from models.regression.subspace import SubspaceRegressionTree
+from models.regression.subspace_tree import SubspaceRegressionTree
 
 # Of the parameters that trees of both tasks have; the choices of a leaf correspond.
 SHARED = ("grace_period", "delta", "tie_threshold", "n_bins", "min_branch_fraction", "max_nodes", "max_depth")

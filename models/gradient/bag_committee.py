@@ -12,7 +12,6 @@ import numpy as np
 
 from models.contract import PREDICT
 from models.gradient.bins import find_cells, widen_ranges
-from models.gradient.clock import BUFFERED, LEARNED, NEXT_BINS, READY
 from models.gradient.committee import (
     BIN,
     N_DUE,
@@ -30,15 +29,16 @@ from models.gradient.committee import (
     _write,
     _write_early,
 )
-from models.gradient.tree import DONE, GROW, learn, try_change
-from models.kernel import kernel
+from models.gradient.learner_state import BUFFERED, LEARNED, NEXT_BINS, READY
+from models.gradient.tree import learn, try_change
+from models.kernel import DONE, GROW, kernel
 
 # Further places in `progress`: the instance that comes next, and how many take the gradient (0: no bag is begun).
 NEXT_INSTANCE, N_TOPS, N_PROGRESS = 6, 7, 8
 
 
 @kernel
-def _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task, heights):
+def _top_of(nodes, roots, layout, state, x, start, stop, scratch, task, heights):
     """The first instance with the highest score, and how many have it; their scores into `heights`, from 0 on.
 
     Mutates scratch, heights. O(instances stages (depth + d)).
@@ -46,7 +46,7 @@ def _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task, heights)
     top, highest, n = start, -np.inf, 0
     for r in range(start, stop):
         if task.linear:
-            _standardise(clock.scales, layout.n_values, x, r, scratch.z)
+            _standardise(state.scales, layout.n_values, x, r, scratch.z)
         _scores(nodes, roots, layout, x, r, scratch, task)
         heights[r - start] = scratch.sums[1]
         if scratch.sums[1] > highest:
@@ -63,7 +63,7 @@ def _learn_instance(
     bins,
     layout,
     growth,
-    clock,
+    state,
     task,
     chosen,
     scratch,
@@ -79,7 +79,7 @@ def _learn_instance(
     its share. Mutates nodes, scratch, progress.
     """
     if task.linear:
-        _standardise(clock.scales, layout.n_values, x, r, scratch.z)
+        _standardise(state.scales, layout.n_values, x, r, scratch.z)
     find_cells(bins, layout, x, r, scratch.cells)
     _scores(nodes, roots, layout, x, r, scratch, task)
     n_due = 0
@@ -99,32 +99,32 @@ def _learn_instance(
 
 
 @kernel
-def _begin_bag(nodes, roots, bins, layout, clock, task, scratch, x, start, stop, y, w, gradients, weights, heights):
+def _begin_bag(nodes, roots, bins, layout, state, task, scratch, x, start, stop, y, w, gradients, weights, heights):
     """How many instances take the gradient (those where `heights` is positive afterwards), and gradients and weights of
-    all stages (mutated, as heights, scratch, bins, clock)."""
+    all stages (mutated, as heights, scratch, bins, state)."""
     for r in range(start, stop):
         widen_ranges(bins.ranges, layout.n_values, x, r)
-    top, n = _top_of(nodes, roots, layout, clock, x, start, stop, scratch, task, heights)
+    top, n = _top_of(nodes, roots, layout, state, x, start, stop, scratch, task, heights)
     highest = heights[top - start]
     for i in range(stop - start):
         heights[i] = 1.0 if heights[i] == highest else 0.0
     if task.linear:
-        _standardise(clock.scales, layout.n_values, x, top, scratch.z)
+        _standardise(state.scales, layout.n_values, x, top, scratch.z)
     _scores(nodes, roots, layout, x, top, scratch, task)
     scratch.sums[:] = 0.0
     for s in range(roots.shape[0]):
-        _derive(scratch, clock, task, s, y)
+        _derive(scratch, state, task, s, y)
         gradients[s, 0] = scratch.gradient[1]
         gradients[s, 1] = scratch.hessian[1]
-        weights[s] = w * _poisson_one(clock.rng) if task.poisson else w
+        weights[s] = w * _poisson_one(state.rng) if task.poisson else w
     return n
 
 
 @kernel
-def _keep(clock, slab, start, stop, y, w):
+def _keep(state, slab, start, stop, y, w):
     """Put a bag into the buffer of the warm-up; false, with nothing changed, where it has no room. A bag larger than
-    the buffer loses the instances at its end. Mutates clock."""
-    counts, buffer, d = clock.counts, clock.buffer, slab.x.shape[1]
+    the buffer loses the instances at its end. Mutates state."""
+    counts, buffer, d = state.counts, state.buffer, slab.x.shape[1]
     n = counts[BUFFERED]
     stop = min(stop, start + len(buffer))
     if n + stop - start > len(buffer):
@@ -153,7 +153,7 @@ def run(
     bins,
     layout,
     growth,
-    clock,
+    state,
     task,
     chosen,
     scratch,
@@ -166,42 +166,42 @@ def run(
     """Execute a program from progress[NEXT] on, as models.gradient.committee.run; bags without instances are none.
 
     heights : scratch, room for the instances of the largest bag. Mutates out, progress, nodes, roots, ranges of bins,
-    clock, scratch, search, gradients, weights, heights. DONE, GROW, WARM and BIN mean what they do there.
+    state, scratch, search, gradients, weights, heights. DONE, GROW, WARM and BIN mean what they do there.
     O(instances stages (depth + d)) a bag.
     """
-    counts = clock.counts
+    counts = state.counts
     for i in range(progress[NEXT], len(op)):
         start = slab.start[row[i]]
         stop = start + slab.size[row[i]]
         if op[i] == PREDICT:
             out[row[i]] = 0.0
             if counts[READY] == 0:
-                _write_early(clock, task, out, row[i])
+                _write_early(state, task, out, row[i])
             elif start < stop:
-                top, _ = _top_of(nodes, roots, layout, clock, slab.x, start, stop, scratch, task, heights)
+                top, _ = _top_of(nodes, roots, layout, state, slab.x, start, stop, scratch, task, heights)
                 if task.linear:
-                    _standardise(clock.scales, layout.n_values, slab.x, top, scratch.z)
+                    _standardise(state.scales, layout.n_values, slab.x, top, scratch.z)
                 _scores(nodes, roots, layout, slab.x, top, scratch, task)
-                _write(scratch, clock, task, out, row[i])
+                _write(scratch, state, task, out, row[i])
             continue
-        if not (w[i] > 0.0 and w[i] < np.inf and y[i] >= 0.0 and y[i] < len(clock.known) and start < stop):
+        if not (w[i] > 0.0 and w[i] < np.inf and y[i] >= 0.0 and y[i] < len(state.known) and start < stop):
             continue
         if progress[N_TOPS] == 0:
             if counts[READY] == 0:
-                if not _keep(clock, slab, start, stop, y[i], w[i]):
+                if not _keep(state, slab, start, stop, y[i], w[i]):
                     progress[NEXT] = i
                     return WARM
-                _meet(clock, task, y[i], w[i])
+                _meet(state, task, y[i], w[i])
                 counts[LEARNED] += 1
                 continue
             if roots[0, 0] < 0 and _plant_stages(nodes, roots, 0, progress) == GROW:
                 progress[NEXT] = i
                 return GROW
             if not replay:
-                _meet(clock, task, y[i], w[i])
+                _meet(state, task, y[i], w[i])
                 counts[LEARNED] += 1
             progress[N_TOPS] = _begin_bag(
-                nodes, roots, bins, layout, clock, task, scratch, slab.x, start, stop, y[i], w[i], gradients, weights,
+                nodes, roots, bins, layout, state, task, scratch, slab.x, start, stop, y[i], w[i], gradients, weights,
                 heights,
             )  # fmt: skip
             progress[NEXT_INSTANCE] = start
@@ -212,7 +212,7 @@ def run(
                 continue
             if progress[N_DUE] == 0:
                 _learn_instance(
-                    nodes, roots, bins, layout, growth, clock, task, chosen, scratch, slab.x, r, gradients, weights,
+                    nodes, roots, bins, layout, growth, state, task, chosen, scratch, slab.x, r, gradients, weights,
                     progress,
                 )  # fmt: skip
             while progress[NEXT_DUE] < progress[N_DUE]:
@@ -229,7 +229,7 @@ def run(
         progress[N_TOPS] = 0
         if task.linear:
             for r in range(start, stop):
-                _rescale(clock.scales, layout.n_values, slab.x, r, w[i])
+                _rescale(state.scales, layout.n_values, slab.x, r, w[i])
         if counts[LEARNED] >= counts[NEXT_BINS] and not replay:
             progress[NEXT] = i + 1
             return BIN

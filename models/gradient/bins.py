@@ -24,8 +24,13 @@ G, H, GG, GH, HH = range(1, 6)
 
 
 class Layout(NamedTuple):
-    """n_values : (d,) int32, 0 for numeric. offset : (d,) int64, a feature's first number in a block. n_cells : (d,)
-    int64, bins or values; the cell of missing values comes after them. size : (1,) int64, numbers in a cell."""
+    """Where the sums of a feature stand in a block.
+
+    n_values : (d,) int32, 0 for numeric.
+    offset : (d,) int64, a feature's first number in a block.
+    n_cells : (d,) int64, bins or values; the cell of missing values comes after them.
+    size : (1,) int64, numbers in a cell.
+    """
 
     n_values: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -34,9 +39,14 @@ class Layout(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """edges : (d, n_bins - 1) float64, ascending. n_edges : (d,) int64, how many there are. pace : (d,) float64, edges
-    a unit where they are of equal width, else 0. ranges : (d, 2) float64,
-    least and greatest finite value that was learned; infinite the other way round before there is one."""
+    """The cells of numeric features.
+
+    edges : (d, n_bins - 1) float64, ascending.
+    n_edges : (d,) int64, how many there are.
+    pace : (d,) float64, edges a unit where they are of equal width, else 0.
+    ranges : (d, 2) float64, least and greatest finite value that was learned; infinite the other way round before there
+        is one.
+    """
 
     edges: Floats
     n_edges: NDArray[np.int64]

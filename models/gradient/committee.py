@@ -17,11 +17,11 @@ import math
 
 import numpy as np
 
-from models.contract import PREDICT
+from models.contract import LARGEST_TARGET, PREDICT
 from models.drift.adwin import adwin_update
 from models.drift.contract import DRIFT
 from models.gradient.bins import find_cells, widen_ranges
-from models.gradient.clock import (
+from models.gradient.learner_state import (
     BUFFERED,
     CENTRE,
     CLOCK,
@@ -37,9 +37,9 @@ from models.gradient.clock import (
     WEIGHT,
 )
 from models.gradient.losses import POISSON, SQUARED, derivatives, softmax
-from models.gradient.tree import DONE, GROW, N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
-from models.kernel import kernel
-from models.streams.randomness import uniform
+from models.gradient.tree import N_BLOCKS, N_NODES, learn, plant, rescale, route, score, try_change
+from models.kernel import DONE, GROW, kernel
+from models.randomness import uniform
 
 # Statuses besides DONE and GROW: the warm-up is complete; stages are to begin anew; bins are due.
 WARM, RESET, BIN = 2, 3, 4
@@ -49,7 +49,7 @@ WARM, RESET, BIN = 2, 3, 4
 NEXT, N_DUE, NEXT_DUE, NEED_NODES, NEED_BLOCKS, N_DRIFTED = range(6)
 
 # Targets and deviations beyond these teach nothing, so squares of their quotients are numbers.
-LARGEST_TARGET, LEAST_SPREAD = 1e100, 1e-100
+LEAST_SPREAD = 1e-100
 
 # After the warm-up, mean and deviation of the target fade by this with each label: one of 1,000 labels ago counts 1/e.
 FADING = 0.999
@@ -99,7 +99,7 @@ def _scores(nodes, roots, layout, x, r, scratch, task):
             scratch.leaves[s, t] = leaf
             if task.one_tree:
                 for c in range(first, n):
-                    scratch.scores[s, c] = score(nodes, leaf, c - first, scratch.z)
+                    scratch.scores[s, c] = score(nodes, leaf, c - first, scratch.z) if leaf >= 0 else 0.0
             else:
                 scratch.scores[s, first + t] = score(nodes, leaf, 0, scratch.z) if leaf >= 0 else 0.0
         for c in range(first, n):
@@ -107,51 +107,51 @@ def _scores(nodes, roots, layout, x, r, scratch, task):
 
 
 @kernel(inline=True)
-def _write(scratch, clock, task, out, r):
+def _write(scratch, state, task, out, r):
     """The prediction for scratch.sums into out[r]."""
     if task.loss == CROSS_ENTROPY:
-        softmax(scratch.sums, clock.known, scratch.p)
+        softmax(scratch.sums, state.known, scratch.p)
         for c in range(len(scratch.p)):
             out[r, c] = scratch.p[c]
     elif task.loss == POISSON:
-        out[r, 0] = math.exp(min(clock.target[CENTRE] + scratch.sums[0], 300.0))
+        out[r, 0] = math.exp(min(state.target[CENTRE] + scratch.sums[0], 300.0))
     else:
-        out[r, 0] = clock.target[CENTRE] + clock.target[SPREAD] * scratch.sums[0]
+        out[r, 0] = state.target[CENTRE] + state.target[SPREAD] * scratch.sums[0]
 
 
 @kernel(inline=True)
-def _write_early(clock, task, out, r):
+def _write_early(state, task, out, r):
     """The prediction before there are trees: class frequencies, or the mean (NaN before the first label)."""
     if task.loss != CROSS_ENTROPY:
-        out[r, 0] = clock.target[MEAN] if clock.target[WEIGHT] > 0.0 else np.nan
+        out[r, 0] = state.target[MEAN] if state.target[WEIGHT] > 0.0 else np.nan
         return
     total = 0.0
-    for c in range(len(clock.known)):
-        total += clock.known[c]
-    for c in range(len(clock.known)):
-        out[r, c] = clock.known[c] / total if total > 0.0 else 0.0
+    for c in range(len(state.known)):
+        total += state.known[c]
+    for c in range(len(state.known)):
+        out[r, c] = state.known[c] / total if total > 0.0 else 0.0
 
 
 @kernel(inline=True)
-def _derive(scratch, clock, task, s, y):
+def _derive(scratch, state, task, s, y):
     """Gradient, Hessian and error in [0, 1] of stage s at F_{s-1} + T_s into scratch; then F_s into scratch.sums."""
     n = len(scratch.sums)
     if task.loss != CROSS_ENTROPY:
         at = scratch.sums[0] + scratch.scores[s, 0]
         if task.loss == POISSON:
-            g, h = derivatives(task.loss, task.parameter, y, clock.target[CENTRE] + at)
+            g, h = derivatives(task.loss, task.parameter, y, state.target[CENTRE] + at)
         else:
-            g, h = derivatives(task.loss, task.parameter, (y - clock.target[CENTRE]) / clock.target[SPREAD], at)
+            g, h = derivatives(task.loss, task.parameter, (y - state.target[CENTRE]) / state.target[SPREAD], at)
         scratch.gradient[0] = g
         scratch.hessian[0] = h
-        error = abs(g) * (clock.target[SPREAD] / clock.target[UNIT])
+        error = abs(g) * (state.target[SPREAD] / state.target[UNIT])
         scratch.error[0] = error / (1.0 + error)
         scratch.sums[0] += task.shrinkage * scratch.scores[s, 0]
         return
     label = int(y)
     for c in range(n):
         scratch.point[c] = scratch.sums[c] + scratch.scores[s, c]
-    softmax(scratch.point, clock.known, scratch.p)
+    softmax(scratch.point, state.known, scratch.p)
     scratch.error[0] = 1.0 - scratch.p[label]
     for c in range(1, n):
         scratch.gradient[c] = scratch.p[c] - (1.0 if c == label else 0.0)
@@ -171,14 +171,14 @@ def _poisson_one(rng):
 
 
 @kernel(inline=True)
-def _meet(clock, task, y, w):
-    """Count a label: its class, or the target's mean and deviation. Mutates clock."""
+def _meet(state, task, y, w):
+    """Count a label: its class, or the target's mean and deviation. Mutates state."""
     if task.loss == CROSS_ENTROPY:
-        clock.known[int(y)] += w
+        state.known[int(y)] += w
         return
-    clock.known[0] += w
-    target = clock.target
-    if clock.counts[READY] != 0:
+    state.known[0] += w
+    target = state.target
+    if state.counts[READY] != 0:
         target[WEIGHT] *= FADING
         target[SQUARES] *= FADING
         if task.loss != POISSON:
@@ -191,15 +191,15 @@ def _meet(clock, task, y, w):
 
 
 @kernel
-def _follow_scale(nodes, clock, watch, task):
+def _follow_scale(nodes, state, watch, task):
     """Where the deviation of the target has left that of the scores behind: say scores in the new one.
 
     The label that shows it was learned before, so a single wrong one moves its leaf by a step in the old scale. The
     detectors' unit follows at once where it shrinks, so that it does not hide errors, and they begin anew, since the
     same errors are more of it; where it grows, only with a reset: errors that grow with it are what they watch for.
-    Mutates nodes, clock, watch. O(nodes) when it happens, which is once for each doubling.
+    Mutates nodes, state, watch. O(nodes) when it happens, which is once for each doubling.
     """
-    target = clock.target
+    target = state.target
     variance, spread = target[SQUARES] / target[WEIGHT], target[SPREAD]
     if spread * spread <= MOST_OFF * MOST_OFF * variance <= MOST_OFF**4 * spread * spread:
         return
@@ -235,7 +235,7 @@ def _has_risen(watch, s, delta, error, level):
 
 
 @kernel(inline=True)
-def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, x, r, y, w, progress):
+def _learn_row(nodes, roots, bins, layout, growth, state, watch, task, chosen, scratch, x, r, y, w, progress):
     """All stages learn row r, whose leaves and scores are in scratch; leaves that are due for a test into scratch.due.
     Mutates all but bins.edges."""
     widen_ranges(bins.ranges, layout.n_values, x, r)
@@ -244,13 +244,13 @@ def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, s
     n_due = 0
     first = 0 if task.loss != CROSS_ENTROPY else 1
     for s in range(roots.shape[0]):
-        _derive(scratch, clock, task, s, y)
+        _derive(scratch, state, task, s, y)
         if task.reset_delta > 0.0 and _has_risen(watch, s, task.reset_delta, scratch.error, scratch.level):
             scratch.drifted[s] = True
             progress[N_DRIFTED] += 1
         weight = w
         if task.poisson:
-            weight = w * _poisson_one(clock.rng)
+            weight = w * _poisson_one(state.rng)
             if weight == 0.0:
                 continue
         for t in range(roots.shape[1]):
@@ -265,7 +265,7 @@ def _learn_row(nodes, roots, bins, layout, growth, clock, watch, task, chosen, s
     progress[N_DUE] = n_due
     progress[NEXT_DUE] = 0
     if task.linear:
-        _rescale(clock.scales, layout.n_values, x, r, w)
+        _rescale(state.scales, layout.n_values, x, r, w)
 
 
 @kernel
@@ -293,10 +293,10 @@ def _keep(buffer, at, x, r, y, w):
 
 @kernel
 def run(
-    op, row, y, w, slab, out, progress, nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, search,
+    op, row, y, w, slab, out, progress, nodes, roots, bins, layout, growth, state, watch, task, chosen, scratch, search,
     replay,
 ):  # fmt: skip
-    """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, roots, ranges of bins, clock and scratch.
+    """Execute a program from progress[NEXT] on. Mutates out, progress, nodes, roots, ranges of bins, state and scratch.
 
     replay : the program is the warm-up's own, learned before: labels are not counted again.
 
@@ -305,29 +305,29 @@ def run(
     go on. BIN: find new bins, go on.
     O(stages trees (depth + d)) an operation, a test of a leaf once in a grace period.
     """
-    counts = clock.counts
+    counts = state.counts
     # The row predicted last, while nothing was learned since: its leaves and scores are in scratch.
     last_row = -1
     for i in range(progress[NEXT], len(op)):
         r = row[i]
         learning = op[i] != PREDICT
         if not learning and counts[READY] == 0:
-            _write_early(clock, task, out, r)
+            _write_early(state, task, out, r)
             continue
         if learning and progress[N_DUE] == 0:
             if not (w[i] > 0.0 and w[i] < np.inf):
                 continue
             if task.loss == CROSS_ENTROPY:
-                if not (y[i] >= 0.0 and y[i] < len(clock.known)):
+                if not (y[i] >= 0.0 and y[i] < len(state.known)):
                     continue
             elif not abs(y[i]) < LARGEST_TARGET or (task.loss == POISSON and y[i] < 0.0):
                 continue
             if counts[READY] == 0:
-                _meet(clock, task, y[i], w[i])
+                _meet(state, task, y[i], w[i])
                 counts[LEARNED] += 1
-                _keep(clock.buffer, counts[BUFFERED], slab, r, y[i], w[i])
+                _keep(state.buffer, counts[BUFFERED], slab, r, y[i], w[i])
                 counts[BUFFERED] += 1
-                if counts[BUFFERED] == len(clock.buffer):
+                if counts[BUFFERED] == len(state.buffer):
                     progress[NEXT] = i + 1
                     return WARM
                 continue
@@ -338,22 +338,22 @@ def run(
                     return GROW
                 last_row = -1
             if not replay:
-                _meet(clock, task, y[i], w[i])
+                _meet(state, task, y[i], w[i])
                 counts[LEARNED] += 1
                 if task.sample > 0:
-                    _keep(clock.buffer, counts[LEARNED] % task.sample, slab, r, y[i], w[i])
+                    _keep(state.buffer, counts[LEARNED] % task.sample, slab, r, y[i], w[i])
         if progress[N_DUE] == 0 and not (learning and last_row == r):
             if task.linear:
-                _standardise(clock.scales, layout.n_values, slab, r, scratch.z)
+                _standardise(state.scales, layout.n_values, slab, r, scratch.z)
             _scores(nodes, roots, layout, slab, r, scratch, task)
         if not learning:
-            _write(scratch, clock, task, out, r)
+            _write(scratch, state, task, out, r)
             last_row = r
             continue
         if progress[N_DUE] == 0:
             last_row = -1
             _learn_row(
-                nodes, roots, bins, layout, growth, clock, watch, task, chosen, scratch, slab, r, y[i], w[i], progress
+                nodes, roots, bins, layout, growth, state, watch, task, chosen, scratch, slab, r, y[i], w[i], progress
             )
         while progress[NEXT_DUE] < progress[N_DUE]:
             at = progress[NEXT_DUE]
@@ -366,7 +366,7 @@ def run(
             progress[NEXT_DUE] = at + 1
         progress[N_DUE] = 0
         if task.loss != CROSS_ENTROPY and task.loss != POISSON and not replay:
-            _follow_scale(nodes, clock, watch, task)
+            _follow_scale(nodes, state, watch, task)
         if progress[N_DRIFTED] > 0:
             progress[NEXT] = i + 1
             return RESET

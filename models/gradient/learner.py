@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.contract import LEARN, Bags, Floats, Learner, Program, Schema
-from models.entry import checked
 from models.gradient import committee
 from models.gradient.bins import MOMENTS, lay_out, no_bins, refit, transfer
-from models.gradient.clock import (
+from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
+from models.gradient.description import describe_bins, describe_trees
+from models.gradient.learner_state import (
     BUFFERED,
     CENTRE,
     CROSS_ENTROPY,
@@ -24,42 +26,44 @@ from models.gradient.clock import (
     UNIT,
     WEIGHT,
     choose,
-    new_clock,
+    new_learner_state,
     no_watch,
     nodes_in,
     scratch_for,
     shape_of,
     task_of,
 )
-from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
-from models.gradient.description import describe_bins, describe_trees
-from models.gradient.entries import PARAMETERS
 from models.gradient.losses import POISSON
 from models.gradient.presets import effective
 from models.gradient.splits import Search
 from models.gradient.tree import (
     DEEPEST,
+    DEPTH,
     EVERY_INSTANCE,
-    GROW,
     N_BLOCKS,
     N_LEAVES,
     N_NODES,
+    PARENT,
     TESTED,
+    TREE,
     Growth,
+    Nodes,
     make_room,
     no_nodes,
     plant,
     used,
     without_trees,
 )
+from models.kernel import GROW
 from models.observers import check_growth
-from models.streams.randomness import seeded
+from models.randomness import seeded
 
 
 class SgtState(NamedTuple):
-    """Everything the learner knows: arrays of Nodes, Bins, Clock and Watch, and
+    """Everything the learner knows: arrays of Nodes, Bins, LearnerState and Watch, and
 
-    roots : (stages, trees) int32, -1 where there is none yet. chosen : (stages, m) int32, features a stage looks at.
+    roots : (stages, trees) int32, -1 where there is none yet.
+    chosen : (stages, m) int32, features a stage looks at.
     """
 
     links: NDArray[np.int32]
@@ -182,47 +186,8 @@ class StochasticGradientTree(Learner):
 
     name = "stochastic-gradient-tree"
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        preset: str = "tuned",
-        loss: str = "squared",
-        loss_threshold: float = 1.0,
-        quantile: float = 0.5,
-        outputs: str = "tree-a-class",
-        linear_rate: float | None = None,
-        n_stages: int | None = None,
-        shrinkage: float | None = None,
-        poisson: bool | None = None,
-        feature_share: float | None = None,
-        grace_period: int | None = None,
-        delta: float | None = None,
-        penalty: float | None = None,
-        penalty_on: str = "sum",
-        node_cost: float | None = None,
-        n_bins: int | None = None,
-        binning: str | None = None,
-        warm_up: int | None = None,
-        replay: bool | None = None,
-        rebin_period: int | None = None,
-        leaf_update: str | None = None,
-        learning_rate: float | None = None,
-        decay: float | None = None,
-        largest_step: float | None = None,
-        multiway: bool | None = None,
-        paired: bool | None = None,
-        reset_delta: float = 0.0,
-        max_nodes: int | None = None,
-        max_bytes: int = 256_000_000,
-        max_depth: int | None = None,
-        epochs: int | None = None,
-    ) -> None:
-        names = [parameter.name for parameter in PARAMETERS]
-        given = {name: value for name, value in locals().items() if name in names}
-        super().__init__(schema, seed=seed)
-        self._parameters = checked(f"model {self.name!r}", PARAMETERS, given)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         p = self._effective = effective(self._parameters, schema.task)
         if p["max_nodes"] is None:
             p["max_nodes"] = nodes_in(p["max_bytes"], schema, p)
@@ -251,7 +216,7 @@ class StochasticGradientTree(Learner):
         self._bins = no_bins(d, p["n_bins"])
         rng = seeded(seed)
         self._chosen = choose(rng, p["n_stages"], d, p["feature_share"])
-        self._clock = new_clock(schema, self._task, p["warm_up"], rng)
+        self._learned = new_learner_state(schema, self._task, p["warm_up"], rng)
         self._watch = no_watch(p["n_stages"] if p["reset_delta"] > 0.0 else 0)
         self._prepare()
 
@@ -277,7 +242,7 @@ class StochasticGradientTree(Learner):
         while True:
             status = committee.run(
                 program.op, program.row, program.y, program.w, slab, out, progress, self._nodes, self._roots,
-                self._bins, self._layout, self._growth, self._clock, self._watch, self._task, self._chosen,
+                self._bins, self._layout, self._growth, self._learned, self._watch, self._task, self._chosen,
                 self._scratch, self._search, replay,
             )  # fmt: skip
             if status == GROW:
@@ -294,10 +259,10 @@ class StochasticGradientTree(Learner):
 
     def _begin(self, out: Floats) -> None:
         """End the warm-up: bins and scales from the buffer, and the trees learn it if they replay it."""
-        clock, d = self._clock, self.schema.n_features
-        rows = np.ascontiguousarray(clock.buffer[:, :d])
-        y, w = clock.buffer[:, d].copy(), clock.buffer[:, d + 1].copy()
-        target = clock.target
+        state, d = self._learned, self.schema.n_features
+        rows = np.ascontiguousarray(state.buffer[:, :d])
+        y, w = state.buffer[:, d].copy(), state.buffer[:, d + 1].copy()
+        target = state.target
         target[SPREAD] = 1.0
         self._centre()
         if self._task.loss not in (CROSS_ENTROPY, POISSON):
@@ -308,12 +273,12 @@ class StochasticGradientTree(Learner):
             finite = rows[np.isfinite(rows[:, f]), f]
             if n == 0 and len(finite):
                 self._bins.ranges[f] = finite.min(), finite.max()
-        clock.counts[READY] = 1
-        clock.counts[BUFFERED] = 0
+        state.counts[READY] = 1
+        state.counts[BUFFERED] = 0
         sample = np.full((self._task.sample, d + 2), np.nan)
         n_kept = min(len(rows), len(sample))
-        sample[:n_kept] = clock.buffer[:n_kept]
-        self._clock = clock._replace(buffer=sample)
+        sample[:n_kept] = state.buffer[:n_kept]
+        self._learned = state._replace(buffer=sample)
         self._find_bins(rows)
         self._schedule()
         if not self._effective["replay"]:
@@ -325,7 +290,7 @@ class StochasticGradientTree(Learner):
 
     def _centre(self) -> None:
         """Let a score of 0 be the mean of the target."""
-        target = self._clock.target
+        target = self._learned.target
         if self._task.loss == POISSON:
             target[CENTRE] = math.log(target[MEAN]) if target[MEAN] > 0.0 else 0.0
         elif self._task.loss != CROSS_ENTROPY:
@@ -335,7 +300,7 @@ class StochasticGradientTree(Learner):
         """Trees of the classes that the warm-up has seen: they have a probability, which labels of others move, too."""
         if self._task.loss != CROSS_ENTROPY or self._task.one_tree:
             return
-        trees = np.flatnonzero(self._clock.known[1:] > 0.0).tolist()
+        trees = np.flatnonzero(self._learned.known[1:] > 0.0).tolist()
         n_stages, counts = len(self._roots), self._nodes.counts
         n = len(trees) * n_stages
         self._nodes = make_room(self._nodes, int(counts[N_NODES]) + n, int(counts[N_BLOCKS]) + n)
@@ -357,7 +322,7 @@ class StochasticGradientTree(Learner):
             self._roots[divmod(tree, roots.shape[1])] = plant(self._nodes, tree)
         if drifted.all():
             self._centre()
-        target = self._clock.target
+        target = self._learned.target
         if target[UNIT] < target[SPREAD]:
             target[UNIT] = target[SPREAD]
             self._watch = no_watch(len(self._watch.watch_counts))
@@ -365,11 +330,11 @@ class StochasticGradientTree(Learner):
 
     def _schedule(self) -> None:
         """Bins are due at twice the labels learned, at the latest after `rebin_period`."""
-        period, learned = self._effective["rebin_period"], int(self._clock.counts[LEARNED])
-        self._clock.counts[NEXT_BINS] = learned + min(learned, period) if period > 0 else np.iinfo(np.int64).max
+        period, learned = self._effective["rebin_period"], int(self._learned.counts[LEARNED])
+        self._learned.counts[NEXT_BINS] = learned + min(learned, period) if period > 0 else np.iinfo(np.int64).max
 
     def _rebin(self) -> None:
-        self._find_bins(self._clock.buffer)
+        self._find_bins(self._learned.buffer)
         self._schedule()
 
     def _find_bins(self, rows: Floats) -> None:
@@ -392,8 +357,9 @@ class StochasticGradientTree(Learner):
             stats=transfer(nodes.stats, old, lay_out(schema, n_bins, n_outputs)),
         )
         self._roots = _widen(self._roots, n_trees, -1)
-        if schema.n_outputs > len(self._clock.known):
-            self._clock = self._clock._replace(known=_widen(self._clock.known[None], schema.n_outputs)[0].copy())
+        _number_trees(self._nodes, self._roots)
+        if schema.n_outputs > len(self._learned.known):
+            self._learned = self._learned._replace(known=_widen(self._learned.known[None], schema.n_outputs)[0].copy())
         self.schema = schema
         self._prepare()
 
@@ -406,7 +372,7 @@ class StochasticGradientTree(Learner):
             roots=self._roots,
             chosen=self._chosen,
             **self._bins._asdict(),
-            **self._clock._asdict(),
+            **self._learned._asdict(),
             **self._watch._asdict(),
         )
 
@@ -421,12 +387,13 @@ class StochasticGradientTree(Learner):
 
         self._nodes = taken(self._nodes, {"counts": "nodes"})
         self._bins = taken(self._bins, {})
-        self._clock = taken(self._clock, {})
-        if len(self._clock.target) == UNIT:  # stored before detectors had a unit of their own
-            self._clock = self._clock._replace(target=np.append(self._clock.target, self._clock.target[SPREAD]))
+        self._learned = taken(self._learned, {})
+        if len(self._learned.target) == UNIT:  # stored before detectors had a unit of their own
+            self._learned = self._learned._replace(target=np.append(self._learned.target, self._learned.target[SPREAD]))
         self._watch = taken(self._watch, {})
         self._roots = np.array(state["roots"], np.int32)
         self._chosen = np.array(state["chosen"], np.int32)
+        _number_trees(self._nodes, self._roots)
         self._prepare()
 
     def describe(self) -> list[dict[str, Any]]:
@@ -439,32 +406,38 @@ class StochasticGradientTree(Learner):
         of when it was split; for a single regression tree it is the prediction, without "unit". "slope" of a linear
         leaf: what a deviation of each feature adds.
         """
-        clock, task = self._clock, self._task
+        state, task = self._learned, self._task
         classes = task.loss == CROSS_ENTROPY
         top: dict[str, Any] = {
             "id": 0,
             "parent": None,
             "depth": 0,
-            "weight": float(clock.known.sum()),
-            "value": clock.known.tolist() if classes else [float(clock.target[MEAN])],
+            "weight": float(state.known.sum()),
+            "value": state.known.tolist() if classes else [float(state.target[MEAN])],
             "bins": describe_bins(self._bins, self.schema),
         }
         plain = not classes and task.loss != POISSON and len(self._roots) == 1
-        centre = float(clock.target[CENTRE]) if plain else None
+        centre = float(state.target[CENTRE]) if plain else None
         nodes = self._nodes._replace(**used(self._nodes))
-        trees = describe_trees(nodes, self.schema, self._roots.shape[1], centre, float(clock.target[SPREAD]))
+        trees = describe_trees(nodes, self.schema, self._roots.shape[1], centre, float(state.target[SPREAD]))
         return [top, *trees]
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
 
     def size(self) -> dict[str, int]:
         counts = self._nodes.counts
         return {"n_nodes": int(counts[N_NODES]), "n_leaves": int(counts[N_LEAVES]), "depth": int(counts[DEEPEST])}
 
-    def parameters(self) -> dict[str, Any]:
-        return dict(self._parameters)
+
+def _number_trees(nodes: Nodes, roots: NDArray[np.int32]) -> None:
+    """Write TREE of all nodes, from the roots: a tree's number counts those of the stages before, which have more where
+    classes came."""
+    links = nodes.links[: int(nodes.counts[N_NODES])]
+    trees = np.flatnonzero(roots >= 0)
+    links[roots.ravel()[trees], TREE] = trees
+    order = np.argsort(links[:, DEPTH], kind="stable")
+    ends = np.searchsorted(links[order, DEPTH], np.arange(1, int(links[:, DEPTH].max(initial=0)) + 2))
+    for start, stop in pairwise(ends.tolist()):
+        level = order[start:stop]
+        links[level, TREE] = links[links[level, PARENT], TREE]
 
 
 def _widen(array: NDArray[Any], n: int, fill: float = 0) -> NDArray[Any]:

@@ -33,8 +33,13 @@ LEAST_DIVISOR = 1e-12
 
 
 class Candidate(NamedTuple):
-    """feature : -1 for "no split". cell : the last bin that goes left, or the value that does. threshold : the same as
-    a value. worth : penalised change of the loss, lower is better."""
+    """A test of a leaf.
+
+    feature : -1 for "no split".
+    cell : the last bin that goes left, or the value that does.
+    threshold : the same as a value.
+    worth : penalised change of the loss, lower is better.
+    """
 
     feature: int
     cell: int
@@ -43,8 +48,12 @@ class Candidate(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Scratch. children : (m, cell) float64, sums of a candidate's children, m >= 4. steps : (m, q) float64, their v_j.
-    codes : (m,) int32, the value that each stands for (-1: none)."""
+    """Scratch.
+
+    children : (m, cell) float64, sums of a candidate's children, m >= 4.
+    steps : (m, q) float64, their v_j.
+    codes : (m,) int32, the value that each stands for (-1: none).
+    """
 
     children: Floats
     steps: Floats

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.gradient.bins import GG, GH, HH, MOMENTS, WEIGHT, G, H
 from models.gradient.splits import best_candidate, children_of, is_better
-from models.kernel import kernel
+from models.kernel import DONE, GROW, kernel
 
 # Columns of Nodes.links.
 TEST, LEFT, RIGHT, DEFAULT, NEXT, CODE, PARENT, DEPTH, BLOCK, TREE = range(10)
@@ -34,8 +34,6 @@ EVERY_INSTANCE, TESTED = 0, 1
 
 LEAST_HESSIAN = 1e-4
 
-DONE, GROW = 0, 1
-
 
 class Nodes(NamedTuple):
     """The trees, with room to grow. q : outputs of a tree.
@@ -43,13 +41,17 @@ class Nodes(NamedTuple):
     links : (n_nodes, 10) int32. TEST is the feature tested, or LEAF. Numeric: values up to `test` go LEFT, others
         RIGHT. Nominal: the value `test` goes LEFT, others RIGHT; or, where RIGHT is MANY, a value goes to the child
         whose CODE it is, in the chain that begins with LEFT and goes on with NEXT. DEFAULT is the child of missing
-        values and of those without a branch. PARENT is -1 for a root; BLOCK the leaf's row of `stats`; TREE the
-        number of the tree.
-    test : (n_nodes,) float64. meta : (n_nodes, 2) float64, SEEN and LAST_TEST.
-    value : (n_nodes, q) float64, the raw score. slope : (n_nodes, q d) float64 of linear leaves, or (n_nodes, 0).
+        values and of those without a branch. PARENT is -1 for a root; BLOCK the leaf's row of `stats`; TREE the number
+        of the tree.
+    test : (n_nodes,) float64.
+    meta : (n_nodes, 2) float64, SEEN and LAST_TEST.
+    value : (n_nodes, q) float64, the raw score.
+    slope : (n_nodes, q d) float64 of linear leaves, or (n_nodes, 0).
     curvature : (n_nodes, q) float64, decayed sum of Hessians, where leaves are updated at every instance.
     totals : (n_nodes, cell) float64, the sums of a cell (models.gradient.bins) over all instances since the leaf's last
-        update. stats : (n_blocks, width) float64. counts : (4,) int64, nodes, blocks, leaves, greatest depth.
+        update.
+    stats : (n_blocks, width) float64.
+    counts : (4,) int64, nodes, blocks, leaves, greatest depth.
     """
 
     links: NDArray[np.int32]
@@ -64,7 +66,11 @@ class Nodes(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """The parameters of trees, as kernels take them. max_depth : -1 for none. linear_rate : 0 for constant leaves."""
+    """The parameters of trees, as kernels take them.
+
+    max_depth : -1 for none.
+    linear_rate : 0 for constant leaves.
+    """
 
     grace_period: float
     delta: float

@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Program, Schema
 from models.hoeffding.alternates import REPLACED, Watch, decide, draw_weight, errs_less, plant, try_split
 from models.hoeffding.error_window import ERRORS, ROW, WIDTH, add_error, cut, error_rate
-from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN, enlarge
-from models.hoeffding.parameters import MC, NB, NBA
-from models.hoeffding.subtrees import (
+from models.hoeffding.mutable_tree import (
     ALTERNATE,
     DEFAULT,
     DEPTH,
-    DONE,
-    GROW,
     N_NODES,
     N_ROWS,
     NEED_MAPPED,
@@ -39,10 +35,12 @@ from models.hoeffding.subtrees import (
     route_known,
     try_branch,
 )
-from models.kernel import kernel
-from models.likelihood import refresh, score, score_two
+from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN, enlarge
+from models.hoeffding.parameters import MC, NB, NBA
+from models.kernel import DONE, GROW, kernel
+from models.likelihood import score_leaf
 from models.observers import heaviest, observe, write_weights
-from models.streams.randomness import seeded
+from models.randomness import seeded
 
 # Further places in `progress`: trees of the next operation that have not learned it yet, 0 where it has not begun, and
 # the leaf whose split waits for room, -1 for none.
@@ -50,10 +48,12 @@ PENDING, WAITING = 4, 5
 
 
 class HoeffdingAdaptiveTreeState(NamedTuple):
-    """Everything the tree knows: models.hoeffding.subtrees.MutableNodes as far as it is used, and
+    """Everything the tree knows: models.hoeffding.mutable_tree.MutableNodes as far as it is used, and
 
     windows : (n_rows, 193) int32, errors of inner nodes and of the roots of alternate trees.
-    random : (4,) uint64. values : uint8, which values of the nominal features were learned. n_values : (d,) int64.
+    random : (4,) uint64.
+    values : uint8, which values of the nominal features were learned.
+    n_values : (d,) int64.
     """
 
     links: NDArray[np.int32]
@@ -70,8 +70,11 @@ class HoeffdingAdaptiveTreeState(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Scratch of one learning operation. pending : (n_rows,) int32, roots of trees that have not learned it yet, 2 row,
-    + 1 in an alternate tree. path : (n_rows,) int32, from a leaf up."""
+    """Scratch of one learning operation.
+
+    pending : (n_rows,) int32, roots of trees that have not learned it yet, 2 row, + 1 in an alternate tree.
+    path : (n_rows,) int32, from a leaf up.
+    """
 
     pending: NDArray[np.int32]
     path: NDArray[np.int32]
@@ -140,67 +143,21 @@ class HoeffdingAdaptiveTree(MutableTree):
 
     name = "hoeffding-adaptive-tree"
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        grace_period: int = 200,
-        alternate_trees: bool = True,
-        drift_delta: float = 0.002,
-        switch_delta: float = 0.05,
-        least_window: int = 300,
-        early_prediction: bool = True,
-        bootstrap: bool = False,
-        delta: float = 1e-3,
-        tie_threshold: float = 0.05,
-        split_criterion: str = "info-gain",
-        leaf_prediction: str = "nba",
-        n_split_points: int = 10,
-        binary_splits: bool = False,
-        min_branch_fraction: float = 0.01,
-        max_nodes: int = 10_000,
-        max_depth: int | None = None,
-    ) -> None:
-        for name, value in (("drift_delta", drift_delta), ("switch_delta", switch_delta)):
-            if not 0.0 < value <= 1.0:
-                raise ValueError(f"parameter {name!r} of model {self.name!r} is {value!r}: give above 0 and at most 1")
-        if least_window < 1:
-            raise ValueError(f"parameter 'least_window' of model {self.name!r} is {least_window!r}: give at least 1")
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         self._windows = np.zeros((1, ROW), np.int32)
-        super().__init__(
-            schema,
-            seed,
-            {
-                "grace_period": int(grace_period),
-                "alternate_trees": bool(alternate_trees),
-                "drift_delta": float(drift_delta),
-                "switch_delta": float(switch_delta),
-                "least_window": int(least_window),
-                "early_prediction": bool(early_prediction),
-                "bootstrap": bool(bootstrap),
-                "delta": float(delta),
-                "tie_threshold": float(tie_threshold),
-                "split_criterion": split_criterion,
-                "leaf_prediction": leaf_prediction,
-                "n_split_points": int(n_split_points),
-                "binary_splits": bool(binary_splits),
-                "min_branch_fraction": float(min_branch_fraction),
-                "max_nodes": int(max_nodes),
-                "max_depth": None if max_depth is None else int(max_depth),
-            },
-        )
+        super().__init__(schema, seed=seed, **parameters)
+        p = self._parameters
         self._random = seeded(seed)
         self._watch = Watch(
-            bool(alternate_trees),
-            float(drift_delta),
-            math.log(2.0 / switch_delta),
-            int(least_window),
-            bool(early_prediction),
-            bool(bootstrap),
+            p["alternate_trees"],
+            p["drift_delta"],
+            math.log(2.0 / p["switch_delta"]),
+            p["least_window"],
+            p["early_prediction"],
+            p["bootstrap"],
         )
-        kept = int(max_nodes) // 4 if alternate_trees else 0
-        self._main = self._settings._replace(max_nodes=int(max_nodes) - kept)
+        kept = p["max_nodes"] // 4 if p["alternate_trees"] else 0
+        self._main = self._settings._replace(max_nodes=p["max_nodes"] - kept)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -301,13 +258,7 @@ def _learn(r, c, w, at, best, slab, nodes, windows, random, known, cache, layout
         predicted = majority
         if settings.leaf_prediction != MC:
             if best == -2:
-                if fresh[end] == 0:
-                    refresh(stats[end], cached[end], known.n_seen, layout, weights[end])
-                    fresh[end] = 1
-                if n_classes == 2:
-                    best = score_two(cached, end, n_values, layout.cached, slab, r, scratch.joint)
-                else:
-                    best = score(cached, end, n_values, layout.cached, n_classes, slab, r, scratch.joint)
+                best = score_leaf(stats, cached, fresh, end, weights, end, known.n_seen, layout, slab, r, scratch.joint)
             if best < 0:
                 best = majority
             if settings.leaf_prediction == NB or not leaf[end, MC_CORRECT] > leaf[end, NB_CORRECT]:
@@ -411,13 +362,7 @@ def _run(op, row, y, w, slab, out, progress, nodes, windows, random, known, cach
             if settings.leaf_prediction == NB or (
                 settings.leaf_prediction == NBA and not leaf[node, MC_CORRECT] > leaf[node, NB_CORRECT]
             ):
-                if fresh[node] == 0:
-                    refresh(stats[node], cached[node], known.n_seen, layout, weights[node])
-                    fresh[node] = 1
-                if weights.shape[1] == 2:
-                    best = score_two(cached, node, n_values, layout.cached, slab, r, joint)
-                else:
-                    best = score(cached, node, n_values, layout.cached, weights.shape[1], slab, r, joint)
+                best = score_leaf(stats, cached, fresh, node, weights, node, known.n_seen, layout, slab, r, joint)
                 last_best = best
             if best >= 0:
                 write_weights(joint[0], out, r)

@@ -1,7 +1,7 @@
 """Alternate trees of the Hoeffding adaptive tree: how they begin, take the place of a node, or end.
 
-Kernels over the rows of models.hoeffding.subtrees, with a window of errors (models.hoeffding.error_window) for each. A
-row that died is zero in `windows` as well.
+Kernels over the rows of models.hoeffding.mutable_tree, with a window of errors (models.hoeffding.error_window) for
+each. A row that died is zero in `windows` as well.
 """
 
 import math
@@ -10,12 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from models.hoeffding.error_window import SMALLEST_WINDOW, WIDTH, error_rate
-from models.hoeffding.nodes import SEEN
-from models.hoeffding.split import FEATURE, MERIT, SECOND, VALUE, best_split, hoeffding_bound
-from models.hoeffding.subtrees import (
+from models.hoeffding.mutable_tree import (
     ALTERNATE,
     DEPTH,
-    DONE,
     FIRST_DEAD,
     MAP,
     N_MAP,
@@ -29,8 +26,10 @@ from models.hoeffding.subtrees import (
     split_node,
     take_row,
 )
-from models.kernel import kernel
-from models.streams.randomness import uniform
+from models.hoeffding.nodes import SEEN
+from models.hoeffding.split import FEATURE, MERIT, SECOND, VALUE, best_split, hoeffding_bound
+from models.kernel import DONE, kernel
+from models.randomness import uniform
 
 UNDECIDED, REPLACED, ABANDONED = 0, 1, 2
 
@@ -38,9 +37,12 @@ UNDECIDED, REPLACED, ABANDONED = 0, 1, 2
 class Watch(NamedTuple):
     """The parameters of adaptation, as kernels take them.
 
-    detect : whether errors are watched. delta : of ADWIN. log_switch : log(2 / delta) of the comparison. least_width :
-    predictions that both windows hold before. early : whether alternate trees predict before they win. bootstrap :
-    whether leaves learn with weights drawn.
+    detect : whether errors are watched.
+    delta : of ADWIN.
+    log_switch : log(2 / delta) of the comparison.
+    least_width : predictions that both windows hold before.
+    early : whether alternate trees predict before they win.
+    bootstrap : whether leaves learn with weights drawn.
     """
 
     detect: bool
@@ -142,7 +144,7 @@ def decide(node, nodes, windows, fresh, watch):
 def try_split(node, nodes, windows, fresh, layout, settings, scratch, progress):
     """Split leaf `node` if the bound says that its best test is best, as models.hoeffding.tree does.
 
-    SPLIT, DONE or GROW as models.hoeffding.subtrees.split_node. The node's own statistics and errors are forgotten:
+    SPLIT, DONE or GROW as models.hoeffding.mutable_tree.split_node. The node's own statistics and errors are forgotten:
     a subtree is watched from its beginning. O(d (n_split_points or V) n_outputs).
     """
     bound = hoeffding_bound(nodes.weights[node], settings)

@@ -3,7 +3,7 @@
 Manapragada, Webb and Salehi 2018. A leaf splits as soon as the Hoeffding bound says that its best test is better than
 no test (the Hoeffding tree: better than every other). Every inner node goes on observing, and when another test is
 better than the present one by the bound, its subtree dies and it takes that test. What a tree of this kind is made of:
-models.hoeffding.subtrees.
+models.hoeffding.mutable_tree.
 """
 
 from typing import Any, NamedTuple
@@ -12,15 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.blocks import observe_bins, score_bins
-from models.contract import PREDICT, Floats, Program, Schema
-from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN
-from models.hoeffding.parameters import NB, NBA, bins_of
-from models.hoeffding.split import FEATURE, MERIT, VALUE, best_split, branch, hoeffding_bound, merit
-from models.hoeffding.subtrees import (
+from models.contract import PREDICT, Floats, Program
+from models.hoeffding.mutable_tree import (
     DEFAULT,
     DEPTH,
-    DONE,
-    GROW,
     LEARNED,
     N_NODES,
     NEED_MAPPED,
@@ -36,15 +31,19 @@ from models.hoeffding.subtrees import (
     split_node,
     try_branch,
 )
-from models.kernel import kernel
-from models.likelihood import refresh, score, score_two
+from models.hoeffding.nodes import EVALUATED, MC_CORRECT, NB_CORRECT, SEEN
+from models.hoeffding.parameters import NB, NBA, bins_of
+from models.hoeffding.split import FEATURE, MERIT, VALUE, best_split, branch, hoeffding_bound, merit
+from models.kernel import DONE, GROW, kernel
+from models.likelihood import score_leaf
 from models.observers import heaviest, observe, write_joint, write_weights
 
 
 class ExtremelyFastDecisionTreeState(NamedTuple):
-    """Everything the tree knows: models.hoeffding.subtrees.MutableNodes as far as it is used, and
+    """Everything the tree knows: models.hoeffding.mutable_tree.MutableNodes as far as it is used, and
 
-    values : uint8, which values of the nominal features were learned. n_values : (d,) int64, how many of each.
+    values : uint8, which values of the nominal features were learned.
+    n_values : (d,) int64, how many of each.
     """
 
     links: NDArray[np.int32]
@@ -108,49 +107,6 @@ class ExtremelyFastDecisionTree(MutableTree):
 
     name = "extremely-fast-decision-tree"
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        grace_period: int = 200,
-        reevaluation_period: int = 2000,
-        delta: float = 1e-3,
-        tie_threshold: float = 0.05,
-        split_criterion: str = "info-gain",
-        leaf_prediction: str = "nba",
-        observer: str = "gaussian",
-        n_split_points: int = 10,
-        n_bins: int = 16,
-        binary_splits: bool = False,
-        min_branch_fraction: float = 0.01,
-        max_nodes: int = 10_000,
-        max_depth: int | None = None,
-    ) -> None:
-        if reevaluation_period < 1:
-            raise ValueError(
-                f"parameter 'reevaluation_period' of model {self.name!r} is {reevaluation_period!r}: give at least 1"
-            )
-        super().__init__(
-            schema,
-            seed,
-            {
-                "grace_period": int(grace_period),
-                "reevaluation_period": int(reevaluation_period),
-                "delta": float(delta),
-                "tie_threshold": float(tie_threshold),
-                "split_criterion": split_criterion,
-                "leaf_prediction": leaf_prediction,
-                "observer": observer,
-                "n_split_points": int(n_split_points),
-                "n_bins": int(n_bins),
-                "binary_splits": bool(binary_splits),
-                "min_branch_fraction": float(min_branch_fraction),
-                "max_nodes": int(max_nodes),
-                "max_depth": None if max_depth is None else int(max_depth),
-            },
-        )
-
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         progress = np.zeros(4, np.int64)
         period = float(self._parameters["reevaluation_period"])
@@ -171,7 +127,7 @@ class ExtremelyFastDecisionTree(MutableTree):
 def _try_test(node, nodes, fresh, layout, settings, scratch, progress):
     """Give `node` its best test if the bound says that it is better than what it has: none, or a test.
 
-    SPLIT, DONE or GROW as models.hoeffding.subtrees.split_node. O(d (n_split_points or V) n_outputs).
+    SPLIT, DONE or GROW as models.hoeffding.mutable_tree.split_node. O(d (n_split_points or V) n_outputs).
     """
     bound = hoeffding_bound(nodes.weights[node], settings)
     if bound < 0.0:
@@ -275,13 +231,7 @@ def _loop(*, binned: bool) -> Any:
                     if binned:
                         best = score_bins(stats[node], weights[node], n_seen, layout, slab, r, joint[0])
                     else:
-                        if fresh[node] == 0:
-                            refresh(stats[node], cached[node], n_seen, layout, weights[node])
-                            fresh[node] = 1
-                        if n_classes == 2:
-                            best = score_two(cached, node, n_values, layout.cached, slab, r, joint)
-                        else:
-                            best = score(cached, node, n_values, layout.cached, n_classes, slab, r, joint)
+                        best = score_leaf(stats, cached, fresh, node, weights, node, n_seen, layout, slab, r, joint)
                     last_best = best
                     last_scored = True
                 if best < 0:
@@ -314,13 +264,7 @@ def _loop(*, binned: bool) -> Any:
                     if binned:
                         best = score_bins(stats[end], weights[end], n_seen, layout, slab, r, joint[0])
                     else:
-                        if fresh[end] == 0:
-                            refresh(stats[end], cached[end], n_seen, layout, weights[end])
-                            fresh[end] = 1
-                        if n_classes == 2:
-                            best = score_two(cached, end, n_values, layout.cached, slab, r, joint)
-                        else:
-                            best = score(cached, end, n_values, layout.cached, n_classes, slab, r, joint)
+                        best = score_leaf(stats, cached, fresh, end, weights, end, n_seen, layout, slab, r, joint)
                 if best < 0:
                     best = majority
                 if majority == c:

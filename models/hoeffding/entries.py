@@ -29,16 +29,29 @@ _BOUNDS = (
     Parameter("max_leaves", int, None, 1, 100_000_000, text="bound on the leaves: then nothing splits any more"),
     Parameter("max_active_leaves", int, None, 1, 100_000_000, text="leaves with statistics; the poorest lose theirs"),
 )
+HOEFFDING_TREE = Entry(
+    name="hoeffding-tree",
+    cls="models.hoeffding.tree:HoeffdingTree",
+    tasks=(CLASSIFICATION,),
+    parameters=(_GRACE_PERIOD, *_HOEFFDING, *_BOUNDS),
+    paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
+    text="One pass, one tree; leaves split when the Hoeffding bound separates the two best attributes.",
+)
+
+# The member of forests, which stream files do not name.
+SUBSPACE_TREE = HOEFFDING_TREE._replace(
+    name="subspace-tree",
+    cls="models.hoeffding.subspace_tree:SubspaceTree",
+    parameters=(
+        Parameter("n_chosen", int, None, 1, None, text="features of a subset [all]"),
+        Parameter("per_leaf", bool, True, text="a subset for each leaf, or one for the tree"),
+        *HOEFFDING_TREE.parameters,
+    ),
+    text="Hoeffding tree over random subsets of the features.",
+)
 
 ENTRIES = (
-    Entry(
-        name="hoeffding-tree",
-        cls="models.hoeffding.tree:HoeffdingTree",
-        tasks=(CLASSIFICATION,),
-        parameters=(_GRACE_PERIOD, *_HOEFFDING, *_BOUNDS),
-        paper="P. Domingos and G. Hulten: Mining high-speed data streams. KDD 2000.",
-        text="One pass, one tree; leaves split when the Hoeffding bound separates the two best attributes.",
-    ),
+    HOEFFDING_TREE,
     Entry(
         name="hoeffding-adaptive-tree",
         cls="models.hoeffding.adaptive:HoeffdingAdaptiveTree",

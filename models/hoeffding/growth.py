@@ -14,10 +14,8 @@ from models.hoeffding.nodes import (
     DEEPEST,
     DEFAULT,
     DEPTH,
-    DONE,
     EVALUATED,
     FIRST,
-    GROW,
     MAP,
     MC_CORRECT,
     N_BLOCKS,
@@ -34,9 +32,9 @@ from models.hoeffding.nodes import (
     TEST,
     UNOBSERVED,
 )
-from models.hoeffding.outlook import may_win
 from models.hoeffding.split import FEATURE, INFO_GAIN, MERIT, SECOND, VALUE, best_split, branch, hoeffding_bound
-from models.kernel import kernel
+from models.hoeffding.split_bounds import may_win
+from models.kernel import DONE, GROW, kernel
 
 
 @kernel(inline=True)

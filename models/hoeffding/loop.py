@@ -12,12 +12,11 @@ import numpy as np
 
 from models.blocks import observe_bins, score_bins
 from models.contract import PREDICT
+from models.hoeffding.feature_subsets import gather, know, layout_at, name_test
 from models.hoeffding.growth import may_grow, rank_leaves, try_split
 from models.hoeffding.nodes import (
     BLOCK,
-    DONE,
     EVALUATED,
-    GROW,
     MC_CORRECT,
     N_LEAVES,
     N_NODES,
@@ -31,13 +30,12 @@ from models.hoeffding.nodes import (
     try_branch,
 )
 from models.hoeffding.parameters import NB, NBA
-from models.hoeffding.subspaces import gather, know, layout_at, name_test
-from models.kernel import kernel
-from models.likelihood import refresh, score, score_two
+from models.kernel import DONE, GROW, kernel
+from models.likelihood import score_leaf
 from models.observers import Known, heaviest, observe, write_joint, write_weights
 
 
-def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
+def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
     """The loop over a program, for leaves with histograms or with Gaussians; whether it writes errors, and whether
     leaves look at some of the features only."""
 
@@ -50,7 +48,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
         errors : (n,) float64, or (0,) where the tree is not watched. A LEARN of a class within the schema, of whatever
         weight, writes 1 if the tree would have predicted another one, or nothing, else 0.
 
-        chosen : Subspaces, or None where all leaves look at all features.
+        chosen : FeatureSubsets, or None where all leaves look at all features.
 
         GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the
         split has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
@@ -65,16 +63,16 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
         here = layout
         x = slab
         seen = known
-        if subspaces:
+        if subsets:
             x = chosen.x
             seen = Known(known.values, chosen.n_seen)
         if progress[WAITING] >= 0:
             node = progress[WAITING]
-            if subspaces:
+            if subsets:
                 here = layout_at(chosen, node)
             if try_split(node, nodes, fresh, here, settings, post, found, progress) == GROW:
                 return GROW
-            if subspaces:
+            if subsets:
                 name_test(chosen, node, links)
             progress[WAITING] = -1
         # Where the last row was led, its leaf, and its naive Bayes class, while nothing was learned since.
@@ -85,7 +83,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
         scored = False
         for i in range(progress[NEXT], len(op)):
             r = row[i]
-            at = 0 if subspaces else r
+            at = 0 if subsets else r
             predicting = op[i] == PREDICT
             learning = False
             if not predicting:
@@ -99,7 +97,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
                 node = end
                 if links[end, TEST] >= 0:
                     node = route_known(links, test, child_of_value, n_values, slab, r, end)
-                if subspaces:
+                if subsets:
                     here = layout_at(chosen, node)
                     gather(chosen, node, known.n_seen, slab, r)
                 last_row = r
@@ -117,13 +115,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
                 if binned:
                     best = score_bins(stats[block], weights[node], seen.n_seen, here, x, at, joint[0])
                 else:
-                    if fresh[block] == 0:
-                        refresh(stats[block], cached[block], seen.n_seen, here, weights[node])
-                        fresh[block] = 1
-                    if n_classes == 2:
-                        best = score_two(cached, block, here.n_values, here.cached, x, at, joint)
-                    else:
-                        best = score(cached, block, here.n_values, here.cached, n_classes, x, at, joint)
+                    best = score_leaf(stats, cached, fresh, block, weights, node, seen.n_seen, here, x, at, joint)
             if predicting:
                 if not (bayes and best >= 0):
                     write_weights(weights[node], out, r)
@@ -151,7 +143,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
                     rank_leaves(nodes, fresh, settings)
                 block = links[node, BLOCK]
                 best = majority = -1  # a leaf that knows nothing
-                if subspaces:
+                if subsets:
                     here = layout_at(chosen, node)
                     gather(chosen, node, known.n_seen, slab, r)
             last_row = -1
@@ -162,7 +154,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
             weights[node, c] += w[i]
             leaf[node, SEEN] += w[i]
             if block >= 0:
-                if subspaces and know(chosen, node, known):
+                if subsets and know(chosen, node, known):
                     fresh[:] = 0
                 if binned:
                     observe_bins(stats[block], seen, here, n_classes, x, at, c, w[i])
@@ -191,7 +183,7 @@ def _loop(*, binned: bool, watched: bool, subspaces: bool = False) -> Any:
                     progress[WAITING] = node
                     progress[NEXT] = i + 1
                     return GROW
-                elif subspaces:
+                elif subsets:
                     name_test(chosen, node, links)
         return DONE
 
@@ -202,5 +194,5 @@ run_gaussian = _loop(binned=False, watched=False)
 run_binned = _loop(binned=True, watched=False)
 watch_gaussian = _loop(binned=False, watched=True)
 watch_binned = _loop(binned=True, watched=True)
-watch_gaussian_subspaces = _loop(binned=False, watched=True, subspaces=True)
-watch_binned_subspaces = _loop(binned=True, watched=True, subspaces=True)
+watch_gaussian_subsets = _loop(binned=False, watched=True, subsets=True)
+watch_binned_subsets = _loop(binned=True, watched=True, subsets=True)

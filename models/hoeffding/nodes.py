@@ -2,7 +2,7 @@
 
 Node i is row i; parents come before their children. A leaf that observes has a block of statistics; inner nodes have
 none, nor have leaves that were deactivated (models.hoeffding.growth). Trees whose subtrees come and go have arrays of
-their own (models.hoeffding.subtrees), but the same columns in `leaf`.
+their own (models.hoeffding.mutable_tree), but the same columns in `leaf`.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats
-from models.kernel import kernel
+from models.kernel import DONE, GROW, kernel
 
 # Columns of Nodes.links.
 TEST, FIRST, DEFAULT, MAP, N_MAP, PARENT, DEPTH, BLOCK = range(8)
@@ -21,8 +21,6 @@ SEEN, EVALUATED, MC_CORRECT, NB_CORRECT, UNOBSERVED = range(5)
 N_NODES, N_BLOCKS, N_MAPPED, N_LEAVES, DEEPEST = range(5)
 # Places in `progress`: the next operation, the leaf whose split waits for room, and the room it needs.
 NEXT, WAITING, NEED_NODES, NEED_BLOCKS, NEED_MAPPED = range(5)
-
-DONE, GROW = 0, 1
 
 
 class HoeffdingTreeState(NamedTuple):
@@ -39,7 +37,8 @@ class HoeffdingTreeState(NamedTuple):
         fifth column: the weight that it saw before it last got its block.
     stats : (n_blocks, width) float64, blocks of models.observers.
     child_of_value : int32, node of a value, -1 for none.
-    values : uint8, which values of the nominal features were learned. n_values : (d,) int64, how many of each.
+    values : uint8, which values of the nominal features were learned.
+    n_values : (d,) int64, how many of each.
     counts : (5,) int64, nodes, blocks, entries of child_of_value, leaves, depth of the deepest leaf.
     """
 

@@ -8,12 +8,13 @@ from models.hoeffding.split import GINI, HELLINGER, INFO_GAIN
 CRITERIA = {"info-gain": INFO_GAIN, "gini": GINI, "hellinger": HELLINGER}
 MC, NB, NBA = 0, 1, 2
 LEAF_PREDICTIONS = {"mc": MC, "nb": NB, "nba": NBA}
-OBSERVERS = ("gaussian", "histogram")
 
 
 class Settings(NamedTuple):
-    """The parameters, as kernels take them. log_delta : log(1 / delta). max_depth, max_leaves, max_active_leaves : -1
-    for none.
+    """The parameters, as kernels take them.
+
+    log_delta : log(1 / delta).
+    max_depth, max_leaves, max_active_leaves : -1 for none.
     """
 
     grace_period: float
@@ -52,24 +53,3 @@ def settings_of(p: dict[str, Any]) -> Settings:
 def bins_of(p: dict[str, Any]) -> int:
     """Keys of a histogram, 0 where numeric features are observed by Gaussians alone."""
     return int(p["n_bins"]) if p.get("observer") == "histogram" else 0
-
-
-def check_parameters(name: str, p: dict[str, Any]) -> None:
-    """ValueError with one sentence for a parameter out of range. name : of the model."""
-    least = {"grace_period": 1, "tie_threshold": 0, "n_split_points": 1, "n_bins": 3, "max_nodes": 1}
-    least_or_none = {"max_depth": 0, "max_leaves": 1, "max_active_leaves": 1}
-    choices = {"split_criterion": CRITERIA, "leaf_prediction": LEAF_PREDICTIONS, "observer": OBSERVERS}
-    ranges = {
-        "delta": (0.0 < p["delta"] <= 1.0, "above 0 and at most 1"),
-        "min_branch_fraction": (0.0 <= p["min_branch_fraction"] <= 0.5, "0 .. 0.5"),
-        **{key: (p[key] >= low, f"at least {low}") for key, low in least.items() if key in p},
-        **{
-            key: (p[key] is None or p[key] >= low, f"at least {low}, or left out")
-            for key, low in least_or_none.items()
-            if key in p
-        },
-        **{key: (p[key] in some, f"one of {', '.join(some)}") for key, some in choices.items() if key in p},
-    }
-    for parameter, (valid, expected) in ranges.items():
-        if not valid:
-            raise ValueError(f"parameter {parameter!r} of model {name!r} is {p[parameter]!r}: give {expected}")

@@ -1,16 +1,15 @@
 """The Hoeffding tree as a member of forests: its leaves look at some of the features only."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Program, Schema
-from models.ensemble.draws import key
-from models.hoeffding.loop import watch_binned_subspaces, watch_gaussian_subspaces
+from models.draws import key
+from models.hoeffding.entries import SUBSPACE_TREE
+from models.hoeffding.feature_subsets import FeatureSubsets, draw_features, lay_out_subsets, widest
+from models.hoeffding.loop import watch_binned_subsets, watch_gaussian_subsets
 from models.hoeffding.nodes import BLOCK
 from models.hoeffding.parameters import bins_of
-from models.hoeffding.subspaces import Subspaces, draw_features, lay_out_subspaces, widest
 from models.hoeffding.tree import UNWATCHED, HoeffdingTree
 from models.observers import Known, know_nothing, lay_out, transfer
 
@@ -27,20 +26,23 @@ class SubspaceTree(HoeffdingTree):
         As HoeffdingTree.
     seed : int
         Of the subsets.
-    n_chosen : int
-        Features of a subset, 1 .. those of the schema.
+    n_chosen : int or None
+        Features of a subset, 1 .. those of the schema; None: all.
     per_leaf : bool
         A subset for each leaf, as the trees of adaptive random forests have it, or one for the whole tree.
     """
 
     name = "subspace-tree"
-    _chosen: Subspaces
+    entry = SUBSPACE_TREE
+    _chosen: FeatureSubsets
 
-    def __init__(
-        self, schema: Schema, *, seed: int = 0, n_chosen: int, per_leaf: bool = True, **parameters: Any
-    ) -> None:
-        self._n_chosen, self._per_leaf = n_chosen, per_leaf
-        super().__init__(schema, seed=seed, **parameters)
+    @property
+    def _n_chosen(self) -> int:
+        return int(self._parameters["n_chosen"] or self.schema.n_features)
+
+    @property
+    def _per_leaf(self) -> bool:
+        return bool(self._parameters["per_leaf"])
 
     def _widths(self, schema: Schema) -> tuple[int, int]:
         return widest(schema, bins_of(self._parameters), self._n_chosen)
@@ -54,7 +56,7 @@ class SubspaceTree(HoeffdingTree):
         features = np.zeros((len(self._nodes.links) if self._per_leaf else 1, self._n_chosen), np.int32)
         features[: len(known)] = known
         draw_features(key(self.seed), len(known), features, self.schema.n_features)
-        self._chosen = lay_out_subspaces(self.schema, bins_of(self._parameters), features)
+        self._chosen = lay_out_subsets(self.schema, bins_of(self._parameters), features)
 
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
         super()._grow(n_nodes, n_blocks, n_mapped)
@@ -64,7 +66,7 @@ class SubspaceTree(HoeffdingTree):
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
         if errors is UNWATCHED:
             errors = np.zeros(len(program.op))
-        watch = watch_binned_subspaces if bins_of(self._parameters) else watch_gaussian_subspaces
+        watch = watch_binned_subsets if bins_of(self._parameters) else watch_gaussian_subsets
         self._loop(watch, program, slab, out, errors)
 
     def features(self, node: int) -> list[int]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
+from models.hoeffding.feature_subsets import FeatureSubsets
 from models.hoeffding.loop import run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
     BLOCK,
@@ -27,7 +28,6 @@ from models.hoeffding.nodes import (
     DEFAULT,
     DEPTH,
     FIRST,
-    GROW,
     MAP,
     MC_CORRECT,
     N_BLOCKS,
@@ -46,8 +46,8 @@ from models.hoeffding.nodes import (
     Nodes,
     enlarge,
 )
-from models.hoeffding.parameters import NBA, bins_of, check_parameters, settings_of
-from models.hoeffding.subspaces import Subspaces
+from models.hoeffding.parameters import NBA, bins_of, settings_of
+from models.kernel import GROW
 from models.likelihood import scratch_of
 from models.observers import (
     Cache,
@@ -136,48 +136,10 @@ class HoeffdingTree(Learner):
     """
 
     name = "hoeffding-tree"
-    _chosen: Subspaces | None = None  # what leaves look at, where that is not everything
+    _chosen: FeatureSubsets | None = None  # what leaves look at, where that is not everything
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        grace_period: int = 200,
-        delta: float = 1e-3,
-        tie_threshold: float = 0.05,
-        split_criterion: str = "info-gain",
-        leaf_prediction: str = "nba",
-        observer: str = "gaussian",
-        n_split_points: int = 10,
-        n_bins: int = 16,
-        binary_splits: bool = False,
-        min_branch_fraction: float = 0.01,
-        max_nodes: int = 10_000,
-        max_depth: int | None = None,
-        max_leaves: int | None = None,
-        max_active_leaves: int | None = None,
-    ) -> None:
-        super().__init__(schema, seed=seed)
-        if schema.task != "classification":
-            raise ValueError(f"hoeffding-tree does classification, the task is {schema.task!r}: choose another model")
-        self._parameters = {
-            "grace_period": int(grace_period),
-            "delta": float(delta),
-            "tie_threshold": float(tie_threshold),
-            "split_criterion": split_criterion,
-            "leaf_prediction": leaf_prediction,
-            "observer": observer,
-            "n_split_points": int(n_split_points),
-            "n_bins": int(n_bins),
-            "binary_splits": bool(binary_splits),
-            "min_branch_fraction": float(min_branch_fraction),
-            "max_nodes": int(max_nodes),
-            "max_depth": None if max_depth is None else int(max_depth),
-            "max_leaves": None if max_leaves is None else int(max_leaves),
-            "max_active_leaves": None if max_active_leaves is None else int(max_active_leaves),
-        }
-        check_parameters(self.name, self._parameters)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
         self._settings = settings_of(self._parameters)
         self._known = know_nothing(schema)
         k = schema.n_outputs
@@ -185,7 +147,7 @@ class HoeffdingTree(Learner):
             np.zeros((1, 8), np.int32),
             np.zeros(1),
             np.zeros((1, k)),
-            np.zeros((1, 4 if max_active_leaves is None else 5)),
+            np.zeros((1, 4 if self._parameters["max_active_leaves"] is None else 5)),
             np.zeros((1, self._widths(schema)[0])),
             np.zeros(0, np.int32),
             np.array([1, 1, 0, 1, 0], np.int64),
@@ -329,13 +291,6 @@ class HoeffdingTree(Learner):
             return test | {"equals": int(value), "children": [link[FIRST], link[FIRST] + 1]}
         return test | {"threshold": value, "children": [link[FIRST], link[FIRST] + 1]}
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
     def size(self) -> dict[str, int]:
         counts = self._nodes.counts
         return {"n_nodes": int(counts[N_NODES]), "n_leaves": int(counts[N_LEAVES]), "depth": int(counts[DEEPEST])}
-
-    def parameters(self) -> dict[str, Any]:
-        return dict(self._parameters)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,18 +31,6 @@ from models.regression.nodes import (
 )
 from models.regression.observers import lay_out, transfer
 
-RANGES: dict[str, tuple[float, float]] = {
-    "grace_period": (1, math.inf),
-    "delta": (1e-300, 1.0),
-    "tie_threshold": (0.0, math.inf),
-    "learning_rate": (0.0, 1.0),
-    "learning_rate_decay": (0.0, math.inf),
-    "error_fading": (0.0, 1.0),
-    "n_bins": (4, 10_000),
-    "min_branch_fraction": (0.0, 0.5),
-    "max_nodes": (1, math.inf),
-    "max_depth": (0, math.inf),
-}
 MOST_BYTES = 64_000_000  # of a tree whose nodes are not bounded by number
 NODE_BYTES = 4 * 8 + 8 + 8 * N_MONITOR  # what a leaf knows apart
 UNNAMED = 10  # values that a nominal feature is reckoned to have
@@ -59,15 +47,9 @@ def nodes_by_bytes(n_values: Sequence[int], n_bins: int) -> int:
 class RegressionTree(Learner):
     """A tree whose state is `Nodes`. Subclasses run the program, and say what OTHER means in `describe`."""
 
-    RANGES: ClassVar[dict[str, tuple[float, float]]] = RANGES
-
-    def __init__(self, schema: Schema, seed: int, parameters: dict[str, Any]) -> None:
-        super().__init__(schema, seed=seed)
-        if schema.task != "regression":
-            raise ValueError(f"{self.name} does regression, the task is {schema.task!r}: choose another model")
-        self._parameters = parameters
-        self._check()
-        p = parameters
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        p = self._parameters
         most = p["max_nodes"]
         self.most_nodes = nodes_by_bytes(schema.n_values, p["n_bins"]) if most is None else int(most)
         self._growth = Growth(
@@ -84,20 +66,6 @@ class RegressionTree(Learner):
         )
         self._nodes = plant(schema.n_features, lay_out(schema, p["n_bins"])[1])
         self._prepare()
-
-    def _check(self) -> None:
-        """ValueError with one sentence for a parameter out of range."""
-        for name, (low, high) in self.RANGES.items():
-            value = self._parameters[name]
-            if value is not None and not low <= value <= high:
-                expected = f"{low:g} .. {high:g}" if high < math.inf else f"at least {low:g}"
-                raise ValueError(f"parameter {name!r} of model {self.name!r} is {value!r}: give {expected}")
-        given = self._parameters["leaf_prediction"]
-        if given not in LEAF_PREDICTIONS:
-            raise ValueError(
-                f"parameter 'leaf_prediction' of model {self.name!r} is {given!r}: "
-                f"give one of {', '.join(LEAF_PREDICTIONS)}"
-            )
 
     def _prepare(self) -> None:
         """What follows from the schema and is not state."""
@@ -183,16 +151,9 @@ class RegressionTree(Learner):
             return str(self._parameters["leaf_prediction"])
         return "model" if block[MODEL_ERROR] <= block[MEAN_ERROR] else "mean"
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
     def size(self) -> dict[str, int]:
         return {
             "n_nodes": int(self._nodes.counts[N_LIVE]),
             "n_leaves": int((self.state().links[:, TEST] == LEAF).sum()),
             "depth": int(self.state().links[:, DEPTH].max()),
         }
-
-    def parameters(self) -> dict[str, Any]:
-        return dict(self._parameters)

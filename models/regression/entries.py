@@ -24,6 +24,20 @@ _REGRESSION_TREE = (
 )
 _FREE = ("max_nodes",)
 
+# The member of forests, which stream files do not name.
+SUBSPACE_TREE = Entry(
+    name="subspace-regression-tree",
+    cls="models.regression.subspace_tree:SubspaceRegressionTree",
+    tasks=(REGRESSION,),
+    parameters=(
+        Parameter("n_features", int, None, 1, None, text="features that a leaf observes [all]"),
+        *(p._replace(default=2000) if p.name == "max_nodes" else p for p in _REGRESSION_TREE),
+    ),
+    paper="H. M. Gomes, J. P. Barddal, L. E. B. Ferreira and A. Bifet: Adaptive random forests for data stream "
+    "regression. ESANN 2018.",
+    text="Hoeffding regression tree whose leaves observe random features.",
+)
+
 ENTRIES = (
     Entry(
         name="fimt-dd",

@@ -8,14 +8,14 @@ OTHER is the root of a node's alternate tree. On the way from the root to a leaf
 is found above, the alternate trees below are dropped, and nodes below one that has an alternate tree are not watched.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
-from models.kernel import kernel
-from models.regression.base import RANGES, RegressionTree
+from models.kernel import DONE, GROW, kernel
+from models.regression.base import RegressionTree
 from models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
@@ -57,11 +57,12 @@ PH_N, PH_MEAN, PH_SUM, PH_LEAST, OTHER_SEEN, LOSS, OTHER_LOSS = range(SEEN_BEFOR
 # What one instance may need: two splits and a new alternate tree.
 MORE_NODES, MORE_BLOCKS = 5, 3
 
-DONE, GROW = 0, 1
-
 
 class Drift(NamedTuple):
-    """The parameters of drift detection, as kernels take them. room : nodes that the tree itself may have."""
+    """The parameters of drift detection, as kernels take them.
+
+    room : nodes that the tree itself may have.
+    """
 
     detect: bool
     delta: float
@@ -72,8 +73,12 @@ class Drift(NamedTuple):
 
 
 class Subset(NamedTuple):
-    """Scratch: the features that a leaf observes of one row, as `observe` takes features. n_values, offset : of
-    models.regression.observers.Layout, (m,). x : (1, m). places : (2, m)."""
+    """Scratch: the features that a leaf observes of one row, as `observe` takes features.
+
+    n_values, offset : of models.regression.observers.Layout, (m,).
+    x : (1, m).
+    places : (2, m).
+    """
 
     n_values: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -150,59 +155,18 @@ class FimtDD(RegressionTree):
     """
 
     name = "fimt-dd"
-    RANGES: ClassVar[dict[str, tuple[float, float]]] = {
-        **RANGES,
-        "drift_delta": (0.0, np.inf),
-        "drift_threshold": (0.0, np.inf),
-    }
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        grace_period: int = 100,
-        delta: float = 0.01,
-        tie_threshold: float = 0.05,
-        leaf_prediction: str = "adaptive",
-        learning_rate: float = 0.1,
-        learning_rate_decay: float = 0.001,
-        error_fading: float = 0.995,
-        n_bins: int = 32,
-        min_branch_fraction: float = 0.01,
-        max_nodes: int | None = None,
-        max_depth: int | None = None,
-        drift_detection: bool = True,
-        drift_delta: float = 0.005,
-        drift_threshold: float = 50.0,
-    ) -> None:
-        super().__init__(
-            schema,
-            seed,
-            {
-                "grace_period": int(grace_period),
-                "delta": float(delta),
-                "tie_threshold": float(tie_threshold),
-                "leaf_prediction": leaf_prediction,
-                "learning_rate": float(learning_rate),
-                "learning_rate_decay": float(learning_rate_decay),
-                "error_fading": float(error_fading),
-                "n_bins": int(n_bins),
-                "min_branch_fraction": float(min_branch_fraction),
-                "max_nodes": None if max_nodes is None else int(max_nodes),
-                "max_depth": None if max_depth is None else int(max_depth),
-                "drift_detection": bool(drift_detection),
-                "drift_delta": float(drift_delta),
-                "drift_threshold": float(drift_threshold),
-            },
-        )
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        p = self._parameters
+        detects = p.get("drift_detection", False)
         self._drift = Drift(
-            bool(drift_detection),
-            float(drift_delta),
-            float(drift_threshold),
+            detects,
+            p.get("drift_delta", 0.0),
+            p.get("drift_threshold", 0.0),
             150.0,
-            10.0 * grace_period,
-            self.most_nodes - (self.most_nodes // 4 if drift_detection else 0),
+            10.0 * p["grace_period"],
+            self.most_nodes - (self.most_nodes // 4 if detects else 0),
         )
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:

@@ -4,10 +4,7 @@ Ikonomovska, Gama and Džeroski 2011 call it FIMT; River and MOA have it as a Ho
 are those of models.regression.fimt.
 """
 
-from models.contract import Schema
 from models.regression.fimt import FimtDD
-
-DRIFT = ("drift_detection", "drift_delta", "drift_threshold")
 
 
 class HoeffdingRegressionTree(FimtDD):
@@ -22,39 +19,3 @@ class HoeffdingRegressionTree(FimtDD):
     """
 
     name = "hoeffding-regression-tree"
-
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        grace_period: int = 100,
-        delta: float = 0.01,
-        tie_threshold: float = 0.05,
-        leaf_prediction: str = "adaptive",
-        learning_rate: float = 0.1,
-        learning_rate_decay: float = 0.001,
-        error_fading: float = 0.995,
-        n_bins: int = 32,
-        min_branch_fraction: float = 0.01,
-        max_nodes: int | None = None,
-        max_depth: int | None = None,
-    ) -> None:
-        super().__init__(
-            schema,
-            seed=seed,
-            grace_period=grace_period,
-            delta=delta,
-            tie_threshold=tie_threshold,
-            leaf_prediction=leaf_prediction,
-            learning_rate=learning_rate,
-            learning_rate_decay=learning_rate_decay,
-            error_fading=error_fading,
-            n_bins=n_bins,
-            min_branch_fraction=min_branch_fraction,
-            max_nodes=max_nodes,
-            max_depth=max_depth,
-            drift_detection=False,
-        )
-        for name in DRIFT:
-            del self._parameters[name]

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from models.contract import LARGEST_TARGET
 from models.kernel import kernel
 from models.regression.observers import HEAD, observe
 
@@ -29,8 +30,6 @@ SEEN, EVALUATED, N, MEAN, AGE, MEAN_ERROR, MODEL_ERROR, ORIGIN = range(HEAD)
 # 1 / (3 standard deviations), 0 where there is none.
 WEIGHT, CENTRE, M2, PER_WIDTH = range(4)
 LEAST_VARIANCE = 1e-300
-
-LARGEST_TARGET = 1e100  # beyond it squares overflow
 
 
 @kernel(inline=True)

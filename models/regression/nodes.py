@@ -37,7 +37,9 @@ class Nodes(NamedTuple):
     links : (n_nodes, 8) int32. TEST is the feature tested, or LEAF. Numeric: values up to `test` go LEFT; nominal: the
         value `test` goes LEFT; others go RIGHT, missing ones and codes outside the schema to DEFAULT. PARENT is -1 for
         the root, BLOCK the leaf's row of `blocks`, OTHER -1 for none.
-    test : (n_nodes,) float64. monitor : (n_nodes, 8) float64. blocks : (n_leaves, width) float64.
+    test : (n_nodes,) float64.
+    monitor : (n_nodes, 8) float64.
+    blocks : (n_leaves, width) float64.
     scales : (4, n_features + 1) float64, of models.regression.leaf, in the state (n_features + 1, 4).
     counts : (6,) int64.
     """
@@ -51,7 +53,11 @@ class Nodes(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """The parameters that trees share, as kernels take them. log_delta : log(1 / delta). max_depth : -1 for none."""
+    """The parameters that trees share, as kernels take them.
+
+    log_delta : log(1 / delta).
+    max_depth : -1 for none.
+    """
 
     grace_period: float
     log_delta: float
@@ -66,8 +72,14 @@ class Growth(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """z : (d,) standardised inputs. merits, values : (d,) best test of each feature. sides : (4,) of `divide`.
-    block : a copy of a block. places : (2, d) of models.regression.observers."""
+    """What kernels write though it is no state.
+
+    z : (d,) standardised inputs.
+    merits, values : (d,) best test of each feature.
+    sides : (4,) of `divide`.
+    block : a copy of a block.
+    places : (2, d) of models.regression.observers.
+    """
 
     z: Floats
     merits: Floats

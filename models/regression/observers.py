@@ -31,8 +31,9 @@ N_TRUE, MEAN_TRUE, N_FALSE, MEAN_FALSE = range(4)
 class Layout(NamedTuple):
     """Where each feature's numbers are in a block.
 
-    n_values : (d,) int32, 0 for numeric. weight, offset : (d,) int64, columns of its first weight and of its first
-    observation. bins : (1,) int64, n_bins.
+    n_values : (d,) int32, 0 for numeric.
+    weight, offset : (d,) int64, columns of its first weight and of its first observation.
+    bins : (1,) int64, n_bins.
     """
 
     n_values: NDArray[np.int32]

@@ -13,14 +13,14 @@ OTHER is the next option of the same option node. An instance reaches at most `m
 *stretches* at most: ways from an option, or the root, down to a leaf or the next option node.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
-from models.kernel import kernel
-from models.regression.base import RANGES, RegressionTree
+from models.kernel import DONE, GROW, kernel
+from models.regression.base import RegressionTree
 from models.regression.leaf import (
     EVALUATED,
     MEAN_LEAF,
@@ -52,7 +52,6 @@ from models.regression.nodes import (
 LOSS = SEEN_BEFORE + 1  # column of Nodes.monitor: an option's squared errors, faded
 LEAST_LOSS, GREATEST_LOSS = 1e-100, 1e100  # beyond them 1 / L^2 overflows, or is 0
 
-DONE, GROW = 0, 1
 
 AVERAGE, WEIGHTED, BEST_PATH = 0, 1, 2
 PREDICTIONS = {"average": AVERAGE, "weighted": WEIGHTED, "best-path": BEST_PATH}
@@ -71,10 +70,12 @@ class Options(NamedTuple):
 class Stretches(NamedTuple):
     """Scratch: the ways of one instance, (2 max_trees + 1,) each; what an option node leads to comes after it.
 
-    start : the option, or the root, that a stretch begins at. leaf : where it ends, -1 for an option node. up : the
-    stretch above; the last place stands for the tree. value : the prediction. total, n : of the options at the end, the
-    weighted sum of predictions and of weights. least : the least loss of them; in best-path mode `total` is its
-    prediction.
+    start : the option, or the root, that a stretch begins at.
+    leaf : where it ends, -1 for an option node.
+    up : the stretch above; the last place stands for the tree.
+    value : the prediction.
+    total, n : of the options at the end, the weighted sum of predictions and of weights.
+    least : the least loss of them; in best-path mode `total` is its prediction.
     """
 
     start: NDArray[np.int64]
@@ -130,65 +131,14 @@ min_branch_fraction, max_nodes, max_depth
     """
 
     name = "orto"
-    RANGES: ClassVar[dict[str, tuple[float, float]]] = {
-        **RANGES,
-        "max_options": (1, 1000),
-        "option_decay": (0.0, 1.0),
-        "max_trees": (1, 1000),
-    }
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        prediction: str = "weighted",
-        keep_leaf: bool = True,
-        max_options: int = 5,
-        option_decay: float = 0.9,
-        max_trees: int = 10,
-        grace_period: int = 100,
-        delta: float = 0.01,
-        tie_threshold: float = 0.05,
-        leaf_prediction: str = "adaptive",
-        learning_rate: float = 0.1,
-        learning_rate_decay: float = 0.001,
-        error_fading: float = 0.995,
-        n_bins: int = 32,
-        min_branch_fraction: float = 0.01,
-        max_nodes: int | None = None,
-        max_depth: int | None = None,
-    ) -> None:
-        super().__init__(
-            schema,
-            seed,
-            {
-                "prediction": prediction,
-                "keep_leaf": bool(keep_leaf),
-                "max_options": int(max_options),
-                "option_decay": float(option_decay),
-                "max_trees": int(max_trees),
-                "grace_period": int(grace_period),
-                "delta": float(delta),
-                "tie_threshold": float(tie_threshold),
-                "leaf_prediction": leaf_prediction,
-                "learning_rate": float(learning_rate),
-                "learning_rate_decay": float(learning_rate_decay),
-                "error_fading": float(error_fading),
-                "n_bins": int(n_bins),
-                "min_branch_fraction": float(min_branch_fraction),
-                "max_nodes": None if max_nodes is None else int(max_nodes),
-                "max_depth": None if max_depth is None else int(max_depth),
-            },
-        )
-        if prediction not in PREDICTIONS:
-            raise ValueError(
-                f"parameter 'prediction' of model 'orto' is {prediction!r}: give one of {', '.join(PREDICTIONS)}"
-            )
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        p = self._parameters
         self._options = Options(
-            PREDICTIONS[prediction], bool(keep_leaf), float(max_options), float(option_decay), int(max_trees)
+            PREDICTIONS[p["prediction"]], p["keep_leaf"], float(p["max_options"]), p["option_decay"], p["max_trees"]
         )
-        n = 2 * int(max_trees) + 1
+        n = 2 * p["max_trees"] + 1
         start, leaf, up = np.zeros((3, n), np.int64)
         self._stretches = Stretches(start, leaf, up, *np.zeros((4, n)))
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from models import observers
 from models.contract import Floats, Learner, Program, Schema
+from models.kernel import GROW
 from models.regression.observers import lay_out as lay_out_values
 from models.soft.choice import Pool, pool_of
 from models.soft.forest import (
@@ -41,25 +42,8 @@ from models.soft.forest import (
 )
 from models.soft.growth import N_SPLIT_POINTS
 from models.soft.inputs import pull_back
-from models.soft.program import GROW, run
+from models.soft.program import run
 from models.soft.transparency import described, important_features
-
-# Of every parameter the ends of its range.
-RANGES: dict[str, tuple[float, float]] = {
-    "alpha": (0.0, 1.0),
-    "max_depth": (0, 12),
-    "depth": (0, 12),
-    "n_trees": (1, 1000),
-    "gamma": (1e-6, 1e6),
-    "learning_rate": (0.0, 10.0),
-    "beta1": (0.0, 0.9999),
-    "beta2": (0.0, 0.999999),
-    "min_reach": (0.05, 1.0),
-    "grace_period": (1, 1e9),
-    "delta": (1e-300, 1.0),
-    "tie_threshold": (0.0, math.inf),
-    "significance": (1e-12, 1.0),
-}
 
 
 def settings_of(schema: Schema, p: Mapping[str, Any]) -> list[float]:
@@ -76,15 +60,6 @@ def settings_of(schema: Schema, p: Mapping[str, Any]) -> list[float]:
         level = p["significance"] / n_tests
         settings[S_CRITICAL] = -NormalDist().inv_cdf(level) if p["significance"] < 1.0 else -math.inf
     return settings.tolist()
-
-
-def check_ranges(name: str, p: Mapping[str, Any]) -> None:
-    """ValueError with one sentence for a parameter out of range. name : of the model."""
-    for parameter, value in p.items():
-        low, high = RANGES[parameter]
-        if not low <= value <= high:
-            expected = f"{low:g} .. {high:g}" if high < math.inf else f"at least {low:g}"
-            raise ValueError(f"parameter {parameter!r} of model {name!r} is {value!r}: give {expected}")
 
 
 class Models:
@@ -151,13 +126,12 @@ class Models:
 
 
 class SoftModel(Learner):
-    """A learner that is one model of soft trees. Subclasses take the parameters."""
+    """A learner that is one model of soft trees."""
 
-    def __init__(self, schema: Schema, seed: int, parameters: dict[str, Any]) -> None:
-        super().__init__(schema, seed=seed)
-        check_ranges(self.name, parameters)
-        self._parameters = parameters
-        self._models = Models(schema, [settings_of(schema, parameters)], parameters.get("n_trees", 1), seed)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        p = self._parameters
+        self._models = Models(schema, [settings_of(schema, p)], p.get("n_trees", 1), seed)
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         self._models.run(program, slab, out)
@@ -208,15 +182,8 @@ class SoftModel(Learner):
         """
         return self._models.pull_back(x, output_gradients)[1]
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
     def size(self) -> dict[str, int]:
         return size_of(self._models.forest)
-
-    def parameters(self) -> dict[str, Any]:
-        return dict(self._parameters)
 
 
 def size_of(forest: Forest) -> dict[str, int]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.contract import Floats
 from models.kernel import kernel
-from models.streams.randomness import below, seeded
+from models.randomness import below, seeded
 
 # Places in Pool.state: the model that predicts; labels learned.
 BEST, LEARNED = range(2)
@@ -30,9 +30,12 @@ HIGHEST_LOSS = 1e200
 class Pool(NamedTuple):
     """What a pool knows of its M models.
 
-    faded : (M + 1,) float64, sums of losses, faded, and last of the weights. state : (2,) int64. learned : (M,) int64,
-        labels learned by each.
-    random : (4,) uint64. losses : (M,) float64 and chosen : (M,) uint8, of the current label: scratch.
+    faded : (M + 1,) float64, sums of losses, faded, and last of the weights.
+    state : (2,) int64.
+    learned : (M,) int64, labels learned by each.
+    random : (4,) uint64.
+    losses : (M,) float64.
+    chosen : (M,) uint8, of the current label: scratch.
     places : (2,) int64, how many learn, and how many of these are drawn; 0 of a model that is in no pool.
     fading : (1,) float64.
     """

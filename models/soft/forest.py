@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from models import observers
 from models.contract import Floats, Schema
 from models.hoeffding.nodes import enlarge
+from models.randomness import seeded, uniform
 from models.regression.observers import lay_out as lay_out_values
 from models.regression.observers import transfer as transfer_values
-from models.streams.randomness import seeded, uniform
 
 Ints = NDArray[np.int32]
 
@@ -78,10 +78,12 @@ class Forest(NamedTuple):
         0 in a regression.
     gates : (n_gates, 3, p) float64, weights of a gate and their two moments.
     blocks : (n_blocks, width) float64, statistics of models.observers; of leaves of a regression, those of
-        models.regression.observers, without linear models. owners : (n_blocks,) int32, their leaves.
+        models.regression.observers, without linear models.
+    owners : (n_blocks,) int32, their leaves.
     roots : (M, R) int32.
     scales : (M, d, 5) float64, of each numeric feature: weight, mean, variance, 1 / (3 deviations), mean of |z|.
-    known : (M, k) float64, weight of the classes learned. values : (M, V) float64, of the nominal values.
+    known : (M, k) float64, weight of the classes learned.
+    values : (M, V) float64, of the nominal values.
     targets : (M, 3) float64, weight, mean and variance of a regression's targets.
     counts : (3,) int64, nodes, gates, blocks.
     """
@@ -110,9 +112,11 @@ BY_BLOCK = ("blocks", "owners")
 class Encoding(NamedTuple):
     """Where the features are in the vector that gates weigh.
 
-    n_values : (d,) int32, 0 for numeric. place : (d,) int32, of a numeric feature in the dense part, of a nominal
-    feature's value 0 in the whole vector. numeric : int32, the numeric features in the order of their places, the last
-    one again up to a multiple of four. dense : (1,) int32, length of the dense part. bias : (1,) int32, its place.
+    n_values : (d,) int32, 0 for numeric.
+    place : (d,) int32, of a numeric feature in the dense part, of a nominal feature's value 0 in the whole vector.
+    numeric : int32, the numeric features in the order of their places, the last one again up to a multiple of four.
+    dense : (1,) int32, length of the dense part.
+    bias : (1,) int32, its place.
     """
 
     n_values: Ints
@@ -140,10 +144,14 @@ def encode(schema: Schema) -> tuple[Encoding, int]:
 class Visits(NamedTuple):
     """The nodes that a row reaches, of all models together: (V,) arrays, int32 and float64.
 
-    Place 0 is of none and stays 0, inner nodes follow from 1 on, leaves come from the end. node, model : which. left,
-    right : where the children are among the visits, 0 for one that is not reached. probability : to reach it. passes :
-    the share that goes to the first child; slope : its derivative by the linear form. along : the node's output in the
-    direction of the loss's gradient.
+    Place 0 is of none and stays 0, inner nodes follow from 1 on, leaves come from the end.
+
+    node, model : which.
+    left, right : where the children are among the visits, 0 for one that is not reached.
+    probability : to reach it.
+    passes : the share that goes to the first child.
+    slope : its derivative by the linear form.
+    along : the node's output in the direction of the loss's gradient.
     """
 
     node: Ints
@@ -159,15 +167,17 @@ class Visits(NamedTuple):
 class Scratch(NamedTuple):
     """What a kernel writes and nothing remembers.
 
-    row : (d,) float64, the current row, NaN where a nominal value is none; numbers : (1, n) float64, its numeric
-    features as in Encoding.numeric; active : (nominal features,) int32, places of its indicators; cells : (nominal
-    features, 2) uint64, where a block counts all values and this one, of class 0. z : (M, dense) float64, the dense
-    part as each model normalises it.
+    row : (d,) float64, the current row, NaN where a nominal value is none.
+    numbers : (1, n) float64, its numeric features as in Encoding.numeric.
+    active : (nominal features,) int32, places of its indicators.
+    cells : (nominal features, 2) uint64, where a block counts all values and this one, of class 0.
+    z : (M, dense) float64, the dense part as each model normalises it.
     logits, probabilities, gradient : (M, k).
-    reached : (2,) int64, how many of the visits are inner nodes and leaves. learned, stepped : (V,) int32, the leaves
-    and the inner nodes among them that learn.
-    post, found : of models.hoeffding.split. places, sides : of models.regression.observers. cached : what
-    models.observers.observe writes of a cache that is out of date: nothing.
+    reached : (2,) int64, how many of the visits are inner nodes and leaves.
+    learned, stepped : (V,) int32, the leaves and the inner nodes among them that learn.
+    post, found : of models.hoeffding.split.
+    places, sides : of models.regression.observers.
+    cached : what models.observers.observe writes of a cache that is out of date: nothing.
     """
 
     row: Floats

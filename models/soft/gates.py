@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from models.kernel import kernel
-from models.lanes import each, load, magnitude, of_four, spread, square_root, store, where_less
+from models.simd import each, load, magnitude, of_four, spread, square_root, store, where_less
 from models.soft.forest import (
     FEATURE,
     FIRST,

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from models.kernel import kernel
-from models.lanes import each, load, of_four, square_root, store
+from models.simd import each, load, of_four, square_root, store
 from models.soft.forest import (
     FIRST_MOMENT,
     GATE,

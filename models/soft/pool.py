@@ -72,36 +72,20 @@ class ModelPool(Learner):
 
     name = "model-pool"
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        of: str = "auto",
-        candidates: str = "auto",
-        learning_share: float = 0.5,
-        n_explored: int = 3,
-        fading: float = 0.999,
-    ) -> None:
-        super().__init__(schema, seed=seed)
-        self._parameters = {
-            "of": of,
-            "candidates": candidates,
-            "learning_share": float(learning_share),
-            "n_explored": int(n_explored),
-            "fading": float(fading),
-        }
-        self._of, self._candidates = combined(schema.task, self._parameters)
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        p = self._parameters
+        self._of, self._candidates = combined(schema.task, p)
         n = len(self._candidates)
-        n_learning = max(1, math.ceil(learning_share * n))
-        self._pool = pool_of(n, n_learning, min(int(n_explored), n_learning - 1), float(fading), seed)
+        n_learning = max(1, math.ceil(p["learning_share"] * n))
+        self._pool = pool_of(n, n_learning, min(p["n_explored"], n_learning - 1), p["fading"], seed)
         self._models: Models | None = None
         self._learners: list[Learner] = []
         if stackable(self._of, self._candidates):
-            settings = [settings_of(schema, p) for p in self._candidates]
+            settings = [settings_of(schema, candidate) for candidate in self._candidates]
             self._models = Models(schema, settings, self._candidates[0].get("n_trees", 1), seed, pool=self._pool)
         else:
-            self._learners = [create(self._of, schema, seed=seed, **p) for p in self._candidates]
+            self._learners = [create(self._of, schema, seed=seed, **candidate) for candidate in self._candidates]
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         if self._models is not None:
@@ -203,10 +187,6 @@ class ModelPool(Learner):
             return self._learners[m].describe()
         return described(used(self._models.forest), m, self.schema, self._models.settings[m])
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.state())
-
     def size(self) -> dict[str, int]:
         """Nodes and leaves of all candidates together, and the depth of the deepest."""
         if self._models is not None:
@@ -214,9 +194,6 @@ class ModelPool(Learner):
         sizes = [learner.size() for learner in self._learners]
         total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
         return total | {"depth": max(size["depth"] for size in sizes)}
-
-    def parameters(self) -> dict[str, Any]:
-        return dict(self._parameters)
 
 
 @cache

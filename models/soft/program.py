@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from models.contract import LEARN, PREDICT
-from models.kernel import kernel
+from models.contract import LARGEST_TARGET, LEARN, PREDICT
+from models.kernel import DONE, GROW, kernel
 from models.observers import observe
 from models.regression.leaf import ORIGIN
 from models.regression.observers import observe as observe_value
@@ -30,8 +30,6 @@ from models.soft.gates import forward, normalise, read_row, rescale, softmax
 from models.soft.gradient import backward
 from models.soft.growth import try_split, try_split_values
 
-DONE, GROW = 0, 1
-HIGHEST_TARGET = 1e100
 HEAVIEST = 1e100  # of a loss: the square of its gradient is finite
 
 # Columns of Forest.targets.
@@ -43,7 +41,7 @@ def teachable(y, w, n_classes, regression):
     """Whether a label and its weight teach anything."""
     if not (w > 0.0 and w < np.inf):
         return False
-    return abs(y) < HIGHEST_TARGET if regression else (y >= 0.0 and y < n_classes)
+    return abs(y) < LARGEST_TARGET if regression else (y >= 0.0 and y < n_classes)
 
 
 @kernel(inline=True)

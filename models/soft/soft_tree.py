@@ -1,8 +1,6 @@
 """Soft trees of fixed depth: the tree ensemble layer (TEL)."""
 
-from models.contract import Schema
-from models.soft import bounds
-from models.soft.base import SoftModel, check_ranges
+from models.soft.base import SoftModel
 
 
 class SoftTree(SoftModel):
@@ -50,27 +48,3 @@ class SoftTree(SoftModel):
     """
 
     name = "soft-tree"
-
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        depth: int = 5,
-        n_trees: int = 1,
-        gamma: float = 1.0,
-        learning_rate: float = 0.01,
-        beta1: float = 0.5,
-        beta2: float = 0.999,
-    ) -> None:
-        parameters = {
-            "depth": int(depth),
-            "n_trees": int(n_trees),
-            "gamma": float(gamma),
-            "learning_rate": float(learning_rate),
-            "beta1": float(beta1),
-            "beta2": float(beta2),
-        }
-        check_ranges(self.name, parameters)
-        bounds.check(schema.task, parameters)
-        super().__init__(schema, seed, parameters)

@@ -1,6 +1,5 @@
 """The soft Hoeffding tree (SoHoT)."""
 
-from models.contract import Schema
 from models.soft.base import SoftModel
 
 
@@ -73,38 +72,3 @@ class SoftHoeffdingTree(SoftModel):
     """
 
     name = "soft-hoeffding-tree"
-
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        max_depth: int = 7,
-        alpha: float = 0.7,
-        gamma: float = 2.0,
-        learning_rate: float = 0.01,
-        beta1: float = 0.5,
-        beta2: float = 0.999,
-        min_reach: float = 0.25,
-        grace_period: int = 50,
-        delta: float = 0.01,
-        tie_threshold: float = 1.0,
-        significance: float = 0.01,
-    ) -> None:
-        super().__init__(
-            schema,
-            seed,
-            {
-                "max_depth": int(max_depth),
-                "alpha": float(alpha),
-                "gamma": float(gamma),
-                "learning_rate": float(learning_rate),
-                "beta1": float(beta1),
-                "beta2": float(beta2),
-                "min_reach": float(min_reach),
-                "grace_period": int(grace_period),
-                "delta": float(delta),
-                "tie_threshold": float(tie_threshold),
-                "significance": float(significance),
-            },
-        )

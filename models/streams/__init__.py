@@ -17,8 +17,11 @@ Floats = NDArray[np.float64]
 class Stream(NamedTuple):
     """Labelled instances.
 
-    x : (n, d) float64, nominal features as codes. y : (n,) float64 class codes, or targets. n_values : d int, 0 for a
-    numeric feature, else the number of its codes. names : of the d features. n_classes : int, 0 for a regression.
+    x : (n, d) float64, nominal features as codes.
+    y : (n,) float64 class codes, or targets.
+    n_values : d int, 0 for a numeric feature, else the number of its codes.
+    names : of the d features.
+    n_classes : int, 0 for a regression.
     """
 
     x: Floats

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from models.kernel import kernel
+from models.randomness import below, seeded, uniform
 from models.streams import Source, Stream
-from models.streams.randomness import below, seeded, uniform
 
 NAMES = ("salary", "commission", "age", "elevel", "car", "zipcode", "hvalue", "hyears", "loan")
 N_VALUES = (0, 0, 0, 5, 20, 9, 0, 0, 0)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
+from models.randomness import seeded, uniform
 from models.streams import Floats, Source
-from models.streams.randomness import seeded, uniform
 
 
 def drifting(first: Source, second: Source, at: int, width: int = 0, seed: int = 0) -> Source:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from models.kernel import kernel
+from models.randomness import normal, seeded, uniform
 from models.streams import Source, Stream, numbered
-from models.streams.randomness import normal, seeded, uniform
 
 N_FEATURES = 10
 # rows are functions: the features of the sine (two), of the square, and of the lines of slope 10 and 5

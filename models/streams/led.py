@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from models.kernel import kernel
+from models.randomness import below, seeded, uniform
 from models.streams import Source, Stream
-from models.streams.randomness import below, seeded, uniform
 
 N_SEGMENTS = 7
 # rows are digits: upper, upper left, upper right, middle, lower left, lower right, lower segment

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
+from models.randomness import below, normal, seeded, uniform
 from models.streams import Source, Stream, numbered
-from models.streams.randomness import below, normal, seeded, uniform
 
 
 def generate(n: int, seed: int = 0, **parameters: Any) -> Stream:

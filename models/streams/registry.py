@@ -13,7 +13,10 @@ from models.streams import Source
 
 
 class Entry(NamedTuple):
-    """A stream. module : where its `source` and `generate` are."""
+    """A stream.
+
+    module : where its `source` and `generate` are.
+    """
 
     name: str
     module: str
@@ -29,8 +32,12 @@ class Entry(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """A change of concept. at : number, from 0, of the first new instance, or the middle of a gradual change of about
-    `width` instances (0: abrupt). parameters : those of the new concept that differ from the stream's own."""
+    """A change of concept.
+
+    at : number, from 0, of the first new instance, or the middle of a gradual change of about `width` instances (0:
+        abrupt).
+    parameters : those of the new concept that differ from the stream's own.
+    """
 
     at: int
     width: int

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from models.kernel import kernel
+from models.randomness import seeded, uniform
 from models.streams import Source, Stream, numbered
-from models.streams.randomness import seeded, uniform
 
 THRESHOLDS = (8.0, 9.0, 7.0, 9.5)
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from models.kernel import kernel
+from models.randomness import seeded, uniform
 from models.streams import Source, Stream, numbered
-from models.streams.randomness import seeded, uniform
 
 N_FUNCTIONS = 4
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from models.kernel import kernel
+from models.randomness import below, seeded
 from models.streams import Source, Stream
-from models.streams.randomness import below, seeded
 
 NAMES = ("size", "colour", "shape")
 SMALL, RED, GREEN, CIRCLE = 0.0, 0.0, 2.0, 0.0

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from models.kernel import kernel
+from models.randomness import below, seeded, uniform
 from models.streams import Source, Stream, numbered
-from models.streams.randomness import below, seeded, uniform
 
 GROUP = 4  # fields that are shown alone before the whole board is
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from models.kernel import kernel
+from models.randomness import below, normal, seeded, uniform
 from models.streams import Source, Stream, numbered
-from models.streams.randomness import below, normal, seeded, uniform
 
 N_POINTS = 21
 PEAKS = (6, 14, 10)

@@ -6,7 +6,7 @@ the same.
 
 import math
 
-from models.streams.randomness import seeded
+from models.randomness import seeded
 
 MASK = (1 << 64) - 1
 TRIES, DRAWS = 16, 32

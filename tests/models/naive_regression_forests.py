@@ -1,7 +1,7 @@
 """Online bagging and adaptive random forests for regression once more, slow and obvious, one instance at a time.
 
 Written from Oza and Russell 2001, Gomes et al. 2017 and Gomes, Barddal, Ferreira and Bifet 2018, and the documented
-choices of models.ensemble; trees are twins of those of models.regression.subspace, detectors of ADWIN.
+choices of models.ensemble; trees are twins of those of models.regression.subspace_tree, detectors of ADWIN.
 """
 
 import math

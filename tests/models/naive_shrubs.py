@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from models.streams.randomness import below, seeded, uniform
+from models.randomness import below, seeded, uniform
 
 
 def missing(value):

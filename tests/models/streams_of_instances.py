@@ -72,3 +72,11 @@ def same(first, second):
     return first.keys() == second.keys() and all(
         first[name].shape == second[name].shape and first[name].tobytes() == second[name].tobytes() for name in first
     )
+
+
+def run_learns(learner, slab, y, w=None):
+    """Learn rows as an engine does: labels, weights and codes as they are, whether or not they fit the schema."""
+    n = len(y)
+    weights = np.ones(n) if w is None else np.array(w, np.float64)
+    program = Program(np.full(n, LEARN, np.int8), np.arange(n, dtype=np.int32), np.array(y, np.float64), weights)
+    learner.run(program, slab, np.zeros((n, learner.schema.n_outputs)))

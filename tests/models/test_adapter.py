@@ -13,13 +13,13 @@ from sklearn.naive_bayes import GaussianNB
 
 from app.cli.worker import check_key
 from app.errors import SpecError, StateError
+from app.partition.changes import reconcile
 from app.partition.learner import PartitionLearner
-from app.state.changes import reconcile
 from app.stream_file.spec import build
 from models.adapter import external, signature
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
-from tests.models.test_contract import learn, rows
+from tests.models.contract.worlds import learn, rows
 
 pytestmark = pytest.mark.usefixtures("state_key")
 
@@ -237,8 +237,8 @@ def test_it_is_no_champion_unless_told_to_be():
 def test_a_pickle_of_another_version_is_not_read(monkeypatch):
     spec = build(TRUSTING)
     one = PartitionLearner(spec)
-    one.models["theirs"].learn_many([[1.0], [2.0]], [0, 1])
-    cut = one.cut()
+    one.roles["theirs"].model.learn_many([[1.0], [2.0]], [0, 1])
+    cut = one.snapshot()
     arrays = {name: array.copy() for name, array in cut.arrays.items()}
     again = PartitionLearner(spec)
     again.restore(cut._replace(arrays=arrays))
@@ -270,8 +270,8 @@ def test_a_stream_file_has_to_trust_it():
 def test_a_pickle_that_this_key_did_not_sign_is_not_loaded(monkeypatch):
     spec = build(TRUSTING)
     one = PartitionLearner(spec)
-    one.models["theirs"].learn_many([[1.0], [2.0]], [0, 1])
-    cut = one.cut()
+    one.roles["theirs"].model.learn_many([[1.0], [2.0]], [0, 1])
+    cut = one.snapshot()
     monkeypatch.setattr(external.pickle, "loads", lambda data: pytest.fail("it was loaded"))
 
     def refused(match, **changed):
@@ -305,7 +305,7 @@ def test_a_state_and_a_stream_file_that_is_looked_at_run_nothing(tmp_path):
         PartitionLearner(looked_at)  # as a worker makes it
     made.rmdir()
     for spec in (build(STREAM), build({**STREAM, "champion": "auto"})):
-        cut = PartitionLearner(spec).cut()
+        cut = PartitionLearner(spec).snapshot()
         for role in ("champion", "beside"):
             cut.meta["models"][role] = bomb
         changes = reconcile(spec, cut.meta, [None])

@@ -73,7 +73,9 @@ def test_mean_predicts_the_weighted_mean(items, fading):
 
 
 def test_mean_says_no_class():
-    with pytest.raises(ValueError, match="mean does regression, the task is 'classification': choose another model"):
+    with pytest.raises(
+        ValueError, match="model 'mean' does regression, the task is 'classification': choose another model"
+    ):
         Mean(CLASSES)
 
 

@@ -21,7 +21,7 @@ from models.batch.predict import predict, room_for
 from models.batch.process import PROCESSES, FitError, Processes
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
-from tests.models.test_contract import bits, rows
+from tests.models.contract.worlds import bits, rows
 from tests.processes import fitters, gone, until
 
 ROOT = Path(__file__).resolve().parents[2]

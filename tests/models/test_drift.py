@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from models.drift import DETECTORS, create
 from models.drift.kswin import distance, draw_older, sort
 from models.drift.scaling import bring, new_scale
-from models.streams.randomness import seeded
+from models.randomness import seeded
 from tests.models.naive_drift import (
     NaiveAdwin,
     NaiveDdm,
@@ -190,7 +190,7 @@ def test_what_is_not_valid_is_said():
         create("adwim")
     with pytest.raises(ValueError, match="no parameter 'gamma'"):
         create("ddm", gamma=1)
-    with pytest.raises(ValueError, match="delta is 2: give float in"):
+    with pytest.raises(ValueError, match="parameter 'delta' of detector 'adwin' is 2: give a number in 1e-300"):
         create("adwin", delta=2)
     with pytest.raises(ValueError, match="window_size is 50: give at least twice stat_size, 60"):
         create("kswin", window_size=50)
@@ -204,8 +204,8 @@ def test_what_is_not_valid_is_said():
 def test_parameters_and_paper_are_said(name):
     detector = create(name)
     assert detector.name == name
-    assert detector.paper
-    assert set(detector.parameters()) == {parameter.name for parameter in detector.PARAMETERS}
+    assert detector.entry.paper
+    assert set(detector.parameters()) == {parameter.name for parameter in detector.entry.parameters}
     assert create(name, **detector.parameters()).parameters() == detector.parameters()
 
 

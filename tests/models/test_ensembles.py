@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN
+from models.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from models.ensemble import boosting, chunks
 from models.ensemble.chunks import HITS, WEIGHT
-from models.ensemble.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
 from models.registry import create
 from tests.models import naive_ensembles as naive

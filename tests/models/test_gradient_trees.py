@@ -564,3 +564,50 @@ def test_error_on_public_data(data_dir):
     table = read(data_dir / "abalone.csv.gz", task="regression")
     assert measure(table, {})["score"] < 1.42
     assert measure(table, {"linear_rate": 0.0})["score"] < 1.66
+
+
+def trees(learner):
+    """(stage, class) -> the scores of the tree's nodes, as people are shown them."""
+    tree_of, found = {}, {}
+    for node in learner.describe()[1:]:
+        tree = (node["stage"], node["class"]) if "stage" in node else tree_of[node["parent"]]
+        tree_of[node["id"]] = tree
+        found.setdefault(tree, []).append(node["value"])
+    return found
+
+
+def test_trees_keep_their_stage_and_class_when_classes_come():
+    learner = StochasticGradientTree(
+        Schema((0, 0), 2, "classification"), preset="boosted", n_stages=3, warm_up=20, delta=0.3, node_cost=0.0
+    )
+    x = np.random.default_rng(1).random((1200, 2))
+    learner.learn_many(x[:600], (x[:600, 0] > 0.5).astype(float))
+    before = learner.predict_many(x)
+    learner.resize(Schema((0, 0), 4, "classification"))
+    assert np.array_equal(learner.predict_many(x)[:, :2], before)
+    learner.learn_many(x[600:], np.floor(4.0 * x[600:, 0]))
+    assert sorted(trees(learner)) == [(stage, code) for stage in range(3) for code in (1, 2, 3)]
+    assert max(map(len, trees(learner).values())) > 1
+    twin = StochasticGradientTree(learner.schema, **learner.parameters())
+    stale = {name: array.copy() for name, array in learner.state()._asdict().items()}
+    stale["links"][:, -1] = 0  # as states were written
+    twin.restore(stale)
+    assert twin.describe() == learner.describe()
+    # A reset of one stage leaves the trees of the others alone.
+    kept = {tree: values for tree, values in trees(learner).items() if tree[0] != 1}
+    learner._scratch.drifted[:] = [False, True, False]
+    learner._reset()
+    assert {tree: values for tree, values in trees(learner).items() if tree[0] != 1} == kept
+    assert {len(values) for tree, values in trees(learner).items() if tree[0] == 1} == {1}
+
+
+@pytest.mark.parametrize("preset", ["tuned", "paper", "boosted"])
+def test_one_tree_that_is_not_planted_yet_says_the_frequencies(preset):
+    x, y = np.random.default_rng(1).random((40, 2)), np.arange(40.0) % 3
+    out = []
+    for outputs in ("one-tree", "tree-a-class"):
+        schema = Schema((0, 0), 3, "classification")
+        learner = StochasticGradientTree(schema, preset=preset, replay=False, warm_up=40, outputs=outputs)
+        learner.learn_many(x, y)
+        out.append(learner.predict_many(x))
+    assert np.array_equal(*out)

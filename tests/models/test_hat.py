@@ -1,7 +1,5 @@
 """The Hoeffding adaptive tree against its naive twin, by hand, and by its invariants; its window against ADWIN."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,14 +8,22 @@ from hypothesis import strategies as st
 from models.contract import Schema
 from models.hoeffding.adaptive import HoeffdingAdaptiveTree
 from models.hoeffding.error_window import BUCKETS, ERRORS, MAX_BUCKETS, RANKS, ROW, STEP, WIDTH, add_error, cut
-from models.hoeffding.subtrees import ALTERNATE, DEAD, TEST
+from models.hoeffding.mutable_tree import ALTERNATE, DEAD, TEST
 from models.hoeffding.tree import HoeffdingTree
 from models.streams import agrawal
-from tests.models.mutable_trees import ANYWHERE, PARAMETERS, WORLDS, check_equal, check_rows, play
+from tests.models.hoeffding_trees import (
+    ANYWHERE,
+    PARAMETERS,
+    WORLDS,
+    check_equal,
+    check_rows,
+    cuts_and_snapshots,
+    growing,
+    play,
+)
 from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_hat import HatTwin
 from tests.models.streams_of_instances import Stream, interleave, mixed, same, snapshot
-from tests.models.streams_of_instances import cut as cut_program
 
 # Grows a tree of some ten nodes in a few hundred instances, and doubts it soon.
 EAGER = {
@@ -153,56 +159,8 @@ def is_beside(node):
     return node.parent is not None
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n=st.sampled_from(SIZES),
-    cuts=st.lists(st.floats(0.0, 1.0), max_size=4),
-    delay=st.integers(0, 30),
-    mode=st.sampled_from(MODES),
-    weights=st.sampled_from(["one", "fractions"]),
-)
-def test_cuts_and_snapshots_do_not_matter(seed, n, cuts, delay, mode, weights):
-    stream = mixed(n, seed, weights=weights)
-    program = interleave(stream, delay)
-    whole, out = tree(stream, **mode), np.zeros((n, 3))
-    whole.run(program, stream.x, out)
-    pieces, learner = np.zeros((n, 3)), tree(stream, **mode)
-    places = [0, *sorted(int(c * len(program.op)) for c in cuts), len(program.op)]
-    for start, stop in pairwise(places):
-        learner.run(cut_program(program, start, stop), stream.x, pieces)
-        saved = snapshot(learner)
-        learner.predict_many(stream.x)
-        learner = tree(stream, **mode)
-        learner.restore(saved)
-        assert same(snapshot(learner), saved)
-    assert pieces.tobytes() == out.tobytes()
-    assert same(snapshot(learner), snapshot(whole))
-    assert learner.describe() == whole.describe()
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n=st.sampled_from(SIZES),
-    at=st.floats(0.0, 1.0),
-    mode=st.sampled_from(MODES),
-    more=st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)),
-)
-def test_growing_equals_having_had_the_room(seed, n, at, mode, more):
-    stream = mixed(n, seed)
-    program = interleave(stream, delay=3)
-    at = int(at * len(program.op))
-    larger = Schema((0, 3 + more[0], 0, 5 + more[1], 0, 2), 3 + more[2], "classification")
-    growing, roomy = tree(stream, **mode), tree(stream._replace(schema=larger), **mode)
-    small, large, out = np.zeros((n, 3)), np.zeros((n, 3 + more[2])), np.zeros((n, 3 + more[2]))
-    growing.run(cut_program(program, 0, at), stream.x, small)
-    growing.resize(larger)
-    out[:, :3] = small
-    growing.run(cut_program(program, at, len(program.op)), stream.x, out)
-    roomy.run(program, stream.x, large)
-    assert out.tobytes() == large.tobytes()
-    assert same(snapshot(growing), snapshot(roomy))
+test_cuts_and_snapshots_do_not_matter = cuts_and_snapshots(tree, SIZES, MODES)
+test_growing_equals_having_had_the_room = growing(tree, SIZES, MODES)
 
 
 @pytest.mark.parametrize("mode", [{}, {"leaf_prediction": "mc", "max_nodes": 9}, {"binary_splits": True}], ids=str)

@@ -1,7 +1,6 @@
 """The Hoeffding tree against its naive twin, by hand, and by its invariants."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,8 +12,9 @@ from models.hoeffding.nodes import BLOCK, PARENT, SEEN, TEST
 from models.hoeffding.split import FEATURE, GINI, HELLINGER, INFO_GAIN, MERIT, SECOND, VALUE, best_split
 from models.hoeffding.tree import HoeffdingTree
 from models.observers import lay_out
+from tests.models.hoeffding_trees import ANYWHERE, PARAMETERS, WORLDS, cuts_and_snapshots, growing, play
 from tests.models.naive_hoeffding import HoeffdingTreeTwin
-from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot
+from tests.models.streams_of_instances import interleave, mixed, run_learns, same, snapshot
 
 # Grows a tree of some ten nodes in a few hundred instances.
 EAGER = {"grace_period": 20, "delta": 0.1, "tie_threshold": 0.4}
@@ -27,17 +27,6 @@ def tree(stream, **parameters):
 def twin(stream, **parameters):
     everything = {**HoeffdingTree(stream.schema).parameters(), **EAGER, **parameters}
     return HoeffdingTreeTwin(stream.schema.n_values, stream.schema.n_outputs, **everything)
-
-
-def play(learner, program, x):
-    """A twin's predictions, one row each."""
-    out = np.zeros((len(x), learner.n_classes))
-    for op, r, y, w in zip(*program, strict=True):
-        if op == LEARN:
-            learner.learn(x[r].tolist(), y, w)
-        else:
-            out[r] = learner.predict(x[r].tolist())
-    return out
 
 
 def check_equal(learner, other):
@@ -106,12 +95,6 @@ MODES = [
     {"observer": "histogram", "n_bins": 40, "max_active_leaves": 3},
     {"max_active_leaves": 4, "grace_period": 8},
 ]
-WORLDS = [
-    {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
-    {"n_values": (0, 0), "n_classes": 2, "missing": 0.0},
-    {"n_values": (4, 2, 6), "n_classes": 4, "weights": "fractions"},
-    {"n_values": (0, 3, 0), "n_classes": 2, "missing": 0.3, "weights": "whole"},
-]
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda w: str(w["n_values"]))
@@ -132,31 +115,17 @@ def test_equals_twin(world, mode, delay):
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
-    seed=st.integers(0, 2**32 - 1),
     n=st.sampled_from(SIZES),
-    n_values=st.lists(st.sampled_from([0, 0, 2, 3, 7]), min_size=1, max_size=4),
-    n_classes=st.integers(2, 4),
-    missing=st.sampled_from([0.0, 0.2, 0.8]),
-    weights=st.sampled_from(["one", "whole", "fractions"]),
-    delay=st.sampled_from([0, 0, 1, 20]),
     parameters=st.fixed_dictionaries(
         {
-            "grace_period": st.sampled_from([1, 10, 30]),
-            "delta": st.sampled_from([0.9, 0.5, 1e-7]),
-            "tie_threshold": st.sampled_from([0.5, 5.0, 0.0]),
-            "split_criterion": st.sampled_from(["info-gain", "gini", "hellinger"]),
+            **PARAMETERS,
             "observer": st.sampled_from(["gaussian", "histogram"]),
             "n_bins": st.sampled_from([3, 5, 20, 300]),
             "max_leaves": st.sampled_from([None, None, None, 1, 4]),
             "max_active_leaves": st.sampled_from([None, None, 1, 2, 5]),
-            "leaf_prediction": st.sampled_from(["mc", "nb", "nba"]),
-            "n_split_points": st.integers(1, 12),
-            "binary_splits": st.booleans(),
-            "min_branch_fraction": st.sampled_from([0.0, 0.01, 0.3]),
-            "max_nodes": st.sampled_from([10_000, 10_000, 10_000, 7, 2]),
-            "max_depth": st.sampled_from([None, None, None, 1, 3]),
         }
     ),
+    **ANYWHERE,
 )
 def test_equals_twin_anywhere(seed, n, n_values, n_classes, missing, weights, delay, parameters):
     stream = mixed(n, seed, n_values=n_values, n_classes=n_classes, missing=missing, weights=weights)
@@ -169,57 +138,8 @@ def test_equals_twin_anywhere(seed, n, n_values, n_classes, missing, weights, de
     check_invariants(learner, stream.w.sum())
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n=st.sampled_from(SIZES),
-    cuts=st.lists(st.floats(0.0, 1.0), max_size=4),
-    delay=st.integers(0, 30),
-    mode=st.sampled_from(MODES),
-    weights=st.sampled_from(["one", "fractions"]),
-)
-def test_cuts_and_snapshots_do_not_matter(seed, n, cuts, delay, mode, weights):
-    stream = mixed(n, seed, weights=weights)
-    program = interleave(stream, delay)
-    whole, out = tree(stream, **mode), np.zeros((n, 3))
-    whole.run(program, stream.x, out)
-    pieces, learner = np.zeros((n, 3)), tree(stream, **mode)
-    places = [0, *sorted(int(c * len(program.op)) for c in cuts), len(program.op)]
-    for start, stop in pairwise(places):
-        learner.run(cut(program, start, stop), stream.x, pieces)
-        saved = snapshot(learner)
-        learner.predict_many(stream.x)
-        learner = tree(stream, **mode)
-        learner.restore(saved)
-        assert same(snapshot(learner), saved)
-    assert pieces.tobytes() == out.tobytes()
-    assert same(snapshot(learner), snapshot(whole))
-    assert learner.describe() == whole.describe()
-
-
-@settings(max_examples=80, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n=st.sampled_from(SIZES),
-    at=st.floats(0.0, 1.0),
-    mode=st.sampled_from(MODES),
-    more=st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)),
-)
-def test_growing_equals_having_had_the_room(seed, n, at, mode, more):
-    stream = mixed(n, seed)
-    program = interleave(stream, delay=3)
-    at = int(at * len(program.op))
-    larger = Schema((0, 3 + more[0], 0, 5 + more[1], 0, 2), 3 + more[2], "classification")
-    growing, roomy = tree(stream, **mode), tree(stream._replace(schema=larger), **mode)
-    small, large, out = np.zeros((n, 3)), np.zeros((n, 3 + more[2])), np.zeros((n, 3 + more[2]))
-    growing.run(cut(program, 0, at), stream.x, small)
-    growing.resize(larger)
-    assert growing.schema == larger
-    out[:, :3] = small
-    growing.run(cut(program, at, len(program.op)), stream.x, out)
-    roomy.run(program, stream.x, large)
-    assert out.tobytes() == large.tobytes()
-    assert same(snapshot(growing), snapshot(roomy))
+test_cuts_and_snapshots_do_not_matter = cuts_and_snapshots(tree, SIZES, MODES)
+test_growing_equals_having_had_the_room = growing(tree, SIZES, MODES)
 
 
 def candidate(n_values, rows, y, criterion=INFO_GAIN, binary=False, points=10, share=0.01, bins=0, n_classes=2):
@@ -464,7 +384,7 @@ def test_codes_beyond_the_capacity_are_missing():
     for binary in (False, True):
         learner = grown(binary)
         for value in (-1.0, 5.0, 1e9, np.inf):
-            learner.learn_many([[value, 0.0]], [0])
+            run_learns(learner, np.array([[value, 0.0]]), [0.0])
         assert learner.size()["n_nodes"] == 3
         check_invariants(learner, 34.0)
 
@@ -481,7 +401,7 @@ def test_labels_and_weights_that_teach_nothing():
     learner = grown()
     before = snapshot(learner)
     for y, w in ((np.nan, 1.0), (-1.0, 1.0), (2.0, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, np.nan), (0.0, np.inf)):
-        learner.learn_many([[4, 0.0]], [y], [w])
+        run_learns(learner, np.array([[4, 0.0]]), [y], [w])
     assert same(snapshot(learner), before)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
-from models.forest.mondrian_nodes import FEATURE, LEFT, NODES, ODDS, THRESHOLD, TIME, VALUES, WEIGHT
+from models.mondrian.nodes import FEATURE, LEFT, NODES, ODDS, THRESHOLD, TIME, VALUES, WEIGHT
 from models.registry import create
 from models.streams import agrawal
 from tests.models.naive_mondrian import NaiveForest, NaiveTree

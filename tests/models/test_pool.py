@@ -5,12 +5,12 @@ import pytest
 
 import models.soft.pool
 from models.contract import Schema
+from models.randomness import below, seeded
 from models.registry import create, validate
 from models.soft.candidates import parse
 from models.soft.pool import ModelPool
 from models.streams import agrawal, hyperplane
-from models.streams.randomness import below, seeded
-from tests.models.mutable_trees import play
+from tests.models.hoeffding_trees import play
 from tests.models.naive_pool import PoolTwin
 from tests.models.streams_of_instances import interleave, mixed
 

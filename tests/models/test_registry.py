@@ -34,6 +34,23 @@ def test_parameters_are_those_of_the_class(entry):
 
 
 @entries
+def test_a_class_refuses_what_its_entry_does_not_allow(entry):
+    schema, learner = SCHEMA._replace(task=entry.tasks[0]), entry.load(entry.tasks[0])
+    for parameter in entry.parameters:
+        beyond: list[object] = ["bogus"] if parameter.choices else []
+        beyond += [parameter.low - 1] if parameter.low is not None else []
+        beyond += [2 * parameter.high + 1] if parameter.high is not None else []
+        for value in beyond:
+            with pytest.raises(ValueError, match=f"parameter {parameter.name!r} of model {entry.name!r}"):
+                learner(schema, **{parameter.name: value})
+    with pytest.raises(ValueError, match="has no parameter 'nonsense'"):
+        learner(schema, nonsense=1)
+    for task in set(TASKS) - set(entry.tasks):
+        with pytest.raises(ValueError, match=f"the task is {task!r}"):
+            learner(SCHEMA._replace(task=task))
+
+
+@entries
 def test_defaults_ranges_and_texts_make_sense(entry):
     assert entry.paper
     assert entry.text

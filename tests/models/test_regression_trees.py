@@ -31,7 +31,7 @@ from models.regression.nodes import (
 )
 from models.regression.observers import lay_out, rank_tests
 from models.regression.orto import Orto
-from models.regression.subspace import SubspaceRegressionTree
+from models.regression.subspace_tree import SubspaceRegressionTree
 from models.streams import friedman
 from tests.models.naive_fimt import FimtTwin, OrtoTwin, SubspaceTwin
 from tests.models.streams_of_instances import cut, interleave, mixed, same, snapshot

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, PREDICT, Program, Schema
-from models.forest.simplex import project
-from models.forest.window import FILLED, MEMBERS
 from models.registry import create
+from models.shrubs.simplex import project
+from models.shrubs.window import FILLED, MEMBERS
 from models.streams import moving_squares
 from tests.models import naive_shrubs
 from tests.models.naive_shrubs import NaiveShrubEnsemble, NaiveShrubs
@@ -244,7 +244,9 @@ def test_nominal_windows_take_a_byte_a_value_and_elec_fits_two_kilobytes():
     nominal.learn_many(rng.integers(0, 4, (64, 60)).astype(float), rng.integers(0, 3, 64).astype(float))
     assert nominal.state().codes.nbytes == 64 * 60
     small = create("shrub-ensemble", Schema((7,) + (0,) * 7, 2, "classification"), **ONE, window=16, n_trees=4)
-    small.learn_many(rng.random((300, 8)), rng.integers(0, 2, 300).astype(float))
+    x = rng.random((300, 8))
+    x[:, 0] = np.floor(7.0 * x[:, 0])
+    small.learn_many(x, rng.integers(0, 2, 300).astype(float))
     assert small.n_bytes <= 2048
 
 

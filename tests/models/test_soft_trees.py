@@ -32,7 +32,7 @@ from models.soft.soft_tree import SoftTree
 from models.soft.transparency import count
 from models.soft.tree import SoftHoeffdingTree
 from models.streams import agrawal, hyperplane, sea
-from tests.models.mutable_trees import WORLDS, play
+from tests.models.hoeffding_trees import WORLDS, play
 from tests.models.naive_soft import BIAS, Node, SoftTwin, Weights
 from tests.models.streams_of_instances import Stream, interleave, mixed
 
@@ -549,9 +549,11 @@ def test_absurd_weights_do_no_lasting_harm_to_what_is_finite(learner):
 
 def test_parameters_out_of_range_are_named():
     schema = Schema((0,), 2, "classification")
-    with pytest.raises(ValueError, match=r"'alpha' of model 'soft-hoeffding-tree' is 2\.0: give 0 \.\. 1"):
+    with pytest.raises(ValueError, match=r"'alpha' of model 'soft-hoeffding-tree' is 2\.0: give a number in 0 \.\. 1"):
         SoftHoeffdingTree(schema, alpha=2.0)
-    with pytest.raises(ValueError, match=r"'significance' of model 'soft-hoeffding-tree' is 0\.0: give 1e-12 \.\. 1"):
+    with pytest.raises(
+        ValueError, match=r"'significance' of model 'soft-hoeffding-tree' is 0\.0: give a number in 1e-12 \.\. 1"
+    ):
         SoftHoeffdingTree(schema, significance=0.0)
     with pytest.raises(ValueError, match="300 trees of depth 10 have more than 262,144 leaves"):
         SoftTree(schema, n_trees=300, depth=10)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, PREDICT, Program, Schema
-from models.forest import streaming
-from models.forest.node_tests import sort_values
-from models.forest.trees import NODES
 from models.registry import create
+from models.streaming_forest import forest as streaming
+from models.streaming_forest.false_roots import NODES
+from models.streaming_forest.node_tests import sort_values
 from tests.models.naive_streaming_forest import NaiveForest
 
 N_VALUES = (0, 0, 4, 0, 3)
@@ -161,3 +161,14 @@ def test_sorting_is_stable(n):
     assert places.tolist() == order.tolist()
     assert all(a <= b for a, b in pairwise(values))
     assert values.tolist() == expected.tolist()
+
+
+def test_a_label_may_add_more_nodes_than_two():
+    """It takes two tests to tell it from what lies on both sides: there must be room for them."""
+    learner = create(TREE, Schema((0,), 2, "classification"), batch_size=1, window=20)
+    learner.learn_many([[0.0], [10.0], [20.0], [30.0], [40.0]], np.zeros(5))
+    learner.learn_many([[5.0], [15.0], [25.0], [35.0]], np.ones(4))
+    state = learner.state()
+    assert state.sizes[0, NODES] == 17
+    assert state.feature.shape[1] >= 17
+    assert learner.predict_many([[25.0], [30.0]])[:, 1].tolist() == [1.0, 0.0]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.randomness import below, draw, normal, seeded, uniform
 from models.streams import (
     agrawal,
     friedman,
@@ -25,7 +26,6 @@ from models.streams import (
     waveform,
 )
 from models.streams.concept_drift import drifting
-from models.streams.randomness import below, draw, normal, seeded, uniform
 from models.streams.registry import REGISTRY, Drift, find, open_source, validate
 from tests.models import naive_streams
 from tests.models.naive_streams import xoshiro

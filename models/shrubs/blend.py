@@ -1,0 +1,88 @@
+"""Weights of several predictors by how they have predicted, on the simplex.
+
+Before a label is learned each predictor l has said p_l. With weights v of sum 1 the squared error of their blend is
+v' E v, where E holds the products of errors (p_k - y)(p_l - y), so E, faded, is all that has to be kept. Each label
+adds to it and moves v by a few projected gradient steps of length 1 / (2 trace E), which is below the reciprocal of the
+greatest curvature, so a step never makes v' E v greater. No scale enters: targets may be in any unit.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from models.contract import PREDICT, Floats
+from models.kernel import kernel
+from models.shrubs.shrubs import teachable
+from models.shrubs.simplex import project
+
+FADING = 0.995  # of E, a label: about the last 200 count
+STEPS = 5  # a label
+
+
+class Blend(NamedTuple):
+    """What the blend knows.
+
+    weights : (predictors,).
+    errors : (predictors, predictors), E.
+    """
+
+    weights: Floats
+    errors: Floats
+
+
+def even(n: int) -> Blend:
+    return Blend(np.full(n, 1.0 / n), np.zeros((n, n)))
+
+
+@kernel(inline=True)
+def _settle(blend, gradient, order):
+    """Move the weights towards the least error. Mutates blend.weights, scratch. O(predictors^2)."""
+    weights, errors = blend
+    n = len(weights)
+    trace = 0.0
+    for k in range(n):
+        trace += errors[k, k]
+    if trace - trace != 0.0:  # a target too great to be squared
+        errors[:, :] = 0.0
+        return
+    if not trace > 0.0:
+        return
+    for _ in range(STEPS):
+        for k in range(n):
+            total = 0.0
+            for l in range(n):
+                total += errors[k, l] * weights[l]
+            gradient[k] = total / trace
+        for k in range(n):
+            weights[k] -= gradient[k]
+        project(weights, n, n, order)
+
+
+@kernel
+def blend_votes(op, row, y, w, votes, out, blend, settings, gradient, order):
+    """Blend what predictors said, operation by operation.
+
+    votes : (predictors, n, n_outputs), predictions for a PREDICT and before a LEARN; NaN of all of them before the
+    first label, which then says nothing about them. Mutates out, blend, and the
+    scratch gradient, order : (predictors,)."""
+    weights, errors = blend
+    n_predictors, _, n_outputs = votes.shape
+    for step in range(len(op)):
+        if op[step] == PREDICT:
+            r = row[step]
+            out[r, :] = 0.0
+            for k in range(n_predictors):
+                for c in range(n_outputs):
+                    out[r, c] += weights[k] * votes[k, step, c]
+            continue
+        if not teachable(y[step], w[step], settings, n_outputs) or votes[0, step, 0] != votes[0, step, 0]:
+            continue
+        for k in range(n_predictors):
+            for l in range(k + 1):
+                product = 0.0
+                for c in range(n_outputs):
+                    truth = y[step] if not settings.classes else 1.0 if c == np.int64(y[step]) else 0.0
+                    product += (votes[k, step, c] - truth) * (votes[l, step, c] - truth)
+                errors[k, l] = FADING * errors[k, l] + w[step] * product
+                errors[l, k] = errors[k, l]
+        _settle(blend, gradient, order)

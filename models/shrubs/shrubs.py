@@ -1,0 +1,317 @@
+"""Shrubs on one sliding window: Buschjäger, Hess and Morik 2022, Algorithm 1, as one kernel over a program.
+
+With each label the oldest item of the window goes, a new tree is grown on the window and enters with weight 0;
+`burn_in` + 1 proximal gradient steps on the loss over the window decide whose weight falls to 0: that tree goes. At
+most `n_trees` stay.
+
+Trees: models.shrubs.cart. Window: models.shrubs.window. Weights: models.shrubs.members.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Program, Schema
+from models.kernel import kernel
+from models.randomness import seeded, uniform
+from models.shrubs.cart import Scratch, grow, room_to_grow
+from models.shrubs.members import (
+    Members,
+    descend,
+    forget,
+    prune,
+    room_for_members,
+    weigh_all,
+    weigh_item,
+    weigh_newest,
+)
+from models.shrubs.splits import kind_of
+from models.shrubs.trees import (
+    LEAVES,
+    NODES,
+    Packed,
+    Trees,
+    leaf_in,
+    leaf_of,
+    most_nodes,
+    pack_trees,
+    room_for_trees,
+    unpack_trees,
+)
+from models.shrubs.window import (
+    FILLED,
+    HEAD,
+    LEARNED,
+    MEMBERS,
+    PackedWindow,
+    Window,
+    pack_window,
+    room_for_window,
+    take_in,
+    unpack_window,
+)
+
+
+class Settings(NamedTuple):
+    """The parameters, as kernels take them.
+
+    n_tried : features tried a node, or, in a subspace, a tree.
+    """
+
+    n_trees: int
+    max_depth: int
+    every: int
+    step: float
+    burn_in: int
+    ridge: float
+    loss: int
+    train_share: float
+    n_tried: int
+    subspace: bool
+    best_splits: bool
+    equal_weights: bool
+    classes: bool
+
+
+class PackedShrubs(NamedTuple):
+    """What the shrubs of one window know, besides window and trees. m: members, the oldest first; b: items.
+
+    weights : (m,) float64.
+    n_nodes : (m,) int32.
+    gram : (m (m + 1) / 2,) float64, the lower triangle by rows.
+    labels : (m,) float64.
+    together, alone : as gram and labels, or empty.
+    judged : (m b / 8, rounded up) uint8, bits.
+    counts : (4,) int64, labels learned, items in the window, the ring's next place, members.
+    random : (4,) uint64.
+    seen : (n_outputs,) uint8, 1 for the classes learned so far; of a regression (0,).
+    """
+
+    weights: Floats
+    n_nodes: NDArray[np.int32]
+    gram: Floats
+    labels: Floats
+    together: Floats
+    alone: Floats
+    judged: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+    random: NDArray[np.uint64]
+    seen: NDArray[np.uint8]
+
+
+class Shrubs:
+    """The arrays of one window and its trees, and what is done with them."""
+
+    def __init__(self, schema: Schema, settings: Settings, size: int, seed: int) -> None:
+        self.schema, self.settings, self.size = schema, settings, size
+        self.counts = np.zeros(4, np.int64)
+        self.random = seeded(seed)
+        self.seen = np.zeros(0, np.uint8)
+        self._allot()
+
+    def _allot(self) -> None:
+        """Empty arrays of the sizes that parameters and schema ask for."""
+        d, k, settings = self.schema.n_features, self.schema.n_outputs, self.settings
+        n_nodes = most_nodes(self.size, settings.max_depth)
+        self.seen = _longer(self.seen, k if settings.classes else 0)
+        self.n_values = np.array(self.schema.n_values, np.int32)
+        self.window: Window = room_for_window(d, self.size, settings.best_splits)
+        self.trees: Trees = room_for_trees(settings.n_trees + 1, n_nodes, k)
+        self.members: Members = room_for_members(settings.n_trees, self.size, k, settings.train_share < 1.0)
+        self.scratch: Scratch = room_to_grow(d, self.size, n_nodes, k)
+
+    def run(self, program: Program, slab: Floats, out: Floats, aloud: bool) -> None:
+        """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
+        said before a label is learned stands there as well. Mutates out and the arrays."""
+        _run(
+            program.op, program.row, program.y, program.w, slab, out, aloud, self.counts, self.random, self.seen,
+            self.window, self.trees, self.members, self.scratch, self.n_values, self.settings,
+        )  # fmt: skip
+
+    def resize(self, schema: Schema) -> None:
+        """Raise capacities."""
+        window, trees, rest = self.pack()
+        self.schema = schema
+        self.unpack(window, trees, rest)
+
+    def pack(self) -> tuple[PackedWindow, Packed, PackedShrubs]:
+        n, m = int(self.counts[FILLED]), int(self.counts[MEMBERS])
+        members = self.members
+        slots = members.slots[:m]
+        below = np.tril_indices(m)
+        judging = len(members.alone) > 0
+        rest = PackedShrubs(
+            members.weights[:m],
+            self.trees.sizes[slots, NODES],
+            members.gram[np.ix_(slots, slots)][below],
+            members.labels[slots],
+            members.together[np.ix_(slots, slots)][below] if judging else np.zeros(0),
+            members.alone[slots] if judging else np.zeros(0),
+            np.packbits(members.judged[slots, :n]),
+            self.counts,
+            self.random,
+            self.seen,
+        )
+        return (
+            pack_window(self.window, n, self.schema),
+            pack_trees(self.trees, slots, self.schema.n_features, self.settings.classes),
+            rest,
+        )
+
+    def unpack(self, window: PackedWindow, trees: Packed, rest: PackedShrubs) -> None:
+        self.counts = np.array(rest.counts, np.int64)
+        self.random = np.array(rest.random, np.uint64)
+        self.seen = np.array(rest.seen, np.uint8)
+        self._allot()
+        n, m = int(self.counts[FILLED]), int(self.counts[MEMBERS])
+        members = self.members
+        unpack_window(window, self.schema, self.window)
+        unpack_trees(trees, rest.n_nodes.tolist(), self.trees)
+        members.weights[:m] = rest.weights
+        members.labels[:m] = rest.labels
+        below = np.tril_indices(m)
+        for array, triangle in ((members.gram, rest.gram), (members.together, rest.together)):
+            if len(triangle):
+                array[below] = triangle
+                array[below[::-1]] = triangle
+        if len(members.alone):
+            members.alone[:m] = rest.alone
+            members.judged[:m, :n] = np.unpackbits(rest.judged, count=m * n).reshape(m, n)
+        _say_again(self.window, self.trees, members, self.n_values, n, m)
+
+    def size_of_trees(self) -> tuple[int, int]:
+        """Nodes and leaves of all members."""
+        sizes = self.trees.sizes[self.members.slots[: int(self.counts[MEMBERS])]]
+        return int(sizes[:, NODES].sum()), int(sizes[:, LEAVES].sum())
+
+
+def _longer(seen: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    longer = np.zeros(n, np.uint8)
+    longer[: len(seen)] = seen
+    return longer
+
+
+@kernel(inline=True)
+def _say(slot, i, window, trees, members, n_values):
+    """What a member says about an item of the window. Mutates members.said."""
+    leaf = leaf_in(trees, slot, n_values, window.columns, i)
+    for c in range(trees.values.shape[2]):
+        members.said[slot, c, i] = trees.values[slot, leaf, c]
+
+
+@kernel
+def _say_again(window, trees, members, n_values, n, m):
+    """Predictions of all members for the whole window, after a restore. Mutates members.said."""
+    for j in range(m):
+        slot = members.slots[j]
+        for i in range(n):
+            if len(members.alone) == 0 or members.judged[slot, i]:
+                _say(slot, i, window, trees, members, n_values)
+
+
+@kernel
+def _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings):
+    """Grow a tree on the window, weigh all members anew, and prune. Mutates everything but seen and n_values."""
+    n = counts[FILLED]
+    m = counts[MEMBERS]
+    slot = members.slots[m]
+    n_chosen = n
+    if settings.train_share < 1.0:
+        n_chosen = 0
+        for i in range(n):
+            window.chosen[i] = 1 if uniform(random) < settings.train_share else 0
+            n_chosen += window.chosen[i]
+        if n_chosen == 0 or n_chosen == n:
+            window.chosen[:n] = 1
+            n_chosen = n
+    grow(
+        trees, slot, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
+        settings.n_tried, settings.subspace, settings.best_splits, kind_of(settings.classes, seen), settings.max_depth,
+        random, scratch,
+    )  # fmt: skip
+    m += 1
+    if settings.equal_weights:
+        if m > settings.n_trees:
+            forget(members, m, 0)
+            m -= 1
+        members.weights[:m] = 1.0 / m
+        counts[MEMBERS] = m
+        return
+    for i in range(n):
+        if n_chosen < n:
+            members.judged[slot, i] = 1 - window.chosen[i]
+            if window.chosen[i]:
+                members.said[slot, :, i] = 0.0
+            else:
+                _say(slot, i, window, trees, members, n_values)
+            continue
+        if settings.train_share < 1.0:
+            members.judged[slot, i] = 1
+        for c in range(trees.values.shape[2]):
+            members.said[slot, c, i] = trees.values[slot, scratch.leaf[i], c]
+    members.weights[m - 1] = 0.0
+    weigh_newest(n, window, members, m, settings.classes)
+    n_classes = 0
+    for c in range(len(seen)):
+        n_classes += seen[c]
+    descend(n, window, members, m, n_classes, settings)
+    counts[MEMBERS] = prune(members, m)
+
+
+@kernel(inline=True)
+def teachable(y, w, settings, n_outputs):
+    """Whether a label and its weight teach anything."""
+    if not (w > 0.0 and w < np.inf):
+        return False
+    if settings.classes:
+        return y >= 0.0 and y < n_outputs
+    return y - y == 0.0
+
+
+@kernel
+def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, members, scratch, n_values, settings):
+    """Execute a program. Mutates out and all state."""
+    n_outputs = trees.values.shape[2]
+    size = window.columns.shape[1]
+    for step in range(len(op)):
+        r = row[step]
+        nothing = np.nan if counts[LEARNED] == 0 and not settings.classes else 0.0
+        if op[step] == PREDICT:
+            at = step if aloud else r
+            out[at, :] = nothing
+            for j in range(counts[MEMBERS]):
+                slot = members.slots[j]
+                leaf = leaf_of(trees, slot, n_values, slab, r)
+                for c in range(n_outputs):
+                    out[at, c] += members.weights[j] * trees.values[slot, leaf, c]
+            continue
+        if not teachable(y[step], w[step], settings, n_outputs):
+            continue
+        if settings.classes:
+            seen[np.int64(y[step])] = 1
+        m = counts[MEMBERS]
+        if aloud:
+            out[step, :] = nothing
+        if not settings.equal_weights and counts[FILLED] == size:
+            weigh_item(counts[HEAD], -1.0, window, members, m, settings.classes)
+        i = take_in(slab, r, y[step], w[step], counts, window)
+        counts[LEARNED] += 1
+        for j in range(m):
+            if settings.equal_weights and not aloud:
+                break
+            slot = members.slots[j]
+            _say(slot, i, window, trees, members, n_values)
+            if aloud:
+                for c in range(n_outputs):
+                    out[step, c] += members.weights[j] * members.said[slot, c, i]
+            if settings.train_share < 1.0:
+                members.judged[slot, i] = 1
+        if not settings.equal_weights:
+            if counts[LEARNED] % size == 0:
+                weigh_all(counts[FILLED], window, members, m, settings.classes)
+            else:
+                weigh_item(i, 1.0, window, members, m, settings.classes)
+        learned = counts[LEARNED]
+        if learned % settings.every == 0 or (learned < settings.every and learned & (learned - 1) == 0):
+            _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings)

@@ -1,0 +1,167 @@
+"""Small trees side by side in arrays: where an instance falls, and how a tree is written down.
+
+A tree is one row of `Trees`: node 0 is the root; the children of an inner node are left and left + 1; a leaf has
+feature -1, and `left` is its row in `values`: class shares, or the mean. Tests: numeric x <= value, nominal x == value,
+so a missing value always goes right; with the value KNOWN a test asks whether the value is known.
+
+Nodes are numbered as `models.shrubs.cart` takes them up: a node that gets children is followed by its left child, with
+all below it, then by the right one. So the features alone tell the links of a tree, and a state goes without them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats
+from models.kernel import kernel
+
+KNOWN = np.finfo(np.float64).max  # a threshold that only missing values exceed
+
+# Places in Trees.sizes.
+NODES, LEAVES = 0, 1
+
+
+class Trees(NamedTuple):
+    """Room for trees, one a row. n: most nodes of a tree.
+
+    feature : (slots, n) int32, -1 for a leaf.
+    value : (slots, n) float64, threshold or nominal code.
+    left : (slots, n) int32.
+    values : (slots, leaves, outputs) float64.
+    sizes : (slots, 2) int32, nodes and leaves.
+    """
+
+    feature: NDArray[np.int32]
+    value: Floats
+    left: NDArray[np.int32]
+    values: Floats
+    sizes: NDArray[np.int32]
+
+
+class Packed(NamedTuple):
+    """Trees one after the other, as a state holds them.
+
+    features : (nodes,) int16 or int32, -1 for a leaf.
+    tests : (inner nodes,) float64, what an inner node compares with.
+    classes : (leaves,) int16 or int32, the class of a leaf that knows one only; -1: a row of `shares`.
+    shares : (other leaves, outputs) float64.
+    """
+
+    features: NDArray[np.signedinteger]
+    tests: Floats
+    classes: NDArray[np.signedinteger]
+    shares: Floats
+
+
+def most_nodes(size: int, max_depth: int) -> int:
+    """Nodes that a tree on `size` rows can have."""
+    full = 2 * size - 1
+    return full if max_depth > 40 else min(full, 2 ** (max_depth + 1) - 1)
+
+
+def room_for_trees(slots: int, n_nodes: int, n_outputs: int) -> Trees:
+    return Trees(
+        np.full((slots, n_nodes), -1, np.int32),
+        np.zeros((slots, n_nodes)),
+        np.zeros((slots, n_nodes), np.int32),
+        np.zeros((slots, (n_nodes + 1) // 2, n_outputs)),
+        np.zeros((slots, 2), np.int32),
+    )
+
+
+@kernel(inline=True)
+def leaf_of(trees, slot, n_values, x, r):
+    """The row of `values` for row r of x (rows by instance; missing as NaN or infinity). O(depth)."""
+    node = 0
+    f = trees.feature[slot, 0]
+    while f >= 0:
+        value = x[r, f]
+        if n_values[f] > 0:
+            left = value == trees.value[slot, node]
+        else:
+            left = value <= trees.value[slot, node] and value - value == 0.0
+        node = trees.left[slot, node] if left else trees.left[slot, node] + 1
+        f = trees.feature[slot, node]
+    return trees.left[slot, node]
+
+
+@kernel(inline=True)
+def leaf_in(trees, slot, n_values, columns, i):
+    """`leaf_of` for instance i of a window, by columns."""
+    node = 0
+    f = trees.feature[slot, 0]
+    while f >= 0:
+        value = columns[f, i]
+        left = value == trees.value[slot, node] if n_values[f] > 0 else value <= trees.value[slot, node]
+        node = trees.left[slot, node] if left else trees.left[slot, node] + 1
+        f = trees.feature[slot, node]
+    return trees.left[slot, node]
+
+
+@kernel
+def link(feature, left, n_nodes, stack):
+    """The links of a tree from its features. stack : (nodes + 1,) int32, scratch. Mutates left, stack."""
+    n_linked = 1
+    n_leaves = 0
+    stack[0] = 0
+    top = 1
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        if feature[node] < 0:
+            left[node] = n_leaves
+            n_leaves += 1
+            continue
+        left[node] = n_linked
+        stack[top] = n_linked + 1
+        stack[top + 1] = n_linked
+        top += 2
+        n_linked += 2
+
+
+def small(largest: int) -> type[np.signedinteger]:
+    """The type for codes from -1 to `largest`."""
+    return np.int16 if largest < 2**15 else np.int32
+
+
+def pack_trees(trees: Trees, slots: NDArray[np.int32], n_features: int, classes: bool) -> Packed:
+    """The trees of these slots, without what follows from the rest."""
+    n_outputs = trees.values.shape[2]
+    sizes = trees.sizes[slots].tolist()
+    features = [trees.feature[slot, :n] for slot, (n, _) in zip(slots, sizes, strict=True)]
+    tests = [trees.value[slot, :n] for slot, (n, _) in zip(slots, sizes, strict=True)]
+    leaves = [trees.values[slot, :n] for slot, (_, n) in zip(slots, sizes, strict=True)]
+    feature = np.concatenate([trees.feature[0, :0], *features])
+    values = np.concatenate([trees.values[0, :0], *leaves])
+    one = (values == 1.0).any(axis=1) & classes
+    named = np.where(one, values.argmax(axis=1), -1) if len(values) else np.zeros(0, np.int64)
+    return Packed(
+        feature.astype(small(n_features)),
+        np.concatenate([trees.value[0, :0], *tests])[feature >= 0],
+        named[:, None][:, : int(classes)].ravel().astype(small(n_outputs)),
+        values[~one],
+    )
+
+
+def unpack_trees(packed: Packed, n_nodes: list[int], trees: Trees) -> None:
+    """Trees into the first slots. n_nodes : of each tree. Mutates trees."""
+    n_outputs = trees.values.shape[2]
+    feature = packed.features.astype(np.int32)
+    value = np.zeros(len(feature))
+    value[feature >= 0] = packed.tests
+    n_leaves = int((feature < 0).sum())
+    named = packed.classes.astype(np.int64) if len(packed.classes) else np.full(n_leaves, -1)
+    values = np.zeros((n_leaves, n_outputs))
+    values[named >= 0, named[named >= 0]] = 1.0
+    values[named < 0, : packed.shares.shape[1]] = packed.shares
+    stack = np.zeros(trees.feature.shape[1] + 1, np.int32)
+    node = leaf = 0
+    for slot, n in enumerate(n_nodes):
+        n_own = (n + 1) // 2
+        trees.feature[slot, :n] = feature[node : node + n]
+        trees.value[slot, :n] = value[node : node + n]
+        trees.values[slot, :n_own] = values[leaf : leaf + n_own]
+        link(trees.feature[slot], trees.left[slot], n, stack)
+        trees.sizes[slot] = n, n_own
+        node, leaf = node + n, leaf + n_own

@@ -1,0 +1,127 @@
+"""The last labelled instances: a ring that keeps, of each feature, the order of its values.
+
+A new instance costs one pass over each order; trees that are grown from the window sort nothing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats, Schema
+from models.kernel import kernel
+
+# Places in `counts`.
+LEARNED, FILLED, HEAD, MEMBERS = range(4)
+
+
+class Window(NamedTuple):
+    """The ring. Its first places are filled first.
+
+    columns : (d, size), a missing value as infinity.
+    y, w : (size,).
+    order : (d, size) uint32, items by value (of equal ones the first place first), or (0, size) where no learner asks
+        for it.
+    chosen : (size,) uint8, scratch: the items that a tree grows on.
+    """
+
+    columns: Floats
+    y: Floats
+    w: Floats
+    order: NDArray[np.uint32]
+    chosen: NDArray[np.uint8]
+
+
+class PackedWindow(NamedTuple):
+    """The window as a state holds it, by place. b: items in it.
+
+    x : (b, numeric features) float64.
+    codes : (b, nominal features) uint8, uint16 or uint32, the greatest of the type for a missing value.
+    y : (b,) uint8 or uint16, classes, or float64.
+    w : (b,) float64.
+    """
+
+    x: Floats
+    codes: NDArray[np.unsignedinteger]
+    y: NDArray[np.generic]
+    w: Floats
+
+
+def room_for_window(n_features: int, size: int, ordered: bool) -> Window:
+    return Window(
+        np.zeros((n_features, size)),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros((n_features if ordered else 0, size), np.uint32),
+        np.ones(size, np.uint8),
+    )
+
+
+@kernel
+def take_in(x, r, y, w, counts, window):
+    """Put row r of x, with label and weight, in the place of the oldest item, which is returned. Mutates counts (not
+    MEMBERS, LEARNED), window. O(d size)."""
+    d, size = window.columns.shape
+    i = counts[HEAD]
+    full = counts[FILLED] == size
+    n = counts[FILLED] - 1 if full else counts[FILLED]
+    for f in range(d):
+        value = x[r, f]
+        if value - value != 0.0:
+            value = np.inf
+        window.columns[f, i] = value
+        if len(window.order) == 0:
+            continue
+        order = window.order[f]
+        if full:
+            k = 0
+            while order[k] != i:
+                k += 1
+            while k < n:
+                order[k] = order[k + 1]
+                k += 1
+        k = n
+        while k > 0:
+            there = window.columns[f, order[k - 1]]
+            if there < value or (there == value and order[k - 1] < i):
+                break
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+    window.y[i] = y
+    window.w[i] = w
+    counts[HEAD] = (i + 1) % size
+    counts[FILLED] = n + 1
+    return i
+
+
+def code_type(capacity: int) -> type[np.unsignedinteger]:
+    """The smallest type for codes below `capacity` and one that none of them has."""
+    return np.uint8 if capacity < 256 else np.uint16 if capacity < 65536 else np.uint32
+
+
+def pack_window(window: Window, n: int, schema: Schema) -> PackedWindow:
+    """The first n places."""
+    nominal = np.array(schema.n_values) > 0
+    codes = np.ascontiguousarray(window.columns[nominal, :n].T)
+    kind = code_type(max(schema.n_values, default=0))
+    labels = window.y[:n]
+    return PackedWindow(
+        np.ascontiguousarray(window.columns[~nominal, :n].T),
+        np.where(codes < np.inf, codes, np.iinfo(kind).max).astype(kind),
+        labels.astype(code_type(schema.n_outputs)) if schema.task == "classification" else labels,
+        window.w[:n],
+    )
+
+
+def unpack_window(packed: PackedWindow, schema: Schema, window: Window) -> None:
+    """Into the first places of an empty window. Mutates window."""
+    n = len(packed.y)
+    nominal = np.array(schema.n_values) > 0
+    window.columns[~nominal, :n] = packed.x.T
+    codes = packed.codes.T.astype(np.float64)
+    window.columns[nominal, :n] = np.where(codes < np.iinfo(packed.codes.dtype).max, codes, np.inf)
+    window.y[:n] = packed.y
+    window.w[:n] = packed.w
+    for f, order in enumerate(window.order):
+        order[:n] = np.argsort(window.columns[f, :n], kind="stable")

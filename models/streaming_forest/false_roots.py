@@ -1,0 +1,423 @@
+"""Partial fits of decision trees by mini-batches, as kernels.
+
+Xu, Dey, Panda and Vogelstein 2021, Algorithm 1: the rows of a batch are sorted into leaves; each leaf that is reached
+is a "false root", on whose rows the tree is grown further, down to pure leaves. Here the newest labels are kept in a
+window of bounded length that all trees share, and a false root is grown on all rows of the window that lie in it.
+
+Features are tried in random order, also where all are: in a false root of two or three rows most of them are as good,
+and always the first of those would be a poor choice (pendigits 72 % instead of 81 %).
+
+A leaf counts the classes of all that it has learned. When it splits, what the window still holds goes where it
+belongs; the counts of what was forgotten are shared out, each class as the window's rows of it, and a class that the
+window does not hold as all its rows. So the leaves of a tree always hold the weight of all that it has learned.
+
+Trees are rows of `Forest`: node 0 is the root; the children of an inner node are left and left + 1; a leaf has feature
+-1, and `left` is its row in `counts`. Tests: models.streaming_forest.node_tests.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats
+from models.draws import poisson, uniform_at
+from models.kernel import kernel
+from models.streaming_forest.node_tests import best_category, best_threshold, sort_values
+
+NOWHERE = -1  # in `Window.at`: the tree does not learn the row
+
+# Places in Forest.sizes.
+NODES, LEAVES = 0, 1
+
+
+class Forest(NamedTuple):
+    """Room for trees, one a row. n: most nodes of a tree.
+
+    feature : (trees, n) int32, -1 for a leaf.
+    value : (trees, n) float64, threshold or nominal code.
+    left : (trees, n) int32.
+    counts : (trees, n / 2, K) float64.
+    sizes : (trees, 2) int32, nodes and leaves.
+    """
+
+    feature: NDArray[np.int32]
+    value: Floats
+    left: NDArray[np.int32]
+    counts: Floats
+    sizes: NDArray[np.int32]
+
+
+class Window(NamedTuple):
+    """The newest labels, as a ring of `size`.
+
+    columns : (d, size), missing values as infinity.
+    y : (size,) int64.
+    w : (size,).
+    number : (size,) int64, how many labels came before, -1: nothing is there.
+    at : (trees, size) int32, the leaf that a row lies in, or NOWHERE.
+    """
+
+    columns: Floats
+    y: NDArray[np.int64]
+    w: Floats
+    number: NDArray[np.int64]
+    at: NDArray[np.int32]
+
+
+class Settings(NamedTuple):
+    """The parameters, as kernels take them.
+
+    n_tried : features tried a node.
+    """
+
+    n_tried: int
+    min_split: int
+    max_nodes: int
+    counting: bool
+    bootstrap: bool
+    majority: bool
+
+
+class Scratch(NamedTuple):
+    """What one thread needs to grow a tree, and leaves behind as rubbish; only `mark` is all 0 between trees.
+
+    rows, moved : (size,) int32, rows of the window.
+    y, w, values, others, places, other_places : of a node's rows.
+    mark : (nodes,) int32, 1 + the false root's place in `roots` and `begin`.
+    stack : (size + 2, 3) int32: node, first row, last row + 1.
+    gone : (size + 2, K), forgotten counts of what is on the stack.
+    table, seen : by nominal code.
+    """
+
+    rows: NDArray[np.int32]
+    moved: NDArray[np.int32]
+    y: NDArray[np.int64]
+    w: Floats
+    values: Floats
+    others: Floats
+    places: NDArray[np.int32]
+    other_places: NDArray[np.int32]
+    mark: NDArray[np.int32]
+    roots: NDArray[np.int32]
+    begin: NDArray[np.int32]
+    stack: NDArray[np.int32]
+    gone: Floats
+    features: NDArray[np.int32]
+    total: Floats
+    part: Floats
+    table: Floats
+    seen: NDArray[np.int64]
+
+
+def room_for_forest(n_trees: int, n_nodes: int, n_outputs: int) -> Forest:
+    """Trees of one leaf each, which knows nothing. n_nodes : even."""
+    sizes = np.ones((n_trees, 2), np.int32)
+    return Forest(
+        np.full((n_trees, n_nodes), -1, np.int32),
+        np.zeros((n_trees, n_nodes)),
+        np.zeros((n_trees, n_nodes), np.int32),
+        np.zeros((n_trees, n_nodes // 2, n_outputs)),
+        sizes,
+    )
+
+
+def with_room(forest: Forest, n_nodes: int, n_outputs: int) -> Forest:
+    """A copy with room for more nodes, or more classes."""
+    wider = room_for_forest(len(forest.sizes), n_nodes, n_outputs)
+    pairs: Any = zip(wider, forest, strict=True)
+    for array, old in pairs:
+        array[tuple(slice(n) for n in old.shape)] = old
+    return wider
+
+
+def room_to_regrow(n_features: int, size: int, n_nodes: int, n_outputs: int, n_codes: int) -> Scratch:
+    """size : of the window. n_codes : most values of a nominal feature."""
+    ints = [np.zeros(size, np.int32) for _ in range(4)]
+    return Scratch(
+        ints[0], ints[1], np.zeros(size, np.int64), np.zeros(size), np.zeros(size), np.zeros(size), ints[2], ints[3],
+        np.zeros(n_nodes, np.int32), np.zeros(size, np.int32), np.zeros(size + 2, np.int32),
+        np.zeros((size + 2, 3), np.int32), np.zeros((size + 2, n_outputs)), np.zeros(n_features, np.int32),
+        np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((n_codes, n_outputs)), np.zeros(n_codes, np.int64),
+    )  # fmt: skip
+
+
+@kernel(inline=True)
+def leaf_of(forest, tree, n_values, x, r):
+    """The leaf of row r of x (rows by instance; missing as NaN or infinity). O(depth)."""
+    node = 0
+    f = forest.feature[tree, 0]
+    while f >= 0:
+        value = x[r, f]
+        if n_values[f] > 0:
+            left = value == forest.value[tree, node]
+        else:
+            left = value <= forest.value[tree, node] and value - value == 0.0
+        node = forest.left[tree, node] if left else forest.left[tree, node] + 1
+        f = forest.feature[tree, node]
+    return node
+
+
+@kernel(inline=True)
+def majority(forest, tree, leaf):
+    """The class that a leaf says, the lowest of equals; -1 where it knows nothing."""
+    counts = forest.counts[tree, forest.left[tree, leaf]]
+    most = 0.0
+    says = -1
+    for c in range(len(counts)):
+        if counts[c] > most:
+            most = counts[c]
+            says = c
+    return says
+
+
+@kernel(inline=True)
+def times(bootstrap, key, number):
+    """How often a tree learns a label: once, or as often as a bootstrap sample would hold it (Poisson(1))."""
+    return poisson(1.0, uniform_at(key, number)) if bootstrap else 1.0
+
+
+@kernel
+def vote(forest, n_values, slab, rows, first, last, by_majority, out):
+    """Class probabilities of slab rows rows[first:last] into the same rows of `out`; 0 where nothing is known.
+
+    by_majority : the share of the trees' votes, else the mean of the leaves' shares. O(rows trees depth).
+    """
+    n_trees = len(forest.sizes)
+    n_classes = out.shape[1]
+    for k in range(first, last):
+        out[rows[k], :] = 0.0
+    for tree in range(n_trees):
+        for k in range(first, last):
+            r = rows[k]
+            leaf = leaf_of(forest, tree, n_values, slab, r)
+            if by_majority:
+                says = majority(forest, tree, leaf)
+                if says >= 0:
+                    out[r, says] += 1.0
+                continue
+            counts = forest.counts[tree, forest.left[tree, leaf]]
+            total = 0.0
+            for c in range(n_classes):
+                total += counts[c]
+            if total > 0.0:
+                for c in range(n_classes):
+                    out[r, c] += counts[c] / total
+    for k in range(first, last):
+        total = 0.0
+        for c in range(n_classes):
+            total += out[rows[k], c]
+        if total > 0.0:
+            for c in range(n_classes):
+                out[rows[k], c] /= total
+
+
+@kernel
+def arrive(forest, window, n_values, batch, new, keys, bootstrap, first, last, right):
+    """Sort a batch into the leaves of trees first .. last - 1.
+
+    batch : (n, d), its rows; new : (n,) int64, their places in the window. keys : (trees,) uint64, of bootstrap draws.
+    Mutates window.at, and right : (trees,), the weight of the rows that a tree would have predicted. O(n trees depth).
+    """
+    for tree in range(first, last):
+        right[tree] = 0.0
+        for k in range(len(new)):
+            i = new[k]
+            leaf = leaf_of(forest, tree, n_values, batch, k)
+            if majority(forest, tree, leaf) == window.y[i]:
+                right[tree] += window.w[i]
+            taken = times(bootstrap, keys[tree], window.number[i]) > 0.0
+            window.at[tree, i] = leaf if taken else NOWHERE
+
+
+@kernel
+def place(forest, window, n_values, rows, keys, bootstrap, before, first, last):
+    """Find the leaves of all rows that came before label `before`. rows : (size, d), the window by rows.
+
+    Mutates window.at of trees first .. last - 1."""
+    for tree in range(first, last):
+        for i in range(len(window.y)):
+            window.at[tree, i] = NOWHERE
+            if 0 <= window.number[i] < before and times(bootstrap, keys[tree], window.number[i]) > 0.0:
+                window.at[tree, i] = leaf_of(forest, tree, n_values, rows, i)
+
+
+@kernel
+def _gather(tree, window, new, scratch):
+    """Rows of the window by false root: how many of these; rows begin[j]:begin[j + 1] of scratch.rows are the j-th's.
+
+    False roots are in the order in which the batch reaches them, rows in that of the window. Mutates scratch; leaves
+    scratch.mark all 0. O(size).
+    """
+    rows, mark, roots, begin = scratch.rows, scratch.mark, scratch.roots, scratch.begin
+    n_roots = 0
+    begin[0] = 0
+    for k in range(len(new)):
+        leaf = window.at[tree, new[k]]
+        if leaf >= 0 and mark[leaf] == 0:
+            roots[n_roots] = leaf
+            n_roots += 1
+            mark[leaf] = n_roots
+            begin[n_roots] = 0
+    size = len(window.y)
+    for i in range(size):
+        leaf = window.at[tree, i]
+        if leaf >= 0:
+            begin[mark[leaf]] += 1
+    begin[0] = 0
+    for j in range(n_roots):
+        begin[j + 1] += begin[j]
+    total = begin[n_roots]
+    for i in range(size - 1, -1, -1):
+        leaf = window.at[tree, i]
+        if leaf >= 0 and mark[leaf] > 0:
+            begin[mark[leaf]] -= 1
+            rows[begin[mark[leaf]]] = i
+    for j in range(n_roots):  # what was the end of the j-th has become its start
+        begin[j] = begin[j + 1]
+        mark[roots[j]] = 0
+    begin[n_roots] = total
+    return n_roots
+
+
+@kernel
+def _grow(
+    forest, tree, root, start, end, window, n_values, bootstrap_key, feature_key, draw, earliest, settings, scratch
+):  # fmt: skip
+    """Grow a tree further from a false root, on rows scratch.rows[start:end].
+
+    feature_key, draw : of the features tried; returns the next draw. earliest : labels from this one on are new.
+    Mutates the tree, window.at of its rows, scratch. O(rows n_tried depth log rows).
+    """
+    rows, moved, ys, ws = scratch.rows, scratch.moved, scratch.y, scratch.w
+    values, others, places, other_places = scratch.values, scratch.others, scratch.places, scratch.other_places
+    stack, gone, features, total, part = scratch.stack, scratch.gone, scratch.features, scratch.total, scratch.part
+    d = len(n_values)
+    n_classes = len(total)
+    counts = forest.counts[tree]
+    for c in range(n_classes):
+        gone[0, c] = counts[forest.left[tree, root], c] if settings.counting else 0.0
+    if settings.counting:
+        for k in range(start, end):
+            i = rows[k]
+            if window.number[i] < earliest:
+                weight = window.w[i] * times(settings.bootstrap, bootstrap_key, window.number[i])
+                gone[0, window.y[i]] = max(gone[0, window.y[i]] - weight, 0.0)
+    stack[0, 0] = root
+    stack[0, 1] = start
+    stack[0, 2] = end
+    top = 1
+    while top > 0:
+        top -= 1
+        node = stack[top, 0]
+        start = stack[top, 1]
+        end = stack[top, 2]
+        n = end - start
+        total[:] = 0.0
+        weight = 0.0
+        pure = True
+        for k in range(n):
+            i = rows[start + k]
+            ys[k] = window.y[i]
+            ws[k] = window.w[i] * times(settings.bootstrap, bootstrap_key, window.number[i])
+            total[ys[k]] += ws[k]
+            weight += ws[k]
+            pure = pure and ys[k] == ys[0]
+        squares = 0.0
+        for c in range(n_classes):
+            squares += total[c] * total[c]
+        best = -np.inf
+        best_feature = -1
+        best_value = 0.0
+        if not pure and n >= settings.min_split and forest.sizes[tree, NODES] + 2 <= settings.max_nodes:
+            for tried in range(d):
+                if tried >= settings.n_tried and best_feature >= 0:
+                    break
+                swap = tried + np.int64(uniform_at(feature_key, draw) * (d - tried))
+                draw += 1
+                f = features[swap]
+                features[swap] = features[tried]
+                features[tried] = f
+                column = window.columns[f]
+                if n_values[f] > 0:
+                    score, value = best_category(
+                        column, n_values[f], rows, start, end, ys, ws, total, weight, scratch.table, scratch.seen
+                    )
+                else:
+                    for k in range(n):
+                        values[k] = column[rows[start + k]]
+                        places[k] = k
+                    sort_values(values, places, n, others, other_places)
+                    score, value = best_threshold(values, places, n, ys, ws, total, weight, squares, part)
+                if score > best:
+                    best = score
+                    best_feature = f
+                    best_value = value
+        if best_feature < 0:
+            leaf = forest.left[tree, node]
+            for c in range(n_classes):
+                counts[leaf, c] = total[c] + gone[top, c]
+            for k in range(start, end):
+                window.at[tree, rows[k]] = node
+            continue
+        column = window.columns[best_feature]
+        nominal = n_values[best_feature] > 0
+        part[:] = 0.0
+        left_weight = 0.0
+        middle = start
+        n_moved = 0
+        for k in range(n):
+            i = rows[start + k]
+            here = column[i]
+            if (here == best_value) if nominal else (here <= best_value):
+                rows[middle] = i
+                middle += 1
+                part[ys[k]] += ws[k]
+                left_weight += ws[k]
+            else:
+                moved[n_moved] = i
+                n_moved += 1
+        for k in range(n_moved):
+            rows[middle + k] = moved[k]
+        child = forest.sizes[tree, NODES]
+        forest.feature[tree, node] = best_feature
+        forest.value[tree, node] = best_value
+        forest.left[tree, child] = forest.left[tree, node]
+        forest.left[tree, child + 1] = forest.sizes[tree, LEAVES]
+        forest.left[tree, node] = child
+        forest.sizes[tree, NODES] += 2
+        forest.sizes[tree, LEAVES] += 1
+        for c in range(n_classes):
+            share = part[c] / total[c] if total[c] > 0.0 else left_weight / weight
+            before = gone[top, c]
+            gone[top + 1, c] = before * share
+            gone[top, c] = before - gone[top + 1, c]
+        stack[top, 0] = child + 1
+        stack[top, 1] = middle
+        stack[top, 2] = end
+        stack[top + 1, 0] = child
+        stack[top + 1, 1] = start
+        stack[top + 1, 2] = middle
+        top += 2
+    return draw
+
+
+@kernel
+def regrow(forest, window, n_values, new, bootstrap_keys, feature_keys, batch, settings, scratch, first, last):
+    """Let trees first .. last - 1 learn a batch that has arrived (`arrive`). There must be room for as many more nodes
+    as false roots may get: two for each row of the window.
+
+    new : (n,) int64, places of the batch in the window. feature_keys : (trees,) uint64. batch : its number, from which
+    the features' draws are counted. Mutates the trees, window.at, scratch.
+    """
+    earliest = window.number[new[0]]
+    for tree in range(first, last):
+        n_roots = _gather(tree, window, new, scratch)
+        for f in range(len(n_values)):
+            scratch.features[f] = f
+        draw = np.int64(batch) << 32
+        for j in range(n_roots):
+            draw = _grow(
+                forest, tree, scratch.roots[j], scratch.begin[j], scratch.begin[j + 1], window, n_values,
+                bootstrap_keys[tree], feature_keys[tree], draw, earliest, settings, scratch,
+            )  # fmt: skip

@@ -1,0 +1,299 @@
+"""What models/contract.py promises, as tests that the file of each family runs over its cases.
+
+A file `test_<family>.py` has `CASES`, and takes these tests over by `from tests.models.contract.checks import *`. So a
+family's kernels are compiled and loaded by one process of those that share the tests.
+"""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from models.registry import validate
+from models.restoring import check, restore
+from tests.conftest import jit
+from tests.models.contract.worlds import (
+    K,
+    bits,
+    check_nothing,
+    check_outputs,
+    comparable,
+    cut,
+    interleaved,
+    learn,
+    make,
+    predict,
+    rows,
+    schema_of,
+    slab_of,
+)
+from tests.models.streams_of_instances import run_learns
+
+
+def test_inputs_stay_unchanged(name, task, case):
+    x, y = rows(600, task)
+    program = interleaved(600, y, 10)
+    learner = make(name, task, case)
+    slab = slab_of(learner, np.vstack([x, np.zeros((100, x.shape[1]))]))
+    inputs = [*program, *(slab if task == "multi-instance" else [slab])]
+    before = [column.tobytes() for column in inputs]
+    out = np.full((700, learner.schema.n_outputs), -7.0)
+    learner.run(program, slab, out)
+    assert before == [column.tobytes() for column in inputs]
+    check_nothing(out[:11], task)  # the first label comes after the eleventh
+    check_outputs(out[11:600], task)
+    assert np.all(out[600:] == -7.0)  # rows that were not predicted
+
+
+@pytest.mark.parametrize("delay", [0, 25])
+def test_splits_of_a_program_do_not_matter(name, task, case, delay):
+    """Nor, therefore, which learner of the same seed it is that runs it."""
+    n = 1500
+    x, y = rows(n, task)
+    program = interleaved(n, y, delay)
+    shape = (n, schema_of(task).n_outputs)
+    whole, out = make(name, task, case), np.zeros(shape)
+    slab = slab_of(whole, x)
+    whole.run(program, slab, out)
+    cuts = np.sort(np.random.default_rng(5).integers(0, len(program.op), 9))
+    # Single operations where a label follows its prediction: kernels keep what they found for it.
+    for places in (cuts, np.arange(1, len(program.op)))[: 1 + (delay == 0)]:
+        pieces, pieced = make(name, task, case), np.zeros(shape)
+        for a, b in pairwise([0, *places, len(program.op)]):
+            pieces.run(cut(program, a, b), slab, pieced)
+        assert pieced.tobytes() == out.tobytes()
+        assert bits(pieces) == bits(whole)
+
+
+def test_batches_equal_the_program(name, task, case):
+    x, y = rows(300, task)
+    one, many = make(name, task, case), make(name, task, case)
+    learn(one, x, y)
+    for i in range(len(x)):
+        learn(many, x[i : i + 1], y[i : i + 1])
+    assert bits(one) == bits(many)
+    together = predict(one, x[:50])
+    assert together.tobytes() == b"".join(predict(many, x[i : i + 1]).tobytes() for i in range(50))
+
+
+def test_predict_changes_nothing(name, task, case):
+    x, y = rows(1200, task)
+    learner, twin = make(name, task, case), make(name, task, case)
+    predict(learner, x)
+    learn(learner, x[:600], y[:600])
+    learn(twin, x[:600], y[:600])
+    known = bits(learner)
+    predict(learner, x)
+    assert bits(learner) == known
+    learn(learner, x[600:], y[600:])
+    learn(twin, x[600:], y[600:])
+    assert bits(learner) == bits(twin)
+
+
+def test_save_restore_continue(name, task, case):
+    x, y = rows(2000, task)
+    whole = make(name, task, case)
+    learn(whole, x[:900], y[:900])
+    saved = {field: array.copy() for field, array in whole.state()._asdict().items()}
+    for array in saved.values():
+        array.flags.writeable = False  # as np.frombuffer gives them
+    predict(whole, x[:10])
+    resumed = make(name, task, case)
+    restore(resumed, saved)
+    assert bits(resumed) == comparable(whole, saved)
+    learn(whole, x[900:], y[900:])
+    learn(resumed, x[900:], y[900:])
+    assert bits(resumed) == bits(whole)
+    assert predict(resumed, x).tobytes() == predict(whole, x).tobytes()
+    assert resumed.describe() == whole.describe()
+
+
+def test_state_is_arrays_that_n_bytes_counts(name, task, case):
+    x, y = rows(1000, task)
+    learner = make(name, task, case)
+    for _ in range(2):
+        state = learner.state()
+        assert all(isinstance(array, np.ndarray) and array.flags.c_contiguous for array in state)
+        assert all(array.dtype.kind in "iuf" for array in state)
+        assert learner.n_bytes == sum(array.nbytes for array in state)
+        learn(learner, x, y)
+
+
+def test_missing_values(name, task, case):
+    x, y = rows(1500, task, missing=0.6)
+    learner = make(name, task, case)
+    learn(learner, x, y)
+    learn(learner, np.full((20, x.shape[1]), np.nan), y[:20])
+    check_outputs(predict(learner, x), task)
+    check_outputs(predict(learner, np.full((1, x.shape[1]), np.nan)), task)
+
+
+def test_new_nominal_values_after_resize(name, task, case):
+    x, y = rows(1500, task)
+    learner = make(name, task, case)
+    learn(learner, x, y)
+    before = predict(learner, x)
+    wider = (0, 0, 16, 0, 2)
+    learner.resize(schema_of(task, wider))
+    assert learner.schema.n_values == wider
+    assert predict(learner, x).tobytes() == before.tobytes()
+    unseen = x[:100].copy()
+    unseen[:, 2] = np.arange(100) % 12 + 4
+    check_outputs(predict(learner, unseen), task)
+    learn(learner, unseen, y[:100])
+    check_outputs(predict(learner, unseen), task)
+    x, y = rows(1500, task, seed=8, n_values=wider)
+    learn(learner, x, y)
+    check_outputs(predict(learner, x), task)
+
+
+def test_new_classes_after_resize(name, task, case):
+    if task != "classification":
+        pytest.skip("a regression has no classes, and bags have two")
+    x, y = rows(1500, task)
+    learner = make(name, task, case)
+    learn(learner, x, y)
+    before = predict(learner, x)
+    learner.resize(schema_of(task, n_classes=K + 5))
+    after = predict(learner, x)
+    assert after.shape == (len(x), K + 5)
+    assert np.ascontiguousarray(after[:, :K]).tobytes() == before.tobytes()
+    assert np.all(after[:, K:] == 0.0)
+    x[:, 0] += 50.0
+    learn(learner, x, np.full(len(x), K + 4.0))
+    after = predict(learner, x)
+    check_outputs(after, task)
+    assert after[-1].argmax() == K + 4
+
+
+def test_restore_after_resize(name, task, case):
+    x, y = rows(1200, task)
+    bigger = schema_of(task, (0, 0, 8, 0, 2), K + 2)
+    learner = make(name, task, case)
+    learn(learner, x[:500], y[:500])
+    learner.resize(bigger)
+    resumed = make(name, task, case, bigger)
+    restore(resumed, learner.state()._asdict())
+    learn(learner, x[500:], y[500:])
+    learn(resumed, x[500:], y[500:])
+    assert bits(resumed) == bits(learner)
+
+
+def test_constant_features(name, task, case):
+    _, y = rows(1500, task)
+    x = np.tile([1.0, 0.0, 2.0, -5.0, 1.0], (1500, 1))
+    learner = make(name, task, case)
+    learn(learner, x, y)
+    check_outputs(predict(learner, x[:1]), task)
+    moved = x[:1] + np.array([0.5, 0.0, 0.0, 1e9, 0.0])
+    check_outputs(predict(learner, moved), task)
+
+
+@jit  # Python's math raises where compiled kernels go on with infinity
+def test_huge_and_tiny_values(name, task, case):
+    x, y = rows(1500, task, missing=0.0)
+    for scale in (1e-200, 1e150, 1e300):
+        scaled = x.copy()
+        scaled[:, :2] *= scale
+        learner = make(name, task, case)
+        learn(learner, scaled, y)
+        check_outputs(predict(learner, scaled), task)
+
+
+def test_weights(name, task, case):
+    x, y = rows(1500, task)
+    rng = np.random.default_rng(2)
+    w = rng.choice([0.0, 0.1, 1.0, 2.5], len(y))
+    weighted, kept = make(name, task, case), make(name, task, case)
+    learn(weighted, x, y, w)
+    learn(kept, x[w > 0], y[w > 0], w[w > 0])
+    check_outputs(predict(weighted, x), task)
+    assert bits(weighted) == bits(kept)  # an instance of weight 0 is none
+    if task != "regression":
+        light, heavy = make(name, task, case), make(name, task, case)
+        for learner, weights in ((light, (1.0, 0.25)), (heavy, (0.25, 1.0))):
+            learn(learner, np.tile(x[:1], (2, 1)), np.array([0.0, 1.0]), np.array(weights))
+        # the heavier class is not the less likely one (the last label does not weigh)
+        assert predict(heavy, x[:1])[0, 1] >= predict(light, x[:1])[0, 1]
+
+
+def test_one_class_only(name, task, case):
+    x, _ = rows(1000, task)
+    learner = make(name, task, case)
+    learn(learner, x, np.ones(1000))
+    out = predict(learner, x)
+    check_outputs(out, task)
+    if task == "classification":
+        assert np.all(out[:, 1] == 1.0)
+    elif task == "multi-instance":
+        assert np.all(out[:, 1] > 0.5)
+    else:
+        assert out == pytest.approx(np.ones_like(out), abs=1e-6)
+
+
+def test_nothing_is_known_before_the_first_label(name, task, case):
+    x, y = rows(10, task)
+    learner = make(name, task, case)
+    check_nothing(predict(learner, x), task)
+    assert predict(learner, x[:0]).shape == (0, schema_of(task).n_outputs)
+    no_labels = [np.nan, np.inf] if task == "regression" else [np.nan, -1.0]
+    run_learns(learner, slab_of(learner, x[:4]), [*no_labels, *y[2:4]], [1.0, 1.0, 0.0, 0.0])
+    check_nothing(predict(learner, x), task)
+    if task == "regression":
+        learn(learner, x[4:5], y[4:5])
+        known = predict(learner, x)  # a bootstrap may leave out the first label
+        assert np.all(np.isnan(known) | np.isclose(known, y[4]))
+        learn(learner, x[5:], y[5:])
+        check_outputs(predict(learner, x), task)
+
+
+def test_memory_is_bounded(name, task, case):
+    learner = make(name, task, case._replace(parameters={**case.parameters, **case.bounded}))
+    x, y = rows(6000, task, seed=4)
+    reached = []
+    for a in range(0, len(x), 300):
+        learn(learner, x[a : a + 300], y[a : a + 300])
+        reached.append(learner.n_bytes)
+        check(learner, learner.state()._asdict())
+    if case.breathes:
+        assert max(reached[10:]) <= 1.1 * max(reached[:10])
+    else:
+        assert reached[-1] == reached[9]
+    check_outputs(predict(learner, x), task)
+
+
+def test_describe(name, task, case):
+    x, y = rows(2000, task)
+    learner = make(name, task, case)
+    for n in (0, 1, 2000):
+        learn(learner, x[:n], y[:n])
+        nodes = json.loads(json.dumps(learner.describe(), allow_nan=False))
+        assert nodes[0]["parent"] is None
+        assert nodes[0]["depth"] == 0
+        known = {}
+        for node in nodes:
+            assert {"id", "depth", "weight", "parent", "value"} <= set(node)
+            assert node["id"] not in known
+            if node["parent"] is not None:
+                assert node["depth"] == known[node["parent"]]["depth"] + 1
+            known[node["id"]] = node
+        assert {"n_nodes", "n_leaves", "depth"} <= set(learner.size())
+        assert all(type(value) is int for value in learner.size().values())
+
+
+def test_parameters_come_back(name, task, case):
+    learner = make(name, task, case)
+    assert learner.parameters() == validate(name, task, case.parameters)
+    assert type(learner).name == name
+    assert json.loads(json.dumps(learner.parameters())) == learner.parameters()
+
+
+def test_warm_up_leaves_no_trace(name, task, case):
+    learner = make(name, task, case)
+    before = bits(learner)
+    learner.warm_up()
+    assert bits(learner) == before
+
+
+__all__ = [name for name in globals() if name.startswith("test_")]  # in this order

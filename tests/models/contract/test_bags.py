@@ -1,0 +1,15 @@
+"""The contract of multi-instance trees and diverse density."""
+
+from tests.models.contract.checks import *  # noqa: F403
+from tests.models.contract.worlds import Case
+
+CASES = {
+    "miti": [
+        Case({"refit_every": 100, "window": 200, **more}, {"max_instances": 300})
+        for more in ({}, {"split_criterion": "max-bepp", "k": 0.0}, {"split_criterion": "sum-squared-bepp"})
+    ],
+    "quick-diverse-density": [
+        Case({"refit_every": 200, "window": 200, "max_steps": 20, **more}, {"max_instances": 300})
+        for more in ({}, {"cap": 3.0, "max_iterations": 1})
+    ],
+}

@@ -1,0 +1,22 @@
+"""The contract of stochastic gradient trees."""
+
+from tests.models.contract.checks import *  # noqa: F403
+from tests.models.contract.worlds import Case
+
+CASES = {
+    "stochastic-gradient-tree": [
+        Case({"warm_up": 60, "n_bins": 16, "rebin_period": 300, **more}, {"max_nodes": 15})
+        for more in (
+            {"delta": 0.2, "linear_rate": 0.0},
+            {"preset": "paper", "delta": 0.2, "grace_period": 50, "node_cost": 0.0, "binning": "quantiles"},
+            {
+                "preset": "boosted",
+                "n_stages": 2,
+                "linear_rate": 0.1,
+                "outputs": "one-tree",
+                "binning": "quantiles",
+                "grace_period": 50,
+            },
+        )
+    ],
+}

@@ -1,0 +1,117 @@
+"""Kernels: their options, and that each is compiled for one signature only."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import models
+from tests.conftest import jit
+
+
+def modules_of_models():
+    found = [models]
+    for info in pkgutil.walk_packages(models.__path__, "models."):
+        found.append(importlib.import_module(info.name))
+    return found
+
+
+def kernels():
+    """Every numba dispatcher of the package, by name."""
+    from numba.core.dispatcher import Dispatcher
+
+    found = {}
+    for module in modules_of_models():
+        for name, value in vars(module).items():
+            if isinstance(value, Dispatcher):
+                found[f"{value.py_func.__module__}.{name}"] = value
+    return found
+
+
+# Kernels that make arrays of their own: rare ones, over a window or a whole tree.
+ALLOCATING = {
+    "models.bags.diverse_density._predict",
+    "models.bags.diverse_density.search",
+    "models.bags.miti.grow",
+    "models.bags.optimise._direction",
+    "models.bags.optimise.optimise_scale",
+    "models.batch.learner._run",
+    "models.batch.predict._median",
+    "models.batch.predict.predict",
+    "models.drift.kswin._kswin",
+    "models.drift.kswin.sort",
+    "models.shrubs.cart.grow",
+    "models.shrubs.members.weigh_newest",
+    "models.mondrian.forest._run",
+    "models.streaming_forest.node_tests.sort_values",
+    "models.streaming_forest.description.depth_of",
+    "models.hoeffding.split_bounds.may_win",
+    "models.hoeffding.mutable_tree.pack_maps",
+}
+
+
+@jit
+def test_options_of_every_kernel():
+    found = kernels()
+    assert len(found) > 10
+    for name, dispatcher in found.items():
+        options = dispatcher.targetoptions
+        assert options.get("nogil") is True, name
+        assert options.get("error_model") == "numpy", name
+        assert not options.get("fastmath"), name
+        assert not options.get("parallel"), name
+        assert options.get("nopython") is True, name
+        assert options.get("_nrt") is (name in ALLOCATING), name
+
+
+SIGNATURES = """
+import numpy as np
+from numba.core import types
+from models.prequential import Prequential
+from models.registry import REGISTRY
+from tests.models.contract import test_all, test_kernels
+from tests.models.contract import worlds as contract
+
+for name, cases in test_all.every_case().items():
+    for task in REGISTRY[name].tasks:
+        for case in cases:
+            learner = contract.make(name, task, case)
+            x, y = contract.rows(1500, task)
+            program = contract.interleaved(1500, y, 5)
+            out = np.zeros((1500, learner.schema.n_outputs))
+            learner.warm_up()
+            learner.run(program, contract.slab_of(learner, x), out)
+            contract.predict(learner, x)
+            saved = {field: array.copy() for field, array in learner.state()._asdict().items()}
+            for array in saved.values():
+                array.flags.writeable = False
+            learner.restore(saved)
+            contract.learn(learner, x, y)
+            learner.describe()
+            learner.resize(contract.schema_of(task, (0, 0, 8, 0, 2), contract.K + 1))
+            contract.learn(learner, x, y)
+            for fading in (None, 0.99):
+                evaluation = Prequential(task, out.shape[1], fading=fading)
+                evaluation.score(program, out)
+                evaluation.restore(evaluation.state()._asdict())
+                evaluation.score(program, out)
+                evaluation.windowed()
+
+for name, dispatcher in test_kernels.kernels().items():
+    signatures = {tuple(str(types.unliteral(t)) for t in signature) for signature in dispatcher.signatures}
+    if len(signatures) > 1:
+        print(name, *sorted(signatures), sep="\\n    ")
+    for compiled in dispatcher.overloads.values():
+        # References are not counted: an array that is returned would be freed while it is in use.
+        kinds = [compiled.signature.return_type, *getattr(compiled.signature.return_type, "types", ())]
+        if any(isinstance(kind, types.Array) for kind in kinds):
+            print(name, "returns an array")
+"""
+
+
+@jit
+def test_one_signature_a_kernel():
+    """In a process of its own: other tests may call kernels with other types."""
+    done = subprocess.run([sys.executable, "-c", SIGNATURES], capture_output=True, text=True, check=False, timeout=1800)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""

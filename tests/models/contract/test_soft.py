@@ -1,0 +1,16 @@
+"""The contract of soft trees and pools."""
+
+from tests.models.contract.checks import *  # noqa: F403
+from tests.models.contract.worlds import Case
+
+CASES = {
+    "soft-hoeffding-tree": [
+        Case({"grace_period": 50, "learning_rate": 0.05, **more}, {"max_depth": 2})
+        for more in ({"max_depth": 4}, {"max_depth": 3, "alpha": 0.0, "min_reach": 0.1})
+    ],
+    "model-pool": [
+        Case({"of": "soft-tree", "candidates": "depth=1,2; learning_rate=0.02,0.1", "n_explored": 1}),
+        Case({"of": "last-label", "candidates": ""}),
+    ],
+    "soft-tree": [Case({"depth": 3, "learning_rate": 0.05}), Case({"depth": 2, "n_trees": 3, "learning_rate": 0.05})],
+}
