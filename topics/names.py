@@ -1,11 +1,14 @@
-"""Every name that goes on the wire: topics of a stream, headers of a dead letter, roles of models.
+"""Every name that is visible in Kafka: topics of a stream, headers of a dead letter, roles of models.
 
 A stream called `elec` reads `elec.features` and `elec.labels` and writes `elec.predictions`, `elec.metrics`,
-`elec.drift` and `elec.deadletters`. The stream file can name any of them otherwise.
+`elec.drift` and `elec.deadletters`. The stream file can give each of them another name.
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from topics.records import Unread
 
 FEATURES = "features"
 LABELS = "labels"
@@ -14,8 +17,12 @@ METRICS = "metrics"
 DRIFT = "drift"
 DEADLETTERS = "deadletters"
 
+# Of input topics that we create: Kafka refuses records stamped further ahead of its clock, as stream time would anyway.
+TIMESTAMP_AFTER = "message.timestamp.after.max.ms"
+TIMESTAMP_AFTER_MS = 60_000
+
 # Topics that are read, and topics that are written, in the order in which people are told about them.
-INPUTS = (FEATURES, LABELS)
+INPUTS = (FEATURES, LABELS)  # further input logs come after these two, which every state and every prediction names
 OUTPUTS = (PREDICTIONS, METRICS, DRIFT, DEADLETTERS)
 
 # A dead letter has the key and the value of the record as they came; the rest is in its headers.
@@ -24,16 +31,72 @@ HEADER_PARTITION = "riparian-partition"
 HEADER_OFFSET = "riparian-offset"
 HEADER_REASON = "riparian-reason"
 HEADER_DETAIL = "riparian-detail"
+HEADER_SIZE = "riparian-size"
+HEADER_KEY_SIZE = "riparian-key-size"
+HEADER_HEADERS_SIZE = "riparian-headers-size"
+
+# Of a record that a retry wrote: which dead letter it was, TOPIC/PARTITION/OFFSET.
+HEADER_RETRY_OF = "riparian-retry-of"
+# Of a record among the dead letters that is none: the offsets of those that were retried, such as 3-17,20.
+HEADER_RETRIED = "riparian-retried"
+
+# The same under the names of Kafka Connect and Kafka Streams, for tools that know these: of topic, partition, offset,
+# reason and detail. What they have besides (connector, task, stage, class, stack trace) there is none of here.
+CONNECT = ("topic", "partition", "offset", "exception.class.name", "exception.message")
+STREAMS = ("topic", "partition", "offset", "exception", "message")
+CONVENTIONS = (
+    *(f"__connect.errors.{name}" for name in CONNECT),
+    *(f"__streams.errors.{name}" for name in STREAMS),
+)
+
+# Of a feature record and its prediction: W3C Trace Context.
+HEADER_TRACE = "traceparent"
+HEADER_TRACE_STATE = "tracestate"
+
+# What nobody else's headers of a dead letter are called.
+RESERVED = frozenset(
+    {
+        *(HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_REASON, HEADER_DETAIL),
+        *(HEADER_SIZE, HEADER_KEY_SIZE, HEADER_HEADERS_SIZE, HEADER_RETRIED, *CONVENTIONS),
+    }
+)
 
 CHAMPION = "champion"
 
-HEADER_SIZE = "riparian-size"
-HEADER_KEY_SIZE = "riparian-key-size"
 # A compressed record can be larger than what Kafka takes of us, 1 MB by default.
 MAX_LETTER_BYTES = 900_000
 MAX_LETTER_KEY_BYTES = 65_536
+MAX_LETTER_HEADER_BYTES = 8_192
 MAX_TOPIC_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+# Rules by which the records of an input log take their place in the one order of a partition.
+BY_TIME = "by timestamp"
+AS_IT_COMES = "as it comes"  # before what is released next; predictions record the place
+
+
+class InputLog(NamedTuple):
+    """A topic whose records a partition applies.
+
+    role : FEATURES, LABELS, or that of a further log. What records and states call its offsets follows from it
+    topic : its name in Kafka
+    rule : how it is merged with the others, BY_TIME or AS_IT_COMES
+    """
+
+    role: str
+    topic: str
+    rule: str = BY_TIME
+
+
+def state_field(role: str, what: str) -> str:
+    """The name under which a state has something of an input log: `feature_offset`, `label_time`, `control_offset`."""
+    return f"{role.removesuffix('s') if role in INPUTS else role}_{what}"
+
+
+def place_field(role: str) -> str:
+    """The name under which a record says where an input log stood: `offset`, `label_offset`, `control_offset`."""
+    return "offset" if role == FEATURES else state_field(role, "offset")
 
 
 class Topics(NamedTuple):
@@ -52,13 +115,29 @@ def topic_name(stream: str, role: str) -> str:
     return f"{stream}.{role}"
 
 
-def group_id(stream: str) -> str:
-    """The consumer group of a stream's workers."""
-    return f"riparian-{stream}"
+def group_id(stream: str, prefix: str = "") -> str:
+    """The consumer group of a stream's workers. prefix : the stream file's `kafka.prefix`."""
+    return f"{prefix}riparian-{stream}"
+
+
+def client_id(prefix: str = "") -> str:
+    """By which a broker's logs and quotas know our clients, where the stream file has a prefix and no `client.id`."""
+    return f"{prefix}riparian"
+
+
+def transactional_id(stream: str, partition: int) -> str:
+    """The id that the owners of a partition share. It has no prefix: owners under two prefixes have to fence each
+    other, and a changed prefix must not let an owner of before go on writing."""
+    return f"riparian-{stream}-{partition}"
+
+
+def retry_id(stream: str, partition: int) -> str:
+    """The transactional id of retries of a partition's dead letters. That of a partition's owner ends in digits."""
+    return f"riparian-{stream}-{partition}-retry"
 
 
 def changelog_topic(stream: str) -> str:
-    """The topic of a stream's state, as Faust names the changelog of the app's table."""
+    """The topic of a stream's state, whatever the prefix: a changed one does not lose it."""
     return f"{group_id(stream)}-state-changelog"
 
 
@@ -79,24 +158,36 @@ def check_topic_name(name: str) -> None:
         raise ValueError(f'expected a topic name of letters, digits, ".", "_" and "-", found "{name}"; rename it')
 
 
-def dead_letter(key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
-    """Key and value of a dead letter, cut off where Kafka might refuse them; then headers say the sizes they had."""
-    headers = []
-    if key is not None and len(key) > MAX_LETTER_KEY_BYTES:
+def dead_letter(
+    key: bytes | None, value: bytes | None, room: int = MAX_LETTER_BYTES
+) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
+    """Key and value of a dead letter, truncated where Kafka might refuse them; headers then give their original sizes.
+
+    There is no value if it could not be read."""
+    headers: list[tuple[str, bytes]] = []
+    if isinstance(value, Unread):
+        return key, None, headers
+    longest = max(0, min(MAX_LETTER_KEY_BYTES, room))
+    if key is not None and len(key) > longest:
         headers.append((HEADER_KEY_SIZE, b"%d" % len(key)))
-        key = key[:MAX_LETTER_KEY_BYTES]
-    if value is not None and len(value) > MAX_LETTER_BYTES:
+        key = key[:longest]
+    most = max(0, min(MAX_LETTER_BYTES, room - len(key or b"")))
+    if value is not None and len(value) > most:
         headers.append((HEADER_SIZE, b"%d" % len(value)))
-        value = value[:MAX_LETTER_BYTES]
+        value = value[:most]
     return key, value, headers
+
+
+def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """The headers that a rejected record came with, as its dead letter has them: without those that we write, and where
+    they are larger than a letter keeps, their size in place of all."""
+    own = [(name, value) for name, value in headers if name not in RESERVED]
+    size = sum(len(name.encode()) + len(value or b"") for name, value in own)
+    return own if size <= MAX_LETTER_HEADER_BYTES else [(HEADER_HEADERS_SIZE, b"%d" % size)]
 
 
 def dead_letter_headers(topic: str, partition: int, offset: int, reason: str, detail: str) -> list[tuple[str, bytes]]:
     """Headers that say where a dead letter came from and why it is one. All values are UTF-8 text."""
-    return [
-        (HEADER_TOPIC, topic.encode()),
-        (HEADER_PARTITION, b"%d" % partition),
-        (HEADER_OFFSET, b"%d" % offset),
-        (HEADER_REASON, reason.encode()),
-        (HEADER_DETAIL, detail.encode("utf-8", "replace")),
-    ]
+    names = (HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_REASON, HEADER_DETAIL)
+    told = (topic.encode(), b"%d" % partition, b"%d" % offset, reason.encode(), detail.encode("utf-8", "replace"))
+    return list(zip((*names, *CONVENTIONS), told * 3, strict=True))

@@ -1,10 +1,11 @@
-"""What passes between topics and learners: raw batches, decoded columns, the records that are written.
+"""Data between topics and learners: raw batches, decoded columns, and the records that are written.
 
 `Mapping` is the plain description of a stream's records that a codec is made from; the stream file builds it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,8 +13,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# A path leads into a record, one field name a level: ("customer", "age"). The empty path is the record itself.
+# A path leads into a record, one field name a level: ("customer", "age"). The empty path is the record itself. A path
+# of one name that begins with HEADER leads to a header of the Kafka record: ("@header:trace",).
 Path = tuple[str, ...]
+HEADER = "@header:"
+
+# The headers of a Kafka record in their order: a name may be there twice, and a value may be missing.
+Headers = Sequence[tuple[str, bytes | None]]
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
@@ -30,6 +36,7 @@ MAX_KEY_BYTES = 16_384
 TOMBSTONE = "tombstone"  # no value at all, as compaction and connectors write it
 EMPTY = "empty"  # a value of no bytes
 TOO_LARGE = "too-large"  # more than record.max_bytes, or a feature's key of more than MAX_KEY_BYTES
+UNREADABLE_BATCH = "unreadable-batch"  # the batch that Kafka keeps it in is too large, or cannot be decompressed
 TOO_DEEP = "too-deep"  # nested more than 200 levels
 NOT_UTF8 = "not-utf8"  # bytes that are not text
 NOT_JSON = "not-json"  # text that is not JSON
@@ -44,11 +51,27 @@ WRONG_LABEL = "wrong-label"  # absent (in the labels topic), or not of the task'
 UNKNOWN_VALUE = "unknown-value"  # a nominal value or class that the stream file does not declare
 NOMINAL_OVERFLOW = "nominal-overflow"  # a new nominal value or class, where max_values or max_classes are known
 TOO_LONG = "too-long"  # an id or nominal value of more than 1,024 characters, or a class beyond max_class_bytes
+MALFORMED = "malformed"  # bytes that their schema does not fit
+NO_SCHEMA_ID = "no-schema-id"  # a record of a registry's formats that names no schema
+UNKNOWN_SCHEMA = "unknown-schema"  # the registry said that it does not know the schema that the record names
+UNUSABLE_SCHEMA = "unusable-schema"  # a schema of another format, or one that cannot be read
+
+WRONG_ENVELOPE = "wrong-envelope"  # not what record.envelope or label.envelope says
+
+# Why a record is no instance or label, and no mistake either: it is counted, and no dead letter. A tombstone is one of
+# them in the envelopes whose topics have them.
+DELETE = "delete"  # a row that was deleted
+NO_ROW = "no-row"  # a change that is about no row
+IGNORED = (TOMBSTONE, DELETE, NO_ROW)
+
+# Of a prediction, not of a record: its topic takes no batch of its size. The instance is learned all the same.
+PREDICTION_TOO_LARGE = "prediction-too-large"
 
 REASONS = (
     TOMBSTONE,
     EMPTY,
     TOO_LARGE,
+    UNREADABLE_BATCH,
     TOO_DEEP,
     NOT_UTF8,
     NOT_JSON,
@@ -63,6 +86,11 @@ REASONS = (
     UNKNOWN_VALUE,
     NOMINAL_OVERFLOW,
     TOO_LONG,
+    WRONG_ENVELOPE,
+    MALFORMED,
+    NO_SCHEMA_ID,
+    UNKNOWN_SCHEMA,
+    UNUSABLE_SCHEMA,
 )
 
 
@@ -76,7 +104,7 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True)
 class Mapping:
-    """Where everything stands in a stream's records.
+    """Where the fields of a stream's records are.
 
     Attributes
     ----------
@@ -86,9 +114,11 @@ class Mapping:
     id, label_id : path of the id, or None where it is the Kafka key.
     time, label_time : path of the event time, or None where there is none.
     y : path of a label inside the feature record, or None.
-    label_y : path of the label in the labels topic.
+    label_y : path of the label in the labels topic; () where it is not in the value (see `topics.headers.inside`).
+    envelope, label_envelope : what stands around the row (see `topics.envelopes`), or None. Paths begin at the record.
     max_bytes : largest value that is decoded, in bytes.
     max_instances : most instances of a bag.
+    further : fields of a prediction that name the next offsets of input logs besides features and labels.
     """
 
     task: str
@@ -100,39 +130,109 @@ class Mapping:
     label_id: Path | None = ("id",)
     label_y: Path = ("y",)
     label_time: Path | None = None
+    envelope: str | None = None
+    label_envelope: str | None = None
     max_bytes: int = 262_144
     max_instances: int = 1000
+    further: tuple[str, ...] = ()
+
+
+class Unread(bytes):
+    """Stands for the value of records that could not be read; its text says which, and why."""
+
+    @classmethod
+    def batch(cls, first: int, last: int, why: str) -> "Unread":
+        """Of a Kafka batch that holds offsets first to last."""
+        return cls(f"the batch of offsets {first} to {last}: {why}".encode())
+
+
+class Unknown(bytes):
+    """The value of a record whose schema the registry does not know: it said so before the record was decoded.
+
+    That is found out, and noted here, outside of the fold, so that folding again does not depend on the registry.
+    """
 
 
 class RawBatch(NamedTuple):
     """Consecutive records of one partition of one topic, as columns; `len()` is the number of records.
 
-    timestamps : Kafka record timestamps in ms.
+    timestamps : Kafka record timestamps in ms
+    headers : of each record; None where the stream asks for none
     """
 
     offsets: list[int]
     timestamps: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
+    headers: list[Headers] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @classmethod
+    def of(cls, records: Sequence[Any]) -> "RawBatch":
+        """The records of a client, which have these columns as attributes."""
+        columns = zip(*((r.offset, r.timestamp, r.key, r.value, r.headers) for r in records), strict=True)
+        return cls(*map(list, columns)) if records else cls([], [], [], [], [])
+
+    def part(self, start: int, stop: int | None = None) -> "RawBatch":
+        """Records start .. stop of these."""
+        kept = slice(start, stop)
+        headers = None if self.headers is None else self.headers[kept]
+        return RawBatch(self.offsets[kept], self.timestamps[kept], self.keys[kept], self.values[kept], headers)
+
+
+class Rows(NamedTuple):
+    """Consecutive instances to be written as records; each cell is a JSON text, whatever the format.
+
+    first : number of the first one
+    ids : plain texts, not JSON
+    features : one list per feature, in the stream file's order
+    y : labels, None where there is none
+    sizes : of bags, how many texts of each feature belong to each; None where it is one
+    """
+
+    first: int
+    ids: list[str]
+    features: list[list[str]]
+    y: list[str | None]
+    sizes: list[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def part(self, start: int, stop: int) -> "Rows":
+        """Instances start .. stop of these."""
+        a, b, sizes = start, stop, self.sizes
+        if sizes is not None:
+            a, b, sizes = sum(sizes[:start]), sum(sizes[:stop]), sizes[start:stop]
+        features = [column[a:b] for column in self.features]
+        return Rows(self.first + start, self.ids[start:stop], features, self.y[start:stop], sizes)
+
 
 class Rejected(NamedTuple):
-    """A record that was not decoded. position : in its batch. reason : one of REASONS. detail : for people."""
+    """A record that was not decoded.
+
+    position : in its batch
+    reason : one of REASONS, or of IGNORED where it is no dead letter
+    detail : for people
+    ignored : whether it is none
+    """
 
     position: int
     reason: str
     detail: str
+    ignored: bool = False
 
 
 class Features(NamedTuple):
     """Decoded feature records, n of them.
 
-    position : of each in its batch, or None where all were kept. ids : n. x : (n, d) float64, codes of nominal
-    values, NaN where missing. y : n class codes or targets, NaN where absent; None where no record has one.
-    times : n event times in ms since 1970, None where absent; None where the stream file names no field.
+    position : of each in its batch, or None where all were kept
+    ids : n
+    x : (n, d) float64, codes of nominal values, NaN where missing
+    y : n class codes or targets, NaN where absent; None where no record has one
+    times : n event times in ms since 1970, None where absent; None where the stream file names no field
     sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other. None where a record is a row.
     """
 
@@ -155,13 +255,35 @@ class Labels(NamedTuple):
     rejected: list[Rejected]
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where an output record stands in the order of the input logs.
+
+    offset : of a prediction's features in their topic; of metrics, the next one
+    label_offset : of the next label then
+
+    A stream with further input logs has a field more for each, `place_type`.
+    """
+
+    offset: int
+    label_offset: int
+
+
+def place_type(further: Sequence[str]) -> Any:
+    """`Place` with the fields `further` (`Mapping.further`) after its own; 0 where an earlier version wrote none."""
+    return msgspec.defstruct("Place", [(name, int, 0) for name in further], bases=(Place,), frozen=True)
+
+
 class MetricsRecord(msgspec.Struct, omit_defaults=True):
     """How one model of one partition is doing, written every few seconds.
 
-    time : ms since 1970. model : its role ("champion", or the name of a challenger). name : of the learner.
-    offset, label_offset : next offsets of the inputs, up to which the figures count. n : predictions scored.
-    overall, window, fading : metric name -> value, null where it is not defined yet.
-    counters : joined, expired, … of the partition. size : nodes, leaves, bytes, … of the model.
+    time : ms since 1970
+    model : its role ("champion", or the name of a challenger)
+    name : of the learner
+    offset, label_offset : next offsets of the inputs, up to which the figures count
+    n : predictions scored
+    overall, window, fading : metric name -> value, null where it is not defined yet
+    counters : joined, expired, … of the partition
+    size : nodes, leaves, bytes, … of the model
     """
 
     stream: str
@@ -179,16 +301,67 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     size: dict[str, int] | None = None
 
 
+class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag="partition"):
+    """How a partition is doing in its worker, beside the records of its models: every `metrics.every` while it moves,
+    and every ten seconds while it rests.
+
+    Attributes
+    ----------
+    time : ms since 1970. started : when the worker was given the partition, likewise.
+    worker : host and port of the worker's web server; host and process where it has none.
+    version : of Riparian.
+    offset, label_offset : next offsets of the inputs.
+    lag : role of an input topic -> records that were not taken yet, where Kafka has said it.
+    instances, labels, learned : counts of the stream, predicted, read and joined.
+    waiting : instances without their label yet.
+    latency_p50, latency_p99 : seconds from features to prediction, of the predictions since the record before; None
+        without any.
+    delay_p50 : seconds from features to label, of the labels since the record before; None without any.
+    rejected : reason -> records sent to the dead letters since `started`.
+    checkpoint_age : seconds of work that only memory holds.
+    checkpoint_seconds : what the last checkpoint took; None before the first.
+    state_bytes : of all models, what waits and what watches for drift.
+    alarms : models ("" for features) with a drift among the last 1,000 labels or values.
+    """
+
+    stream: str
+    partition: int
+    time: int
+    started: int
+    worker: str
+    version: str
+    offset: int
+    label_offset: int
+    instances: int
+    labels: int
+    learned: int
+    waiting: int
+    lag: dict[str, int]
+    state_bytes: int
+    checkpoint_age: float
+    checkpoint_seconds: float | None = None
+    latency_p50: float | None = None
+    latency_p99: float | None = None
+    delay_p50: float | None = None
+    rejected: dict[str, int] = {}
+    alarms: list[str] = []
+
+
 class DriftRecord(msgspec.Struct, omit_defaults=True):
     """A detector saw a change in what it watches, or a fresh model on trial was decided upon.
 
-    number : of the partition's events, from 0, without a hole. model : its role, None for a feature. signal : "error",
-    or the feature's name. level : "warning", "drift", or "improvement" (errors have fallen); None at the end of a
-    trial. action : "alert", "reset", "replace-started", "replaced", "dropped", or None. offset, label_offset, time : of
-    the last prediction made before: its source offset, the next label then, its effective time in ms. n : values of the
-    signal so far. after : mean of the last 100 values; before : of those since the drift before that came before these,
-    or `after` of that drift. At the end of a trial the mean errors of the old and of the fresh model. None where there
-    were no values.
+    number : of the partition's events, from 0, without gaps
+    model : its role, None for a feature
+    signal : "error", or the feature's name
+    level : "warning", "drift", or "improvement" (errors have fallen); None at the end of a trial
+    action : "alert", "reset", "replace-started", "replaced", "dropped", or None
+    offset, label_offset, time : of the last prediction made before: its source offset, the next label then, its
+        effective time in ms
+    n : values of the signal so far
+    after : mean of the last 100 values
+    before : mean of the values between the previous drift and these 100; where there are none, `after` of that drift.
+        At the end of a trial they are the mean errors of the fresh and of the old model. None where there were no
+        values.
     """
 
     stream: str

@@ -1,8 +1,8 @@
 """Values that are not numbers, as codes 0, 1, 2, … in order of first sight.
 
-A vocabulary is bounded, and a fold over the values it was shown: the same values in the same order give the same
-codes, wherever the batches were cut. JSON has several ways to write one value, so values are compared by their
-*canonical text*: `1`, `1.0` and `"1"` are one value, and so are `true` and `"true"`.
+A vocabulary is bounded, and depends only on the values that it was shown and their order, not on the size of batches.
+JSON has several ways to write one value, so values are compared by their *canonical text*: `1`, `1.0` and `"1"` are one
+value, and so are `true` and `"true"`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ import msgspec
 Scalar = str | int | float | bool
 
 UNKNOWN = -1
-# Longer texts are refused: ids wait in memory by the million, and values live in every checkpoint.
+# Longer texts are rejected: millions of ids wait in memory, and values are part of every checkpoint.
 MAX_TEXT = 1024
 # Integers beyond this are not all floats, so a float stands for itself there.
 _EXACT = 2.0**53

@@ -19,6 +19,17 @@ def test_headers_of_a_dead_letter() -> None:
         ("riparian-offset", b"12"),
         ("riparian-reason", b"not-json"),
         ("riparian-detail", "größe: ?".encode()),
+        # as Kafka Connect's DeadLetterQueueReporter and Kafka Streams' ExceptionHandlerUtils call them
+        ("__connect.errors.topic", b"elec.features"),
+        ("__connect.errors.partition", b"3"),
+        ("__connect.errors.offset", b"12"),
+        ("__connect.errors.exception.class.name", b"not-json"),
+        ("__connect.errors.exception.message", "größe: ?".encode()),
+        ("__streams.errors.topic", b"elec.features"),
+        ("__streams.errors.partition", b"3"),
+        ("__streams.errors.offset", b"12"),
+        ("__streams.errors.exception", b"not-json"),
+        ("__streams.errors.message", "größe: ?".encode()),
     ]
 
 
@@ -50,5 +61,7 @@ def test_a_dead_letter_is_cut_off_where_kafka_might_refuse_it() -> None:
     assert names.dead_letter(b"k", None) == (b"k", None, [])
     assert names.dead_letter(None, b"v" * 900_000) == (None, b"v" * 900_000, [])
     key, value, headers = names.dead_letter(b"k" * 70_000, b"v" * 2_500_000)
-    assert (key, value) == (b"k" * 65_536, b"v" * 900_000)
+    assert (key, value) == (b"k" * 65_536, b"v" * (900_000 - 65_536))
     assert headers == [("riparian-key-size", b"70000"), ("riparian-size", b"2500000")]
+    key, value, headers = names.dead_letter(b"k" * 300, b"v" * 300, 500)  # of a topic that takes little
+    assert (key, value, headers) == (b"k" * 300, b"v" * 200, [("riparian-size", b"300")])

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from topics.paths import Index, check_paths
 from topics.records import Path
-
-# A field name that the decoder cannot be told: it would have to be escaped.
-_FORBIDDEN = frozenset('"\\') | {chr(i) for i in range(32)}
 
 
 class Leaf(NamedTuple):
@@ -24,7 +22,7 @@ class Leaf(NamedTuple):
 
 
 class _Node:
-    """An object of the record: its struct type, the attribute of each field, and an instance without any."""
+    """An object or array of the record: its struct type, the attribute of each field, and an instance without any."""
 
     def __init__(self, name: str, leaves: Sequence[Leaf]) -> None:
         self.attributes: dict[str, str] = {}
@@ -42,17 +40,22 @@ class _Node:
                 below.setdefault(head, []).append(Leaf(rest, kind))
             else:
                 types[head] = kind
+        # An array is a struct whose fields go by their places; those that nobody asks for are only passed over.
+        is_array = any(isinstance(head, Index) for head in order)
+        if is_array:
+            order = [Index(f"[{i}]") for i in range(1 + max(head.number for head in order if isinstance(head, Index)))]
         for i, head in enumerate(order):
             attribute = f"f{i}"
             self.attributes[head] = attribute
-            rename[attribute] = head
+            if not is_array:
+                rename[attribute] = head
             if head in below:
                 child = self.children[head] = _Node(f"{name}_{i}", below[head])
                 fields.append((attribute, child.type | None, None))
             else:
-                fields.append((attribute, types[head], None))
+                fields.append((attribute, types.get(head, msgspec.Raw), None))
         # Records hold no cycles: untracked by the garbage collector they cost it nothing.
-        self.type: Any = msgspec.defstruct(name, fields, rename=rename, gc=False, eq=False)
+        self.type: Any = msgspec.defstruct(name, fields, rename=rename, gc=False, eq=False, array_like=is_array)
         self.empty = self.type()
 
 
@@ -70,6 +73,13 @@ class Layout:
         self._root = _Node("Record", leaves)
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._root.type).decode
         self.empty = self._root.empty
+
+    def decoder(self, path: Path) -> tuple[Callable[[bytes], Any], Any]:
+        """Decodes the object at `path` alone, and an empty one."""
+        node = self._root
+        for name in path:
+            node = node.children[name]
+        return msgspec.json.Decoder(node.type).decode, node.empty
 
     @property
     def type(self) -> Any:
@@ -106,47 +116,3 @@ class Layout:
         for name in path:
             node = node.children[name]
         return list(node.attributes.values())
-
-
-def check_paths(paths: Sequence[Path]) -> None:
-    """ValueError where a path cannot be decoded, or two cannot both be: one is the other's beginning or equal."""
-    for path in paths:
-        if not path or any(not name for name in path):
-            raise ValueError(
-                f'expected a path of field names joined by ".", found "{".".join(path)}"; write it like customer.age'
-            )
-        for name in path:
-            if not _FORBIDDEN.isdisjoint(name):
-                raise ValueError(
-                    f"expected a field name without quotes, backslashes and control characters, found {name!r}; "
-                    "rename the field in the records"
-                )
-    pair = first_conflict(paths)
-    if pair is not None:
-        raise ValueError(conflict(paths[pair[0]], paths[pair[1]]))
-
-
-def first_conflict(paths: Sequence[Path]) -> tuple[int, int] | None:
-    """The first two paths, by index, that cannot both be decoded: they are equal, or one is the other's beginning."""
-    ends: dict[Path, int] = {}
-    inner: dict[Path, int] = {}
-    for i, path in enumerate(paths):
-        beginnings = [path[:k] for k in range(1, len(path))]
-        for known in (ends.get(path), inner.get(path), *map(ends.get, beginnings)):
-            if known is not None:
-                return known, i
-        ends[path] = i
-        for beginning in beginnings:
-            inner.setdefault(beginning, i)
-    return None
-
-
-def conflict(one: Path, other: Path) -> str:
-    """What is wrong with two paths of which one is the other's beginning or equal."""
-    if one == other:
-        return f'expected a field of its own for each, found "{".".join(one)}" twice; map one of them elsewhere'
-    short, long = sorted((".".join(one), ".".join(other)), key=len)
-    return (
-        f'expected "{short}" to be either a value or an object, found it as a value and as the object that holds '
-        f'"{long}"; map one of them elsewhere'
-    )

@@ -1,20 +1,11 @@
-"""What the decoder does not say by itself: event times, the depth of nesting, the kind of a broken record.
+"""Event times: what a record may hold, as milliseconds since 1970."""
 
-All of it depends on the bytes of one record alone. In particular the depth is counted here, because the JSON decoder
-stops where the interpreter's stack happens to end, and a record must not be good in one place and bad in another.
-"""
-
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from topics.records import Floats
-
-MAX_DEPTH = 200
-# Values of at most this many bytes cannot be nested deeper than MAX_DEPTH: every level opens and closes.
-SHALLOW_BYTES = 2 * MAX_DEPTH
 
 # Numbers below are seconds, numbers from it on are milliseconds (as ms, it is in March 1973).
 SECONDS_BELOW = 1e11
@@ -23,27 +14,6 @@ END_OF_TIME_MS = 253_402_300_800_000.0
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# Always matches from a quote on, to the end of the text if need be: linear, whatever the bytes.
-_STRING = re.compile(rb'"(?:[^"\\]|\\.?)*+(?:"|\Z)', re.DOTALL)
-_BRACKETS = b"[]{}"
-_OTHERS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
-
-
-def too_deep(value: bytes) -> bool:
-    """Whether a JSON text is nested deeper than MAX_DEPTH. Costs two scans, more only where brackets abound."""
-    if len(value) <= SHALLOW_BYTES or value.count(b"[") + value.count(b"{") <= MAX_DEPTH:
-        return False
-    brackets = np.frombuffer(_STRING.sub(b"", value).translate(None, _OTHERS), dtype=np.uint8)
-    opens = (brackets == ord("[")) | (brackets == ord("{"))
-    return bool(len(brackets)) and int(np.cumsum(np.where(opens, 1, -1)).max()) > MAX_DEPTH
-
-
-def is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def milliseconds(value: str | int | float) -> float:

@@ -1,6 +1,7 @@
 """Prediction records as JSON.
 
-Classification: `{"id", "y", "p": {class: probability}, "model", "offset", "label_offset"}`. y is the likeliest class in
+Classification: `{"id", "y", "p": {class: probability}, "model", "offset", "label_offset"}`, and behind these the next
+offset of each further input log that the stream has. y is the likeliest class in
 the JSON form in which it was declared or first seen, the earlier one of equals; y and p are null while the model knows
 nothing. A class that is not listed in p has probability 0. A record of more than `MAX_BYTES` (hundreds of long classes,
 and challengers) is written with p null everywhere. Regression has no p, and a null y where the model has no value.
@@ -8,13 +9,14 @@ Challengers, where they are asked for, stand under "challengers": `{name: {"y", 
 shortest form that reads back to the same bits.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import repeat
 from typing import Any
 
 import msgspec
 
-from topics.records import Floats
+from topics.records import Floats, Place, place_type
 from topics.vocabulary import Vocabulary
 
 # Below what Kafka takes by default, 1 MB, with the key and beside others in a batch.
@@ -29,6 +31,16 @@ class _Prediction(msgspec.Struct, gc=False, eq=False):
     offset: int
     label_offset: int
     challengers: Any = msgspec.UNSET
+
+
+@cache
+def _prediction_type(further: tuple[str, ...]) -> type[msgspec.Struct]:
+    """The struct of a prediction with these fields before the challengers."""
+    if not further:
+        return _Prediction
+    required = [(name, Any) for name in (*_Prediction.__struct_fields__[:-1], *further)]
+    optional = [("challengers", Any, msgspec.UNSET)]
+    return msgspec.defstruct("Prediction", [*required, *optional], gc=False, eq=False)
 
 
 class _Challenger(msgspec.Struct, gc=False, eq=False):
@@ -65,18 +77,22 @@ class PredictionWriter:
         model: str,
         offsets: Sequence[int],
         label_offsets: Sequence[int],
-        probabilities: bool,
-        challengers: Mapping[str, Floats],
+        *,
+        probabilities: bool = True,
+        challengers: Mapping[str, Floats] | None = None,
+        further: Mapping[str, Sequence[int]] | None = None,
     ) -> list[bytes]:
-        """One record an id. offsets and label_offsets : n ints (or arrays of them). The rest as in `Codec`."""
+        """One record an id. offsets, label_offsets, and the values of further : n ints (or arrays of them). The rest as
+        in `Codec`."""
         y, shares = self._outputs(p, classes, probabilities)
-        columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), _ints(offsets), _ints(label_offsets)]
+        places = (offsets, label_offsets, *(further or {}).values())
+        columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, places)]
         if challengers:
             parts = [
                 map(_Challenger, *self._outputs(output, classes, probabilities)) for output in challengers.values()
             ]
             columns.append(map(self._struct("challengers", tuple(challengers)), *parts))
-        written = list(map(self._encode, map(_Prediction, *columns)))
+        written = list(map(self._encode, map(_prediction_type(tuple(further or ())), *columns)))
         if probabilities and classes is not None and max(map(len, written), default=0) > MAX_BYTES:
             written = [self._shortened(value) for value in written]
         return written
@@ -122,6 +138,19 @@ class PredictionWriter:
                 for i in nothing:
                     shares[i] = None
         return y, shares
+
+
+def place_reader(further: Sequence[str] = ()) -> Callable[[bytes | None], Place]:
+    """What reads where a prediction record stands: ValueError where it is no prediction."""
+    decode: Callable[[bytes], Place] = msgspec.json.Decoder(place_type(further) if further else Place).decode
+
+    def read_place(value: bytes | None) -> Place:
+        try:
+            return decode(value or b"")
+        except msgspec.DecodeError as error:
+            raise ValueError(str(error)) from error
+
+    return read_place
 
 
 def _ints(values: Any) -> Any:

@@ -1,0 +1,582 @@
+"""Avro: what is read is what fastavro and the JSON codec read, whatever the schema; hostile bytes are rejected."""
+
+import io
+import json
+import math
+import random
+import struct
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+
+from app.stream_file.spec import Spec, build
+from topics import records as r
+from topics.codecs import JsonCodec
+from topics.formats import avro_types
+from topics.formats.avro import AvroCodec
+from topics.formats.avro_predictions import PREDICTION, whole
+from topics.records import RawBatch, Unknown
+from topics.schemas import AVRO, NotToldError, Schema, Schemas, Written
+
+STREAM = {
+    "name": "s",
+    "task": "classification",
+    "features": {
+        **{f"n{i}": "numeric" for i in range(4)},
+        "b": {"type": "boolean", "from": "more.b"},
+        "c": {"type": "nominal", "max_values": 50},
+    },
+    "record": {"time": "ts", "y": "inside"},
+    "champion": "majority-class",
+}
+
+
+def spec_of(**fields: Any) -> Spec:
+    champion = "mean" if fields.get("task") == "regression" else "majority-class"
+    return build({**STREAM, "champion": champion, **fields}, "s")
+
+
+def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
+
+
+def schema(content: Any, *references: tuple[str, Any]) -> Schema:
+    below = tuple((name, Schema(AVRO, json.dumps(one))) for name, one in references)
+    return Schema(AVRO, json.dumps(content), below)
+
+
+def encode(content: Any, value: Any, number: int = 1) -> bytes:
+    out = io.BytesIO(b"\0" + number.to_bytes(4, "big"))
+    out.seek(5)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(content), value)
+    return out.getvalue()
+
+
+def codec_of(spec: Spec, *contents: Any) -> AvroCodec:
+    schemas = Schemas()
+    schemas.known.update({i: schema(content) for i, content in enumerate(contents, 1)})
+    return AvroCodec(spec.mapping(), schemas)
+
+
+def batch(values: list[bytes | None]) -> RawBatch:
+    n = len(values)
+    return RawBatch(list(range(n)), [0] * n, [None] * n, values)
+
+
+def features(spec: Spec, codec: Any, values: list[bytes | None]) -> tuple[Any, list[Any]]:
+    known, classes = spec.vocabularies(), spec.class_vocabulary()
+    found = codec.decode_features(batch(values), known, classes)
+    return found, [None if v is None else v.texts for v in [*known, classes]]
+
+
+def labels(spec: Spec, codec: Any, values: list[bytes | None]) -> Any:
+    return codec.decode_labels(batch(values), spec.class_vocabulary())
+
+
+def same(one: Any, other: Any) -> None:
+    for field, value in one._asdict().items():
+        if field == "rejected":
+            assert [x.position for x in value] == [x.position for x in getattr(other, field)]
+        elif isinstance(value, np.ndarray):
+            assert value.tobytes() == getattr(other, field).tobytes(), field
+        else:
+            assert repr(value) == repr(getattr(other, field)), field  # NaN is equal to NaN here
+
+
+# what is read --------------------------------------------------------------------------------------------------------
+
+
+def a_schema(rng: random.Random) -> tuple[Any, Any]:
+    """A schema that has what STREAM maps, in any order and among other fields, and a function that makes records."""
+
+    def nullable(kind: Any) -> Any:
+        return rng.choice(
+            [kind, ["null", kind], [kind, "null"], ["null", "boolean", kind] if kind != "boolean" else kind]
+        )
+
+    def other(i: int) -> tuple[str, Any]:
+        kinds: list[Any] = [
+            *avro_types.PRIMITIVES,
+            {"type": "array", "items": "double"},
+            {"type": "map", "values": ["null", "long"]},
+            {"type": "fixed", "name": f"F{i}", "size": 3},
+            {"type": "enum", "name": f"E{i}", "symbols": ["A", "B"]},
+            record(("u", "long"), ("v", ["null", "string"]), name=f"O{i}"),
+        ]
+        return f"o{i}", rng.choice(kinds)
+
+    numbers = [
+        (f"n{i}", rng.choice(["double", "float", "int", "long", ["null", "double"], ["double", "null"]]))
+        for i in range(4)
+    ]
+    if rng.random() < 0.3:  # a row of numbers
+        numbers = [(name, rng.choice(["double", ["null", "double"]])) for name, _ in numbers]
+    if rng.random() < 0.3:
+        numbers = [(name, numbers[0][1]) for name, _ in numbers]
+    inside = [*numbers, ("c", rng.choice(["string", "long", "double", "boolean", ["null", "string", "long"]]))]
+    inside += [other(10 + i) for i in range(rng.randrange(3))]
+    rng.shuffle(inside)
+    fields = [
+        ("id", rng.choice(["string", "long", "int"])),
+        ("ts", rng.choice(["long", "double", ["null", "long"]])),
+        ("inside", nullable("string")),
+        ("x", rng.choice([record(*inside, name="X"), ["null", record(*inside, name="X")]])),
+        ("more", record(("b", nullable("boolean")), other(20), name="M")),
+        *[other(i) for i in range(rng.randrange(4))],
+    ]
+    rng.shuffle(fields)
+    content = record(*fields)
+    return content, lambda: a_value(rng, content)
+
+
+def a_value(rng: random.Random, kind: Any) -> Any:
+    if isinstance(kind, list):
+        return a_value(rng, rng.choice(kind))
+    name = kind["type"] if isinstance(kind, dict) else kind
+    if name == "record":
+        return {f["name"]: a_value(rng, f["type"]) for f in kind["fields"]}
+    made = {
+        "null": lambda: None,
+        "boolean": lambda: rng.random() < 0.5,
+        "int": lambda: rng.randrange(-(2**31), 2**31) >> rng.randrange(32),
+        "long": lambda: rng.randrange(-(2**63), 2**63) >> rng.randrange(20, 64),
+        "float": lambda: struct.unpack("f", struct.pack("f", rng.random()))[0],
+        "double": lambda: rng.uniform(-1e9, 1e9),
+        "bytes": lambda: bytes(rng.randrange(5)),
+        "string": lambda: rng.choice(["u", "v", "wé", "x" * 90]),
+        "fixed": lambda: b"abc",
+        "enum": lambda: rng.choice("AB"),
+        "array": lambda: [rng.random() for _ in range(rng.randrange(3))],
+        "map": lambda: {str(i): rng.choice([None, i]) for i in range(rng.randrange(3))},
+    }
+    return made[name]()
+
+
+def plain(value: Any) -> Any:
+    return json.dumps(value, default=lambda data: data.hex()).encode()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_columns_are_those_of_the_same_records_in_json(seed: int) -> None:
+    rng, spec = random.Random(seed), spec_of()
+    contents, values, texts = [], [], []
+    for number in range(1, 4):
+        content, make = a_schema(rng)
+        contents.append(content)
+        for _ in range(20):
+            made = make()
+            values.append(encode(content, made, number))
+            # What Avro read: a union of long and double, say, may have taken another branch.
+            back = io.BytesIO(values[-1][5:])
+            texts.append(plain(fastavro.schemaless_reader(back, fastavro.parse_schema(content), None)))
+    order = rng.sample(range(60), 60)
+    values, texts = [values[i] for i in order], [texts[i] for i in order]
+    one, known = features(spec, codec_of(spec, *contents), values)
+    other, known_too = features(spec, JsonCodec(spec.mapping()), texts)
+    same(one, other)
+    assert known == known_too
+    # Batches of one give what one batch gives.
+    codec, vocabularies, classes = codec_of(spec, *contents), spec.vocabularies(), spec.class_vocabulary()
+    alone = [codec.decode_features(batch([value]), vocabularies, classes) for value in values]
+    assert [one_id for found in alone for one_id in found.ids] == one.ids
+    assert np.concatenate([found.x for found in alone]).tobytes() == one.x.tobytes()
+
+
+def test_bags_are_those_of_the_same_records_in_json() -> None:
+    spec = spec_of(
+        task="multi-instance", features={"a": "numeric", "c": "nominal"}, classes=["no", "yes"],
+        record={"x": "bag", "max_instances": 3},
+    )  # fmt: skip
+    inner = record(("c", ["null", "string"]), ("a", ["null", "double"]), name="I")
+    content = record(("id", "long"), ("bag", ["null", {"type": "array", "items": inner}]))
+    rng = random.Random(1)
+    made = [
+        {"id": i, "bag": None if i % 9 == 4 else [a_value(rng, inner) for _ in range(rng.randrange(5))]}
+        for i in range(80)
+    ]
+    one, known = features(spec, codec_of(spec, content), [encode(content, value) for value in made])
+    other, known_too = features(spec, JsonCodec(spec.mapping()), list(map(plain, made)))
+    same(one, other)
+    assert known == known_too
+    assert [x.reason for x in one.rejected] == [x.reason for x in other.rejected]
+    none = encode(content, {"id": 1, "bag": []})[:-1] + b"\2" + b"\2\2x\2" + struct.pack("<d", math.inf) + b"\0"
+    found, _ = features(spec, codec_of(spec, content), [none])
+    assert found.rejected[0].reason == r.NOT_FINITE
+
+
+def test_logical_types() -> None:
+    spec = spec_of(features={"a": "numeric", "f": "numeric", "e": "nominal", "u": "nominal"}, record={"time": "ts"})
+    small = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 3}
+    fixed = {"type": "fixed", "name": "D", "size": 8, "logicalType": "decimal", "precision": 16, "scale": 2}
+    uuid = {"type": "string", "logicalType": "uuid"}
+    content = record(
+        ("id", uuid), ("ts", {"type": "long", "logicalType": "timestamp-micros"}),
+        ("x", record(("a", ["null", small]), ("f", fixed), ("e", {"type": "enum", "name": "E", "symbols": ["p", "q"]}),
+                     ("u", uuid), name="X")),
+    )  # fmt: skip
+    when = datetime(1971, 5, 6, 7, 8, 9, 123000, tzinfo=UTC)
+    one = "0e3e1f2a-1111-2222-3333-444455556666"
+    x = {"a": Decimal("-12345678901234.567"), "f": Decimal("0.07"), "e": "q", "u": one}
+    values = [
+        encode(content, {"id": one, "ts": when, "x": x}),
+        encode(content, {"id": one, "ts": when, "x": {**x, "a": None}}),
+    ]
+    found, known = features(spec, codec_of(spec, content), values)
+    assert found.rejected == []
+    assert found.x[0].tolist() == [-12345678901234.567, 0.07, 0.0, 0.0]
+    assert np.isnan(found.x[1, 0])
+    assert known[2:4] == [["q"], [one]]
+    assert found.times == [when.timestamp() * 1000] * 2
+    for logical, unit in (("timestamp-millis", 1), ("local-timestamp-millis", 1), ("timestamp-nanos", 1_000_000)):
+        content = record(
+            ("id", "string"), ("ts", {"type": "long", "logicalType": logical}), ("x", record(("a", "int"), name="X"))
+        )
+        raw = record(("id", "string"), ("ts", "long"), ("x", record(("a", "int"), name="X")))
+        values = [encode(raw, {"id": "1", "ts": ms * unit, "x": {"a": 1}}) for ms in (5, 1_700_000_000_000)]
+        assert features(spec, codec_of(spec, content), values)[0].times == [5.0, 1_700_000_000_000.0]
+
+
+def test_names_of_maps_and_types_of_references() -> None:
+    spec = spec_of(features={"a": "numeric", "c": "nominal"}, record={})
+    content = record(("id", "string"), ("x", {"type": "map", "values": ["null", "double", "string"]}))
+    found, _ = features(spec, codec_of(spec, content), [
+        encode(content, {"id": "1", "x": {"c": "u", "zzz": 1.0, "a": 2.0}}),
+        encode(content, {"id": "2", "x": {"a": "text"}}),
+        encode(content, {"id": "3", "x": {"a": math.nan, "c": math.inf}}),
+        encode(content, {"id": "4", "x": {}}),
+    ])  # fmt: skip
+    assert found.ids == ["1", "4"]
+    assert found.x[0].tolist() == [2.0, 0.0]
+    assert [x.reason for x in found.rejected] == [r.WRONG_TYPE, r.NOT_FINITE]
+    schemas = Schemas()
+    x = record(("a", "double"), ("c", "string"), name="com.shop.X")
+    schemas.known[1] = schema(record(("id", "string"), ("x", "com.shop.X")), ("com.shop.X", x))
+    value = b"\0\0\0\0\1" + b"\x02" + b"1" + struct.pack("<d", 3.0) + b"\x02v"
+    found, _ = features(spec, AvroCodec(spec.mapping(), schemas), [value])
+    assert found.x.tolist() == [[3.0, 0.0]]
+
+
+def test_places_in_arrays() -> None:
+    feature = {"a": {"type": "numeric", "from": "items[1].price"}, "c": {"type": "nominal", "from": "words[0]"}}
+    spec = spec_of(features=feature, record={})
+    item = record(("price", ["null", "double"]), name="I")
+    words = ["null", {"type": "array", "items": "string"}]
+    content = record(("id", "string"), ("items", {"type": "array", "items": item}), ("words", words))
+    made: list[Any] = [
+        {"id": "1", "items": [{"price": 1.0}, {"price": 2.0}], "words": ["u"]},
+        {"id": "2", "items": [{"price": 1.0}], "words": []},
+        {"id": "3", "items": [], "words": None},
+    ]
+    one, known = features(spec, codec_of(spec, content), [encode(content, value) for value in made])
+    other, known_too = features(spec, JsonCodec(spec.mapping()), list(map(plain, made)))
+    same(one, other)
+    assert known == known_too
+    assert one.x[0].tolist() == [2.0, 0.0]
+
+
+def test_schemas_may_change_from_one_record_to_the_next() -> None:
+    """A field comes, goes, moves and changes its type; what a schema lacks is missing."""
+    spec = spec_of(features={"a": "numeric", "c": "nominal"}, record={})
+    contents = [
+        record(("id", "string"), ("x", record(("a", "double"), name="X"))),
+        record(("new", "string"), ("x", record(("c", "string"), ("a", ["null", "int"]), name="X")), ("id", "long")),
+        record(("id", "string"), ("x", record(("c", "string"), name="X"))),
+        record(("id", "string"), ("x", record(("a", "string"), name="X"))),
+        record(("id", "string"), ("other", "long")),
+    ]
+    made: list[Any] = [
+        {"id": "1", "x": {"a": 1.5}}, {"new": "?", "x": {"c": "u", "a": 2}, "id": 2}, {"id": "3", "x": {"c": "v"}},
+        {"id": "4", "x": {"a": "1.5"}}, {"id": "5", "other": 1},
+    ]  # fmt: skip
+    values = [encode(c, value, i) for i, (c, value) in enumerate(zip(contents, made, strict=True), 1)]
+    found, _ = features(spec, codec_of(spec, *contents), values * 2)
+    assert found.ids == ["1", "2", "3"] * 2
+    np.testing.assert_array_equal(found.x[:3], [[1.5, math.nan], [2.0, 0.0], [math.nan, 1.0]])
+    assert [x.reason for x in found.rejected] == [r.WRONG_TYPE, r.MISSING_X] * 2
+    assert found.rejected[0].detail == "x.a: expected a number, found a string (schema 4)"
+
+
+def test_targets_are_finite_numbers() -> None:
+    spec = spec_of(task="regression", features={"a": "numeric"}, record={})
+    content = record(("id", "string"), ("y", ["null", "double", "int", "string"]))
+    said = [1.5, 3, math.nan, math.inf, None, "1"]
+    found = labels(spec, codec_of(spec, content), [encode(content, {"id": str(i), "y": y}) for i, y in enumerate(said)])
+    assert (found.ids, found.y) == (["0", "1"], [1.5, 3.0])
+    assert [x.reason for x in found.rejected] == [r.WRONG_LABEL, r.NOT_FINITE, r.WRONG_LABEL, r.WRONG_LABEL]
+
+
+# what is refused -----------------------------------------------------------------------------------------------------
+
+CONTENT = record(
+    ("id", "string"), ("ts", "long"), ("inside", ["null", "string"]),
+    ("x", record(*((f"n{i}", ["null", "double"]) for i in range(4)), ("c", "string"), name="X")),
+    ("more", record(("b", "boolean"), name="M")), ("list", {"type": "array", "items": "double"}),
+    ("names", {"type": "map", "values": "long"}), ("next", ["null", "R"]),
+)  # fmt: skip
+GOOD = {
+    "id": "7", "ts": 1, "inside": "yes", "x": {"n0": 1.0, "n1": None, "n2": 2.0, "n3": 3.0, "c": "u"},
+    "more": {"b": True}, "list": [1.0, 2.0], "names": {"a": 1}, "next": None,
+}  # fmt: skip
+HEAD = b"\0\0\0\0\1"
+
+
+def reason(value: bytes, content: Any = CONTENT, **fields: Any) -> str | None:
+    spec = spec_of(**fields)
+    found, known = features(spec, codec_of(spec, content), [value])
+    if found.rejected:
+        assert not any(known[i] for i in (5, 6)), "a rejected record has left a trace"
+    return found.rejected[0].reason if found.rejected else None
+
+
+def deep(levels: int) -> bytes:
+    """A record in a record in a record."""
+    body = encode(CONTENT, GOOD)[5:-1]
+    return HEAD + (body + b"\2") * levels + body + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (encode(CONTENT, GOOD), None),
+        (deep(40), None),
+        (deep(150), r.TOO_DEEP),
+        (deep(1500), r.TOO_DEEP),
+        (b"", r.EMPTY),
+        (b"\0\0\0", r.NO_SCHEMA_ID),
+        (b"{}", r.NO_SCHEMA_ID),
+        (b"\1" + bytes(15), r.NO_SCHEMA_ID),
+        (HEAD, r.MALFORMED),
+        (encode(CONTENT, GOOD)[:-1], r.MALFORMED),
+        (encode(CONTENT, GOOD) + b"\0", r.MALFORMED),
+        (HEAD + whole(2**62) + b"7", r.MALFORMED),  # a text of 4 EB
+        (HEAD + whole(-1) + b"7", r.MALFORMED),
+        (HEAD + b"\xff" * 30, r.MALFORMED),
+        (HEAD + b"\x02\xff" + encode(CONTENT, GOOD)[7:], r.NOT_UTF8),
+        (encode(CONTENT, GOOD)[:-22] + whole(2**60) + b"\0\0", r.MALFORMED),  # 2^60 numbers
+    ],
+)  # fmt: skip
+def test_hostile_bytes_are_rejected_with_their_reason(value: bytes, expected: str | None) -> None:
+    assert reason(value) == expected
+
+
+def test_lists_of_nothing_take_no_time_and_no_room() -> None:
+    """2^62 nulls are eleven bytes."""
+    content = record(
+        ("id", "string"), ("bomb", {"type": "array", "items": "null"}), ("x", record(("n0", "int"), name="X"))
+    )
+    assert reason(HEAD + b"\x027" + whole(2**62) + b"\0" + b"\2", content, record={}) is None
+    mapped = spec_of(
+        task="multi-instance", features={"a": "numeric"}, classes=["no", "yes"], record={"x": "bag"}
+    )  # fmt: skip
+    content = record(("id", "string"), ("bag", {"type": "array", "items": record(name="I")}))
+    found, _ = features(mapped, codec_of(mapped, content), [HEAD + b"\x027" + whole(2**62) + b"\0"])
+    assert found.rejected[0].reason == r.MALFORMED
+
+
+def test_what_is_wrong_about_a_value_leaves_the_next_ones_alone() -> None:
+    spec = spec_of()
+    good = encode(CONTENT, GOOD)
+    odd: list[bytes | None] = [
+        None,
+        b"",
+        b"{}",
+        good[:-2],
+        HEAD + b"\xff" * 9,
+        good[:4] + b"\2" + good[5:],
+        Unknown(good),
+    ]
+    schemas = Schemas()
+    schemas.known.update({1: schema(CONTENT), 2: Schema("JSON", "{}")})
+    found, _ = features(spec, AvroCodec(spec.mapping(), schemas), [v for one in odd for v in (good, one)])
+    assert found.ids == ["7"] * len(odd)
+    assert [x.reason for x in found.rejected] == [
+        r.TOMBSTONE, r.EMPTY, r.NO_SCHEMA_ID, r.MALFORMED, r.MALFORMED, r.UNUSABLE_SCHEMA, r.UNKNOWN_SCHEMA
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '"nothing"', '{"type": "record"}', "[" * 100_000, '{"type":"fixed","name":"f","size":-1}', "7"],
+)
+def test_a_schema_that_is_none_rejects_its_records(text: str) -> None:
+    spec, schemas = spec_of(), Schemas()
+    schemas.known[1] = Schema(AVRO, text)
+    found, _ = features(spec, AvroCodec(spec.mapping(), schemas), [HEAD + b"abc"])
+    assert found.rejected[0].reason in (r.UNUSABLE_SCHEMA, r.MALFORMED, r.WRONG_TYPE), found.rejected
+
+
+def test_nothing_of_a_schema_becomes_part_of_a_program() -> None:
+    name, spec = "x'];import os;raise SystemExit(3)#", spec_of(features={"a": "numeric"}, record={"x": ""})
+    content = {"type": "record", "name": "R", "fields": [
+        {"name": "id", "type": "string"}, {"name": "a", "type": "double"},
+        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A"], "doc": name}, "doc": name},
+    ]}  # fmt: skip
+    found, _ = features(spec, codec_of(spec, content), [HEAD + b"\x02k" + struct.pack("<d", 1.0) + b"\0"])
+    assert found.x.tolist() == [[1.0]]
+
+
+def test_mutated_bytes_are_read_as_the_slow_reader_reads_them() -> None:
+    """Bit by bit and byte by byte: what the made reader accepts, the reader of values accepts, and reads the same."""
+    spec, rng = spec_of(), random.Random(5)
+    kind, good = avro_types.parse(schema(CONTENT)), encode(CONTENT, GOOD)
+    n = 0
+    for _ in range(4000):
+        value = bytearray(good)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(5, len(value))
+            value[at : at + rng.randrange(3)] = bytes(rng.randrange(256) for _ in range(rng.randrange(2)))
+            value += b"\0" * (6 - len(value))
+        data = bytes(value)
+        found, _ = features(spec, codec_of(spec, CONTENT), [data])
+        try:
+            read, p = kind.value(data, 5, 0)
+            fits = p == len(data)
+        except (avro_types.MalformedError, avro_types.TooDeepError, IndexError, struct.error, UnicodeDecodeError):
+            fits = False
+        if found.ids:
+            n += 1
+            # It passes over texts that nobody maps without looking at their bytes.
+            if fits:
+                told, _ = features(spec, JsonCodec(spec.mapping()), [plain(read)])
+                np.testing.assert_array_equal(found.x, told.x if told.ids else np.nan)
+        else:
+            assert not fits or found.rejected[0].reason != r.MALFORMED
+    assert n > 100
+
+
+def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program() -> None:
+    spec = spec_of()
+    codec = codec_of(spec, CONTENT)
+    good, other = encode(CONTENT, GOOD), encode(CONTENT, GOOD, 9)
+    assert codec.unknown_features(batch([good, None, b"", b"x", Unknown(other)])) == {}
+    assert codec.unknown_labels(batch([other, good, other, b"\1" + bytes(20)])) == {
+        9: [0, 2], "00000000-0000-0000-0000-000000000000": [3],
+    }  # fmt: skip
+    with pytest.raises(NotToldError, match="schema 9"):
+        codec.decode_features(batch([other]), spec.vocabularies(), spec.class_vocabulary())
+
+
+# what does not fit ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "sentences"),
+    [
+        (CONTENT, []),
+        (
+            record(
+                ("id", "double"),
+                ("x", record(("n0", "string"), ("c", ["null", "bytes", "string"]), ("N1", "int"), name="X")),
+            ),
+            [
+                'record.id: expected a text or a whole number at "id" of schema 7, found a double; map another field',
+                'record.time: expected the field "ts" in schema 7, found none; name a field that it has',
+                'record.y: expected the field "inside" in schema 7, found none; name a field that it has',
+                'features.n0: expected a number at "x.n0" of schema 7, found a string; declare the feature of another '
+                "type, or map another field by from",
+                'features.n1: expected the field "x.n1" in schema 7, found none; name a field that it has',
+                'features.n2: expected the field "x.n2" in schema 7, found none; name a field that it has',
+                'features.n3: expected the field "x.n3" in schema 7, found none; name a field that it has',
+                'features.b: expected the field "more.b" in schema 7, found none; name a field that it has',
+                'features.c: expected a text, an enum, a number or a boolean at "x.c" of schema 7, found a bytes; '
+                "records with that are rejected; map another field",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_schema_lacks_is_a_sentence_each(content: Any, sentences: list[str]) -> None:
+    spec = spec_of()
+    found = codec_of(spec).problems("features", schema(content), "schema 7")
+    assert [problem.sentence for problem in found] == sentences
+
+
+# predictions ---------------------------------------------------------------------------------------------------------
+
+
+def written(spec: Spec, number: int = 77) -> AvroCodec:
+    schemas = Schemas()
+    schemas.written["predictions"] = Written(number, PREDICTION)
+    return AvroCodec(spec.mapping(), schemas)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_predictions_are_those_of_json(task: str, asked: bool) -> None:
+    spec, rng = spec_of(task=task), np.random.default_rng(0)
+    classes = spec.class_vocabulary()
+    for value in ("up", 3, True, 'a"b', 2**70, 1.5):
+        if classes is not None:
+            classes.code(value)
+    p = rng.random((50, 8))
+    p[7] = 0.0 if classes is not None else math.nan
+    more = {"nb": rng.random((50, 8)), "none": np.zeros((50, 8))} if asked else None
+    args = [f"i{i}é" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
+    one = written(spec)
+    values = one.encode_predictions(*args, probabilities=asked, challengers=more)
+    others = JsonCodec(spec.mapping()).encode_predictions(*args, probabilities=asked, challengers=more)
+    parsed = fastavro.parse_schema(json.loads(PREDICTION.text))
+    for value, other in zip(values, others, strict=True):
+        told = json.loads(other)
+        for part in (told, *told.get("challengers", {}).values()):
+            part.setdefault("p", None)
+            if part["y"] == 2**70:
+                part["y"] = str(2**70)
+        read = one.read_prediction(value)
+        assert read == told
+        assert {"challengers": None, **read} == {"challengers": None} | fastavro.schemaless_reader(
+            io.BytesIO(value[5:]), parsed
+        )
+        assert tuple(one.read_place(value).__dir__()) == tuple(JsonCodec(spec.mapping()).read_place(other).__dir__())
+        assert one.read_place(value) == JsonCodec(spec.mapping()).read_place(other)
+        assert value[:5] == b"\0\0\0\0\x4d"
+
+
+def test_a_prediction_without_a_class_and_a_huge_one() -> None:
+    spec, one = spec_of(), written(spec_of())
+    classes = spec.class_vocabulary()
+    assert classes is not None
+    (value,) = one.encode_predictions(["1"], np.zeros((1, 0)), classes, "m", [1], [2])
+    assert one.read_prediction(value) == {"offset": 1, "label_offset": 2, "id": "1", "model": "m", "y": None, "p": None}
+    large = build({**STREAM, "max_class_bytes": 1024, "max_classes": 1000}, "s").class_vocabulary()
+    assert large is not None
+    for i in range(1000):
+        large.code(f"{i:03d}" + "x" * 1000)
+    p = np.full((2, 1000), 0.001)
+    values = one.encode_predictions(["1", "2"], p, large, "m", [1, 2], [2, 2], challengers={"nb": p})
+    for value in values:
+        read = one.read_prediction(value)
+        assert (read["p"], read["challengers"]["nb"]["p"]) == (None, None)
+        assert read["y"] == "000" + "x" * 1000
+        assert len(value) < 5000
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"{}", b"\0\0\0\0\1", b"\0\0\0\0\1\0\0\xff\xff", b"\0\0\0\0\1" + bytes(90)]
+)
+def test_what_is_no_prediction_is_a_value_error(value: bytes | None) -> None:
+    one = written(spec_of())
+    for read in (one.read_place, one.read_prediction):
+        with pytest.raises(ValueError):
+            read(value)
+
+
+def test_a_replay_writes_by_the_schema_of_the_topic() -> None:
+    from app.dataset.rows import rows_of_arrays
+
+    spec = spec_of(features={"a": "numeric", "c": "nominal"}, record={})
+    content = record(("x", record(("c", ["null", "string"]), ("a", ["null", "double"]), name="X")), ("id", "string"))
+    answer = record(("y", "string"), ("id", "string"), name="A")
+    schemas = Schemas()
+    for kind, number, one in (("features", 3, content), ("labels", 4, answer)):
+        schemas.known[number] = schema(one)
+        schemas.written[kind] = Written(number, schema(one))
+    codec = AvroCodec(spec.mapping(), schemas)
+    (rows,) = rows_of_arrays(spec, np.array([[0.5, 1.0], [np.nan, 0.0]]), np.array([1.0, 0.0]))
+    found, _ = features(spec, codec, codec.writer().features(rows, [0, 0]))
+    assert found.ids == ["0", "1"]
+    np.testing.assert_array_equal(found.x, [[0.5, 0.0], [math.nan, 1.0]])
+    assert labels(spec, codec, codec.writer().labels(["0", "1"], ['"u"', '"v"'], [0, 0])).ids == ["0", "1"]

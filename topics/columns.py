@@ -1,0 +1,409 @@
+"""Values of records, read from any format, as columns.
+
+A format reads records (`Reader`); `ColumnDecoder` makes ids, times, rows of x, and codes of nominal values and classes
+of what was read, and says which records cannot be used. It keeps no state: what is learned while decoding is in the
+vocabularies that the caller passes in. A record that cannot be used is in `rejected`, with its reason, and does not
+change the vocabularies.
+
+Every step works on whole columns and turns to single records only where the column holds something unusual. The result
+for a record depends on the record and on the vocabularies after the records before it, so one batch of n gives the same
+as n batches of 1.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from topics import headers
+from topics import records as r
+from topics.envelopes import Ignored
+from topics.headers import header_of
+from topics.paths import dotted
+from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
+from topics.schemas import Key, Schema
+from topics.times import many_milliseconds, milliseconds
+from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
+
+# position in the batch -> (reason, detail); the first reason found stays.
+Bad = headers.Bad
+
+
+class Reader(Protocol):
+    """How a format reads records of one kind, label records say, of one stream: what `topics.headers.inside`
+    leaves of its mapping. Fields in headers are not its business.
+
+    What it reads has the types that the mapping asks for, or is None: an id is a text or an integer; a time a number or
+    ISO 8601; a label, and a nominal value, a scalar; the label of a regression a number. A record of which this is not
+    so goes to `bad`, with its reason.
+    """
+
+    def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
+        """The values of a batch as records, in a form of the format's own: one that holds nothing, and an entry in
+        `bad`, where there is none (`no_record` comes before any other reason). Nothing that a value holds raises."""
+
+    def column(self, records: list[Any], path: Path) -> list[Any]:
+        """The field at `path` of each record, None where it is missing."""
+
+
+class FeatureReader(Reader, Protocol):
+    """Features besides. An instance is what the features are found in: the record, or one of the list of a bag."""
+
+    def missing(self, records: list[Any], path: Path) -> list[int]:
+        """The records that have no object at `path`."""
+
+    def numbers(self, instances: list[Any]) -> Floats:
+        """(n, d) x with its numeric and boolean columns filled in (true is 1, false 0), NaN elsewhere. d : features
+        that stand in the values."""
+
+    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+        """The nominal feature at `path` of each instance, None where it is missing."""
+
+
+class ColumnDecoder:
+    """Decodes batches of a stream: the half of every codec that no format changes.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    features, labels : readers of the format
+
+    Attributes
+    ----------
+    headers : headers.Wanted
+        Which batches have to have their headers. A format that needs them for itself sets it.
+    """
+
+    def __init__(self, mapping: Mapping, features: FeatureReader, labels: Reader) -> None:
+        self.mapping = mapping
+        self._features, self._labels = features, labels
+        self._bags = mapping.task == r.MULTI_INSTANCE
+        self._nominal = [(i, f) for i, f in enumerate(mapping.features) if f.type == r.NOMINAL]
+        n = len(mapping.x)
+        self._has_x = n > 0 and not self._bags and any(f.path[:n] == mapping.x for f in mapping.features)
+        self.headers = headers.wanted(mapping)
+        self._in_value = [i for i, f in enumerate(mapping.features) if header_of(f.path) is None]
+        self._numbers_in_headers = [
+            (i, name, headers.NUMBER if f.type == r.NUMERIC else headers.BOOLEAN)
+            for i, f in enumerate(mapping.features)
+            if (name := header_of(f.path)) is not None and f.type != r.NOMINAL
+        ]
+
+    def decode_features(
+        self, batch: RawBatch, vocabularies: Sequence[Vocabulary | None], classes: Vocabulary | None = None
+    ) -> Features:
+        """Rows of x, ids, inline labels and event times of the records that can be used.
+
+        Parameters
+        ----------
+        batch : RawBatch
+        vocabularies : sequence of Vocabulary or None
+            One a feature, None for numeric ones.
+        classes : Vocabulary, optional
+            For labels inside the feature records. None: regression.
+        """
+        mapping, reader, bad = self.mapping, self._features, Bad()
+        records = reader.decode(batch, bad)
+        fields = _Fields(reader, records, batch, bad, mapping.max_bytes)
+        check_keys(batch.keys, bad)
+        ids = _ids(fields, mapping.id)
+        times = _times(fields, mapping.time)
+        objects, starts = self._unpack(records, bad) if self._bags else (records, None)
+        if self._has_x:
+            for i in reader.missing(records, mapping.x):
+                bad.setdefault(i, (r.MISSING_X, f"{dotted(mapping.x)}: the features are missing"))
+        x = self._widened(reader.numbers(objects), fields)
+        columns = [
+            _Column(i, feature.name, vocabulary, fields.feature(objects, feature.path), starts)
+            for i, feature in self._nominal
+            if (vocabulary := vocabularies[i]) is not None
+        ]
+        y = None if mapping.y is None else fields.label(mapping.y, classes)
+        if y is not None and set(map(type, y)) <= {type(None)}:
+            y = None
+        if y is not None and classes is not None:
+            columns.append(_Column(-1, dotted(mapping.y or ()), classes, y))
+        for column, codes in zip(columns, _codes(columns, bad), strict=True):
+            if column.at < 0:
+                y = codes
+            else:
+                x[:, column.at] = codes
+        if y is not None and classes is None:
+            y = [float("nan") if v is None else v for v in y]
+        sizes = None if starts is None else np.array(starts[1:], np.int64) - np.array(starts[:-1], np.int64)
+        if not bad:
+            return Features(None, ids, x, y, times, [], sizes)
+        kept = [i for i in range(len(records)) if i not in bad]
+        if sizes is None:
+            x = x[kept]
+        else:
+            is_kept = np.zeros(len(records), bool)
+            is_kept[kept] = True
+            x, sizes = x[np.repeat(is_kept, sizes)], sizes[kept]
+        return Features(kept, _take(ids, kept), x, _take(y, kept), _take(times, kept), _rejected(bad), sizes)
+
+    def _widened(self, x: Floats, fields: "_Fields") -> Floats:
+        """x with the features that stand in headers: numbers filled in, NaN for nominal ones."""
+        d = len(self.mapping.features)
+        if len(self._in_value) == d:
+            return x
+        wide = np.full((len(x), d), np.nan)
+        wide[:, self._in_value] = x
+        for i, name, kind in self._numbers_in_headers:
+            wide[:, i] = [np.nan if value is None else value for value in fields.header(name, kind)]
+        return wide
+
+    def _unpack(self, records: list[Any], bad: Bad) -> tuple[list[Any], list[int]]:
+        """The instances of all bags, and where those of each begin (and the last one's end). Those of a record that
+        has been rejected are left out."""
+        bags, where = self._features.column(records, self.mapping.x), dotted(self.mapping.x)
+        for i, bag in enumerate(bags):
+            if bag is None:
+                bad.setdefault(i, (r.MISSING_X, f"{where}: the instances are missing"))
+            elif not bag:
+                bad.setdefault(i, (r.EMPTY_BAG, f"{where}: a bag has at least one instance"))
+            elif len(bag) > self.mapping.max_instances:
+                most = f"at most {self.mapping.max_instances}"
+                bad.setdefault(i, (r.TOO_MANY_INSTANCES, f"{where}: a bag of {len(bag)} instances, {most}"))
+        if bad:
+            bags = [[] if i in bad else bag for i, bag in enumerate(bags)]
+        return list(chain.from_iterable(bags)), [0, *accumulate(map(len, bags))]
+
+    def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
+        """None: only the formats of a registry need schemas."""
+        return {}
+
+    def unknown_labels(self, batch: RawBatch) -> dict[Key, list[int]]:
+        """None."""
+        return {}
+
+    def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
+        """None."""
+        return []
+
+    def decode_labels(self, batch: RawBatch, classes: Vocabulary | None = None) -> Labels:
+        """Ids, class codes or targets, and event times of the labels that can be used. classes : None: regression."""
+        mapping, reader, bad = self.mapping, self._labels, Bad()
+        fields = _Fields(reader, reader.decode(batch, bad), batch, bad, mapping.max_bytes)
+        ids = _ids(fields, mapping.label_id)
+        times = _times(fields, mapping.label_time)
+        y = fields.label(mapping.label_y, classes)
+        name = dotted(mapping.label_y)
+        if type(None) in set(map(type, y)):
+            for i, value in enumerate(y):
+                if value is None:
+                    bad.setdefault(i, (r.WRONG_LABEL, f"{name}: the label is missing"))
+        if classes is not None:
+            y = _codes([_Column(-1, name, classes, y)], bad)[0]
+        if not bad:
+            return Labels(None, ids, y, times, [])
+        kept = [i for i in range(len(batch)) if i not in bad]
+        return Labels(kept, _take(ids, kept), _take(y, kept), _take(times, kept), _rejected(bad))
+
+
+class _Fields(NamedTuple):
+    """The columns of a batch, wherever they stand: in values, which the format has read, or in headers."""
+
+    reader: Reader
+    records: list[Any]
+    batch: RawBatch
+    bad: Bad
+    max_bytes: int
+
+    def header(self, name: str, kind: str, reason: str | None = None) -> list[Any]:
+        return headers.column(self.batch, name, kind, self.bad, self.max_bytes, reason)
+
+    def column(self, path: Path, kind: str, reason: str | None = None) -> list[Any]:
+        name = header_of(path)
+        return self.reader.column(self.records, path) if name is None else self.header(name, kind, reason)
+
+    def label(self, path: Path, classes: Vocabulary | None) -> list[Any]:
+        return self.column(path, headers.NUMBER if classes is None else headers.TEXT, r.WRONG_LABEL)
+
+    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+        """Of the nominal feature at `path`."""
+        name = header_of(path)
+        if name is not None:
+            return self.header(name, headers.TEXT)
+        reader: Any = self.reader  # of features
+        found: list[Any] = reader.feature(instances, path)
+        return found
+
+
+def no_record(value: bytes | None, max_bytes: int) -> tuple[str, str] | None:
+    """Why there is no record to decode, whatever the format; None where there is one. max_bytes : of the mapping."""
+    if value is None:
+        return r.TOMBSTONE, "the record has no value"
+    if isinstance(value, r.Unread):
+        return r.UNREADABLE_BATCH, value.decode()
+    if isinstance(value, r.Unknown):
+        return r.UNKNOWN_SCHEMA, "the registry does not know the schema that the record names"
+    if not value:
+        return r.EMPTY, "the value has no bytes"
+    if len(value) > max_bytes:
+        return r.TOO_LARGE, f"{len(value)} bytes, max_bytes is {max_bytes}"
+    return None
+
+
+def check_keys(keys: list[bytes | None], bad: Bad) -> None:
+    """A prediction goes out with the key of its features."""
+    try:
+        if max(map(len, keys), default=0) <= r.MAX_KEY_BYTES:  # type: ignore[arg-type]
+            return
+    except TypeError:  # there are records without a key
+        pass
+    for i, key in enumerate(keys):
+        if key is not None and len(key) > r.MAX_KEY_BYTES:
+            bad.setdefault(i, (r.TOO_LARGE, f"a key of {len(key)} bytes, at most {r.MAX_KEY_BYTES}"))
+
+
+def _ids(fields: _Fields, path: Path | None) -> list[str]:
+    if path is None:
+        return _ids_of_keys(fields.batch.keys, fields.bad)
+    ids = fields.column(path, headers.TEXT)
+    kinds = set(map(type, ids))
+    if kinds == {int}:
+        ids = list(map(str, ids))
+    elif kinds != {str}:
+        ids = [str(v) if type(v) is int else v for v in ids]
+    return _checked_ids(ids, dotted(path), fields.bad)
+
+
+def _ids_of_keys(keys: list[bytes | None], bad: Bad) -> list[str]:
+    try:
+        return _checked_ids([key.decode() for key in keys], "the key", bad)  # type: ignore[union-attr]
+    except (AttributeError, UnicodeDecodeError):
+        pass
+    ids: list[str | None] = []
+    for i, key in enumerate(keys):
+        ids.append(None)
+        if key is not None:
+            try:
+                ids[i] = key.decode()
+            except UnicodeDecodeError:
+                bad.setdefault(i, (r.NOT_UTF8, "the key, which is the id, is not UTF-8"))
+    return _checked_ids(ids, "the key", bad)
+
+
+def _checked_ids(ids: list[Any], where: str, bad: Bad) -> list[str]:
+    if not all(ids):
+        for i, v in enumerate(ids):
+            if not v:
+                bad.setdefault(i, (r.MISSING_ID, f"{where}: the id is {'empty' if v == '' else 'missing'}"))
+        ids = [v or "" for v in ids]
+    if max(map(len, ids), default=0) > MAX_TEXT:
+        for i, v in enumerate(ids):
+            if len(v) > MAX_TEXT:
+                bad.setdefault(i, (r.TOO_LONG, f"{where}: an id of {len(v)} characters, at most {MAX_TEXT}"))
+    return ids
+
+
+def _times(fields: _Fields, path: Path | None) -> list[float | None] | None:
+    if path is None:
+        return None
+    values = fields.column(path, headers.TIME, r.WRONG_TIME)
+    if str not in set(map(type, values)):
+        try:
+            return many_milliseconds(values)
+        except ValueError:
+            pass
+    times: list[float | None] = [None] * len(values)
+    for i, value in enumerate(values):
+        if value is not None:
+            try:
+                times[i] = milliseconds(value)
+            except ValueError as error:
+                fields.bad.setdefault(i, (r.WRONG_TIME, f"{dotted(path)}: {error}"))
+    return times
+
+
+class _Column(NamedTuple):
+    """Values of one vocabulary in the batch.
+
+    at : column of x, or -1 for the label
+    starts : where the values of each record begin, and where they end; None where a record has one
+    """
+
+    at: int
+    name: str
+    vocabulary: Vocabulary
+    values: list[Scalar | None]
+    starts: list[int] | None = None
+
+    def span(self, i: int) -> slice:
+        """The places of the values of record i."""
+        return slice(i, i + 1) if self.starts is None else slice(self.starts[i], self.starts[i + 1])
+
+    def record(self, place: int) -> int:
+        """The record that a value is of."""
+        return place if self.starts is None else bisect_right(self.starts, place) - 1
+
+
+def _texts(values: list[Any]) -> list[str | None]:
+    """Canonical texts of a column; None stays. Strings, the usual case, are not touched."""
+    kinds = set(map(type, values))
+    if kinds <= {str, type(None)}:
+        return values
+    if kinds == {int}:
+        return list(map(str, values))
+    return [None if v is None else canonical(v) for v in values]
+
+
+def _codes(columns: list[_Column], bad: Bad) -> list[list[float]]:
+    """Codes of all columns, record by record where there is something new: a record that one vocabulary refuses
+    is seen by none. NaN for None and for records in `bad`."""
+    texts = [_texts(column.values) for column in columns]
+    try:
+        return [
+            list(map(column.vocabulary.codes.__getitem__, text)) for column, text in zip(columns, texts, strict=True)
+        ]
+    except KeyError:
+        pass
+    rows: set[int] = set()
+    for column, text in zip(columns, texts, strict=True):
+        new = set(text).difference(column.vocabulary.codes)
+        if new:
+            rows.update(column.record(place) for place, v in enumerate(text) if v in new)
+    for i in sorted(rows):
+        rejected = bad.get(i)
+        if rejected is None:
+            rejected = _reason(columns, texts, i)
+        if rejected is not None:
+            bad[i] = rejected
+            for column, text in zip(columns, texts, strict=True):
+                text[column.span(i)] = [None] * len(text[column.span(i)])
+            continue
+        for column in columns:
+            for value in column.values[column.span(i)]:
+                if value is not None:
+                    column.vocabulary.code(value)
+    return [list(map(column.vocabulary.codes.__getitem__, text)) for column, text in zip(columns, texts, strict=True)]
+
+
+def _reason(columns: list[_Column], texts: list[list[str | None]], i: int) -> tuple[str, str] | None:
+    """Why a vocabulary cannot take record i, or None."""
+    for column, text in zip(columns, texts, strict=True):
+        vocabulary = column.vocabulary
+        known = len(vocabulary)
+        for value in dict.fromkeys(text[column.span(i)]):
+            if value is None or value in vocabulary.codes:
+                continue
+            if vocabulary.closed:
+                return r.UNKNOWN_VALUE, f"{column.name}: {value[:40]!r} is not among the declared values"
+            if known >= vocabulary.limit:
+                return r.NOMINAL_OVERFLOW, f"{column.name}: {value[:40]!r} is new, and {vocabulary.limit} are known"
+            too_long = vocabulary.too_long(value)
+            if too_long is not None:
+                return r.TOO_LONG, f"{column.name}: a value of {too_long}"
+            known += 1
+    return None
+
+
+def _take(values: Any, kept: list[int]) -> Any:
+    return None if values is None else [values[i] for i in kept]
+
+
+def _rejected(bad: Bad) -> list[Rejected]:
+    return [Rejected(i, *bad[i], isinstance(bad[i], Ignored)) for i in sorted(bad)]

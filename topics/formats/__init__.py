@@ -1,0 +1,1 @@
+"""Formats of records, each behind `topics.codecs.Codec`."""

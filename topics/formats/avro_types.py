@@ -1,0 +1,291 @@
+"""Avro's types, from a schema's text: parsed by fastavro, then held as small objects with names resolved.
+
+Bytes are read here a value at a time (`Type.value`) or passed over (`Type.skip`); what a stream maps is read by
+functions that `avro_reader` makes of these types. A count or a length that a record claims is bounded by the bytes that
+the record has: each value takes at least one byte, or takes none and is not counted out. Types may contain themselves;
+how deep a record goes is bounded.
+"""
+
+import json
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from topics.formats.json_text import MAX_DEPTH
+from topics.schemas import AVRO, Schema
+
+MAX_SCHEMA_BYTES = 1_000_000
+NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING = (
+    "null", "boolean", "int", "long", "float", "double", "bytes", "string",
+)  # fmt: skip
+PRIMITIVES = (NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING)
+RECORD, ENUM, FIXED, ARRAY, MAP, UNION = "record", "enum", "fixed", "array", "map", "union"
+
+_float, _double = Struct("<f").unpack_from, Struct("<d").unpack_from
+
+Skip = Callable[[bytes, int, int], int]
+Value = Callable[[bytes, int, int], tuple[Any, int]]
+
+
+class MalformedError(ValueError):
+    """Bytes that the schema does not fit."""
+
+
+class TooDeepError(ValueError):
+    """A record that is nested more than MAX_DEPTH levels."""
+
+
+class UnusableError(ValueError):
+    """A schema by which no record can be read."""
+
+
+def long(v: bytes, p: int) -> tuple[int, int]:
+    """The whole number at p, and where it ends."""
+    b = v[p]
+    p += 1
+    n, shift = b & 127, 7
+    while b > 127:
+        if shift > 63:
+            raise MalformedError("a whole number of more than ten bytes")
+        b = v[p]
+        p += 1
+        n |= (b & 127) << shift
+        shift += 7
+    return (n >> 1) ^ -(n & 1), p
+
+
+def length(v: bytes, p: int) -> tuple[int, int]:
+    """The length of a text or of bytes, and where these begin. Whether they are there shows when the record ends."""
+    n, p = long(v, p)
+    if n < 0:
+        raise MalformedError("a length below 0")
+    return n, p
+
+
+class Type:
+    """A type of a schema.
+
+    kind : one of the constants above. logical : its logical type, or None. name : full name of a record, enum or fixed.
+    fields : of a record, (name, type). symbols : of an enum. size : of a fixed. item : of an array or a map. branches :
+    of a union. scale : of a decimal. empty : whether its values take no bytes.
+    """
+
+    def __init__(self, kind: str, logical: str | None = None, name: str = "") -> None:
+        self.kind, self.logical, self.name = kind, logical, name
+        self.fields: list[tuple[str, Type]] = []
+        self.symbols: list[str] = []
+        self.size = 0
+        self.scale = 0
+        self.item: Type = self
+        self.branches: list[Type] = []
+        self.empty = False
+
+    @property
+    def said(self) -> str:
+        """What a sentence calls it."""
+        if self.kind == UNION:
+            return "a union of " + " and ".join(branch.said for branch in self.branches)
+        article = "an" if self.kind[0] in "aei" else "a"
+        return f"{article} {self.kind}" + (f" ({self.logical})" if self.logical else "")
+
+    def skip(self, v: bytes, p: int, depth: int) -> int:
+        """Where the value at p ends. It may be said to end behind the bytes there are."""
+        kind = self.kind
+        if depth > MAX_DEPTH:
+            raise TooDeepError
+        if kind in (INT, LONG, ENUM):
+            return long(v, p)[1]
+        if kind in (STRING, BYTES):
+            n, p = length(v, p)
+            return p + n
+        if kind == DOUBLE:
+            return p + 8
+        if kind == UNION:
+            branch, p = self._branch(v, p)
+            return branch.skip(v, p, depth + 1)
+        if kind == RECORD:
+            for _, inner in self.fields:
+                p = inner.skip(v, p, depth + 1)
+            return p
+        if kind in (ARRAY, MAP):
+            while True:
+                n, p = self._block(v, p)
+                if n == 0:
+                    return p
+                if kind == ARRAY and self.item.empty:
+                    continue
+                for _ in range(n):
+                    if kind == MAP:
+                        size, p = length(v, p)
+                        p += size
+                    p = self.item.skip(v, p, depth + 1)
+        if kind == BOOLEAN:
+            return boolean(v, p)[1]
+        return p + {NULL: 0, FLOAT: 4, FIXED: self.size}[kind]
+
+    def _branch(self, v: bytes, p: int) -> tuple["Type", int]:
+        i, p = long(v, p)
+        if not 0 <= i < len(self.branches):
+            raise MalformedError(f"branch {i} of a union of {len(self.branches)}")
+        return self.branches[i], p
+
+    def value(self, v: bytes, p: int, depth: int) -> tuple[Any, int]:
+        """The value at p in Python's types (a record and a map as dict), and where it ends; logical types are left
+        alone."""
+        kind = self.kind
+        if depth > MAX_DEPTH:
+            raise TooDeepError
+        if kind == UNION:
+            branch, p = self._branch(v, p)
+            return branch.value(v, p, depth + 1)
+        if kind == NULL:
+            return None, p
+        if kind in (INT, LONG):
+            return long(v, p)
+        if kind == BOOLEAN:
+            return boolean(v, p)
+        if kind == DOUBLE:
+            return _double(v, p)[0], p + 8
+        if kind == FLOAT:
+            return _float(v, p)[0], p + 4
+        if kind in (STRING, BYTES):
+            n, p = length(v, p)
+            data = v[p : p + n]
+            return (data.decode() if kind == STRING else data), p + n
+        if kind == FIXED:
+            return v[p : p + self.size], p + self.size
+        if kind == ENUM:
+            i, p = long(v, p)
+            return self.symbol(i), p
+        if kind == RECORD:
+            record = {}
+            for name, inner in self.fields:
+                record[name], p = inner.value(v, p, depth + 1)
+            return record, p
+        found: Any = [] if kind == ARRAY else {}
+        while True:
+            n, p = self._block(v, p)
+            if n == 0:
+                return found, p
+            if kind == ARRAY and self.item.empty:
+                raise MalformedError("a list of values that take no bytes")
+            for _ in range(n):
+                if kind == ARRAY:
+                    one, p = self.item.value(v, p, depth + 1)
+                    found.append(one)
+                else:
+                    size, p = length(v, p)
+                    name = v[p : p + size].decode()
+                    found[name], p = self.item.value(v, p + size, depth + 1)
+
+    def _block(self, v: bytes, p: int) -> tuple[int, int]:
+        """How many items the block at p of a list or map has, and where they begin. 0 ends the list."""
+        n, p = long(v, p)
+        if n < 0:
+            _, p = long(v, p)  # how many bytes they take
+            n = -n
+        if n > len(v) - p and not (self.kind == ARRAY and self.item.empty):
+            raise MalformedError(f"{n} items in {max(0, len(v) - p)} bytes")
+        return n, p
+
+    def items(self, v: bytes, p: int, read: Callable[[bytes, int], tuple[Any, int]]) -> tuple[list[Any], int]:
+        """The list at p, each item as `read` gives it, and where the list ends."""
+        found: list[Any] = []
+        while True:
+            n, p = self._block(v, p)
+            if n == 0:
+                return found, p
+            if self.item.empty:
+                raise MalformedError("a list of values that take no bytes")
+            for _ in range(n):
+                one, p = read(v, p)
+                found.append(one)
+
+    def symbol(self, i: int) -> str:
+        if not 0 <= i < len(self.symbols):
+            raise MalformedError(f"symbol {i} of an enum of {len(self.symbols)}")
+        return self.symbols[i]
+
+
+def boolean(v: bytes, p: int) -> tuple[bool, int]:
+    if v[p] > 1:
+        raise MalformedError("a boolean that is neither 0 nor 1")
+    return v[p] == 1, p + 1
+
+
+def parse(schema: Schema) -> Type:
+    """The type that a schema's text says.
+
+    Raises
+    ------
+    UnusableError
+        It is no schema of Avro, or too large or too deep.
+    """
+    from fastavro import parse_schema
+
+    if schema.kind != AVRO:
+        raise UnusableError(f"it is a schema of {schema.kind}, not of AVRO")
+    named: dict[str, Any] = {}
+    try:
+        for text in [one.text for _, one in schema.references] + [schema.text]:
+            if len(text) > MAX_SCHEMA_BYTES:
+                raise UnusableError(f"it has {len(text)} characters, at most {MAX_SCHEMA_BYTES:,}")
+            parsed = parse_schema(_plain(text), named, _force=True)
+        return _Builder(named).build(parsed)
+    except UnusableError:
+        raise
+    except RecursionError:
+        raise UnusableError("it is nested too deeply") from None
+    except Exception as error:  # whatever a text brings about in the parser
+        raise UnusableError(f"it is no schema of Avro ({type(error).__name__}: {str(error)[:100]})") from None
+
+
+def _plain(text: str) -> Any:
+    """A schema's text as lists and dicts. A primitive type may stand there without quotes."""
+    return text if text in PRIMITIVES else json.loads(text)
+
+
+class _Builder:
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named = named
+        self._made: dict[str, Type] = {}
+
+    def build(self, schema: Any) -> Type:
+        if isinstance(schema, list):
+            union = Type(UNION)
+            union.branches = [self.build(branch) for branch in schema]
+            return union
+        if isinstance(schema, str):
+            if schema in PRIMITIVES:
+                return self._primitive(schema, {})
+            return self._made[schema] if schema in self._made else self.build(self._named[schema])
+        kind = schema["type"]
+        if kind in ("error", "record"):
+            made = self._made[schema["name"]] = Type(RECORD, name=schema["name"])
+            made.fields = [(field["name"], self.build(field["type"])) for field in schema["fields"]]
+            made.empty = all(inner.empty for _, inner in made.fields)
+            return made
+        if kind == ENUM:
+            made = self._made[schema["name"]] = Type(ENUM, name=schema["name"])
+            made.symbols = list(schema["symbols"])
+            return made
+        if kind == FIXED:
+            made = self._made[schema["name"]] = Type(FIXED, schema.get("logicalType"), schema["name"])
+            made.size, made.scale = int(schema["size"]), int(schema.get("scale", 0))
+            made.empty = made.size == 0
+            if made.size < 0:
+                raise UnusableError("it has a fixed of less than no bytes")
+            return made
+        if kind in (ARRAY, MAP):
+            made = Type(kind)
+            made.item = self.build(schema["items" if kind == ARRAY else "values"])
+            return made
+        if isinstance(kind, str) and kind in PRIMITIVES:
+            return self._primitive(kind, schema)
+        return self.build(kind)  # {"type": {"type": …}}
+
+    def _primitive(self, kind: str, schema: Any) -> Type:
+        made = Type(kind, schema.get("logicalType"))
+        made.scale = int(schema.get("scale", 0)) if isinstance(schema, dict) else 0
+        made.empty = kind == NULL
+        return made

@@ -1,0 +1,211 @@
+"""JSON objects, one per record, as the mapping lays them out. Fields that are not mapped are ignored.
+
+A bag's features are those of each object in the list at `mapping.x`; everything else is of the record.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from topics import records as r
+from topics.columns import Bad, ColumnDecoder, no_record
+from topics.envelopes import CLOUDEVENTS, DEBEZIUM, OP, SPECVERSION, Ignored, ignores_tombstones
+from topics.formats.json_envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect
+from topics.formats.json_layout import Layout, Leaf
+from topics.formats.json_predictions import PredictionWriter, place_reader
+from topics.formats.json_rows import Renderer
+from topics.formats.json_text import SHALLOW_BYTES, is_utf8, read_object, too_deep
+from topics.headers import inside
+from topics.paths import dotted
+from topics.records import Floats, Mapping, Path, RawBatch
+
+_TYPES = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: BOOLEAN}
+_WHERE = re.compile(r" - at `\$(?:\.|(?=\[))(.*)`$", re.DOTALL)
+
+# Reads one JSON value, and takes nothing from it.
+_SKIP = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+class _Block(NamedTuple):
+    """Numeric and boolean features of one object. take : object -> tuple of their values (one: the value)."""
+
+    parent: Path
+    columns: list[int]
+    take: Callable[[Any], Any]
+
+
+class _Reader:
+    """What features and labels have in common: bytes to structs, and structs to columns."""
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        leaves: list[Leaf],
+        id_path: Path | None,
+        time: Path | None,
+        y: Path | None,
+        envelope: str | None,
+    ) -> None:
+        self.max_bytes = mapping.max_bytes
+        named = [
+            *([Leaf(id_path, ID)] if id_path is not None else []),
+            *([Leaf(time, TIME)] if time is not None else []),
+            *([Leaf(y, SCALAR if mapping.task != r.REGRESSION else NUMBER)] if y else []),
+        ]
+        reasons = {path: reason for path, reason in ((time, r.WRONG_TIME), (y, r.WRONG_LABEL)) if path}
+        leaves = [*named, *leaves]
+        asked = {DEBEZIUM: OP, CLOUDEVENTS: SPECVERSION}.get(envelope or "")
+        if asked is not None and asked not in [leaf.path for leaf in leaves]:
+            leaves.append(Leaf(asked, str | None))
+        self.layout = Layout(leaves)
+        self.reasons = {dotted(path): reason for path, reason in reasons.items()}
+        self._ignores_tombstones = ignores_tombstones(envelope)
+        self._envelope: Connect | CloudEvents | None = None
+        if envelope == CLOUDEVENTS:
+            self._envelope = CloudEvents(leaves, self.layout, reasons, mapping.max_bytes)
+        elif envelope is not None:
+            self._envelope = Connect(envelope, leaves, self.layout, reasons)
+
+    def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
+        """The struct of each record; an empty one, and an entry in `bad`, where there is none."""
+        if self._envelope is None:
+            return self._decode_all(batch.values, self.layout.decode, self.layout.empty, bad)
+        records = self._envelope.decode(batch, self._decode_all, bad)
+        if self._ignores_tombstones and None in batch.values:
+            for i, value in enumerate(batch.values):
+                if value is None:
+                    bad[i] = Ignored(*bad[i])
+        return records
+
+    def _decode_all(
+        self, values: Sequence[bytes | None], decode: Callable[[bytes], Any], empty: Any, bad: Bad
+    ) -> list[Any]:
+        """What `decode` makes of each value; `empty`, and an entry in `bad`, where it cannot."""
+        try:
+            # len(None) is a TypeError: a tombstone takes the other way as well.
+            largest = max(map(len, values), default=0)  # type: ignore[arg-type]
+            if largest <= self.max_bytes and (largest <= SHALLOW_BYTES or not any(map(too_deep, values))):  # type: ignore[arg-type]
+                records = list(map(decode, values))  # type: ignore[arg-type]
+                # The decoder does not look at the bytes of texts that it skips.
+                if not all(map(bytes.isascii, values)):  # type: ignore[arg-type]
+                    for i, value in enumerate(values):
+                        if not is_utf8(value):  # type: ignore[arg-type]
+                            records[i] = self._decode_one(i, value, decode, empty, bad)
+                return records
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+            pass
+        return [self._decode_one(i, value, decode, empty, bad) for i, value in enumerate(values)]
+
+    def _decode_one(self, i: int, value: Any, decode: Callable[[bytes], Any], empty: Any, bad: Bad) -> Any:
+        refused = no_record(value, self.max_bytes)
+        if refused is not None:
+            bad[i] = refused
+        elif too_deep(value):
+            bad[i] = r.TOO_DEEP, "nested more than 200 levels"
+        elif not is_utf8(value):
+            bad[i] = r.NOT_UTF8, "bytes that are not text"
+        else:
+            try:
+                try:
+                    return decode(value)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    bad[i] = self._explain(value, error)
+            except RecursionError:  # the stack was nearly used up before: not the record's fault, but no reason to stop
+                bad[i] = r.TOO_DEEP, "nested too deeply for the stack that is left"
+        return empty
+
+    def _explain(self, value: bytes, error: Exception) -> tuple[str, str]:
+        """Reason and detail of a record that the typed decoder refuses. Broken JSON comes before wrong types, which
+        the decoder may meet first."""
+        if isinstance(error, msgspec.ValidationError):
+            try:
+                _SKIP(value)
+            except msgspec.DecodeError as broken:
+                error = broken
+        message = str(error)
+        if not isinstance(error, msgspec.ValidationError):
+            return r.NOT_JSON, message[:200]
+        at = _WHERE.search(message)
+        if at is None:
+            return r.WRONG_TYPE, message[:200]
+        where, detail = at[1], f"{at[1]}: {message[: at.start()]}"
+        if self._ignores_tombstones:
+            where = where.removeprefix("payload.")
+        if where in self.reasons:
+            return self.reasons[where], detail[:200]
+        return (r.NOT_FINITE if message.startswith("Number out of range") else r.WRONG_TYPE), detail[:200]
+
+    def column(self, records: list[Any], path: Path) -> list[Any]:
+        return self.layout.column(records, path)
+
+
+class _FeatureReader(_Reader):
+    def __init__(self, mapping: Mapping) -> None:
+        leaves = [Leaf(feature.path, _TYPES[feature.type]) for feature in mapping.features]
+        # Where features are found: in the record, or in each instance of a bag.
+        instance = Layout(leaves) if mapping.task == r.MULTI_INSTANCE else None
+        if instance is not None:
+            leaves = [Leaf(mapping.x, list[instance.type] | None)]  # type: ignore[name-defined]
+        super().__init__(mapping, leaves, mapping.id, mapping.time, mapping.y, mapping.envelope)
+        self._inside = instance or self.layout
+        self._features = mapping.features
+        self._blocks = self._numeric_blocks()
+
+    def _numeric_blocks(self) -> list[_Block]:
+        layout = self._inside
+        columns: dict[Path, list[int]] = {}
+        for i, feature in enumerate(self._features):
+            if feature.type != r.NOMINAL:
+                columns.setdefault(feature.path[:-1], []).append(i)
+        blocks = []
+        for parent, indices in columns.items():
+            names = [layout.attribute(self._features[i].path) for i in indices]
+            # The whole object as a tuple takes 0.12 µs for ten fields, picking them takes 0.27 µs.
+            whole = names == layout.attributes(parent) and len(names) > 1
+            blocks.append(_Block(parent, indices, msgspec.structs.astuple if whole else attrgetter(*names)))
+        return blocks
+
+    def missing(self, records: list[Any], path: Path) -> list[int]:
+        return self.layout.objects(records, path)[1]
+
+    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+        return self._inside.column(instances, path)
+
+    def numbers(self, instances: list[Any]) -> Floats:
+        layout, n, d = self._inside, len(instances), len(self._features)
+        x: Floats | None = None
+        for block in self._blocks:
+            objects, _ = layout.objects(instances, block.parent)
+            width = len(block.columns)
+            values: Any = map(block.take, objects)
+            if width > 1:
+                values = chain.from_iterable(values)
+            # None becomes NaN, true and false become 1 and 0.
+            part = np.fromiter(values, np.float64, count=n * width).reshape(n, width)
+            if width == d:
+                return part
+            if x is None:
+                x = np.full((n, d), np.nan)
+            x[:, block.columns] = part
+        return np.full((n, d), np.nan) if x is None else x
+
+
+class JsonCodec(ColumnDecoder):
+    """The codec of JSON: see `topics.codecs.Codec`."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        values = inside(mapping)
+        labels = _Reader(values, [], values.label_id, values.label_time, values.label_y, values.label_envelope)
+        super().__init__(mapping, _FeatureReader(values), labels)
+        self.encode_predictions = PredictionWriter().write
+        self.read_place = place_reader(mapping.further)
+
+    def writer(self, labels_inside: bool = False) -> Renderer:
+        return Renderer(inside(self.mapping), labels_inside)
+
+    read_prediction = staticmethod(read_object)
