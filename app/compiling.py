@@ -1,5 +1,5 @@
-"""When this process compiles kernels: whoever starts Riparian for the first time after an installation waits for it, up
-to a minute, and is told why (app.cli.progress)."""
+"""Tells when this process compiles kernels. The first start after an installation waits for that, up to a minute, and
+the user is told why (app.cli.progress)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +8,8 @@ SENTENCE = "compiling kernels, which are kept: the next start is quicker"
 
 
 def watch(told: Callable[[int], None]) -> Callable[[], None]:
-    """From now on `told` is called with 1 when a kernel's compilation begins, and with -1 when it ends. A kernel that
-    is loaded from the cache is none. Returns what ends it."""
+    """From now on `told` is called with 1 when a kernel's compilation begins, and with -1 when it ends. Kernels loaded
+    from the cache do not count. Returns a function that stops it."""
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]

@@ -1,8 +1,11 @@
-"""Errors that a person can mend.
+"""Errors that a person can fix.
 
 RiparianError            one sentence: what was expected, what was found, what to change
 ├── SpecError            the stream file, or a learner's parameter
 ├── BrokerError          Kafka is absent, or refuses
+│   └── AccessError      Kafka is there, and does not let us in: waiting does not help
+├── RegistryError        the schema registry refuses, or a schema does not fit
+│   └── UnreachableError the registry does not answer: waiting may help
 ├── TopicError           a topic is there, but not as the stream file says
 ├── DataError            a file to replay or evaluate
 └── StateError           the state in the changelog cannot be used
@@ -12,15 +15,38 @@ The command line prints the sentence and exits with 2; it never shows a tracebac
 
 
 class RiparianError(Exception):
-    """Base of all errors that end the program with one sentence and exit code 2."""
+    """Base of all errors that end the program with one sentence and exit code 2.
+
+    Control characters are written as escapes, since a sentence may quote a file.
+    """
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return said if said.isprintable() else "".join(map(_shown, said))
 
 
 class SpecError(RiparianError):
     """The stream file or a learner's parameters are not valid."""
 
+    def __str__(self) -> str:
+        said = super().__str__().replace("\n", "\\n")
+        return said if len(said) <= 1200 else f"{said[:800]}…{said[-300:]}"  # it ends with what to change
+
 
 class BrokerError(RiparianError):
     """The broker cannot be reached, started or stopped."""
+
+
+class AccessError(BrokerError):
+    """The broker answers, but refuses the client with these settings of the connection."""
+
+
+class RegistryError(RiparianError):
+    """The schema registry cannot be asked, or what it holds does not fit the stream file."""
+
+
+class UnreachableError(RegistryError):
+    """The schema registry does not answer, or only that it cannot."""
 
 
 class TopicError(RiparianError):
@@ -28,8 +54,14 @@ class TopicError(RiparianError):
 
 
 class DataError(RiparianError):
-    """A data file cannot be read as the stream file or the options say."""
+    """A data file cannot be read, or does not fit the stream file or the options."""
 
 
 class StateError(RiparianError):
     """The state found in the changelog cannot be used."""
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character == "\n":
+        return character
+    return character.encode("unicode_escape").decode()

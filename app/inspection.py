@@ -1,124 +1,55 @@
-"""What a partition's changelog knows: its last checkpoint, read by a plain client, and its models for people.
+"""Shows what a partition's last checkpoint holds (app/state/loading.py), and its models, to people.
 
-Nothing is changed, and no worker needs to run. A model describes itself as nodes or parts with indices and codes;
-here these get the names that the stream file and the records gave them.
+A model describes itself as nodes or parts with indices and codes, which are replaced here by the names from the stream
+file and the records.
 """
 
-import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
-
-import msgspec
-import numpy as np
+from typing import Any
 
 from app import rules
-from app.errors import SpecError, StateError
-from app.partition.drift import REACTIONS
+from app.errors import SpecError
 from app.partition.learner import PartitionLearner
-from app.state import checkpoint
-from app.state.changelog import check_partition, no_state, read_whole
-from app.state.changes import Changes, reconcile
+from app.partition.role import REACTIONS
+from app.state.loading import State
 from app.stream_file.spec import Spec
+from topics.names import place_field
 
-VOCABULARIES = "vocabularies"
 SHOWN_CLASSES = 3  # of a node, the most frequent ones
-
-
-class State(NamedTuple):
-    """A partition as its last checkpoint left it. n_bytes : of the manifest and its chunks, compressed."""
-
-    manifest: checkpoint.Manifest
-    learner: PartitionLearner
-    n_bytes: int
-
-
-def restore(spec: Spec, partition: int, items: dict[bytes, bytes]) -> State:
-    """The learner of a partition from the items of its changelog."""
-    data = items.get(checkpoint.manifest_key(partition))
-    if data is None:
-        raise no_state(spec, partition)
-    manifest = checkpoint.decode_manifest(data)
-    learner = PartitionLearner(spec, partition)
-    learner.restore(checkpoint.decode(manifest, checkpoint.chunks_of(items, manifest.partition)))
-    chunks = (items[checkpoint.chunk_key(partition, digest)] for digest in manifest.chunks())
-    return State(manifest, learner, len(data) + sum(map(len, chunks)))
-
-
-def held_against(
-    spec: Spec, manifest: checkpoint.Manifest, chunks: Mapping[bytes, bytes], topics: Sequence[str] = ()
-) -> Changes:
-    """What the stream file makes of a checkpoint; `topics` as in `reconcile`. chunks : by hash, as stored."""
-    only = {name: entry for name, entry in manifest.arrays.items() if name == VOCABULARIES}
-    cut = checkpoint.decode(msgspec.structs.replace(manifest, arrays=only), chunks)
-    return reconcile(spec, cut.meta, msgspec.msgpack.decode(cut.arrays[VOCABULARIES].tobytes()), topics)
-
-
-async def prospects(spec: Spec, broker: str) -> dict[int, tuple[int, Changes]]:
-    """What a worker that started now would make of the state: partition -> sequence of the checkpoint, and changes.
-
-    StateError where a checkpoint is damaged.
-    """
-    found = {}
-    for partition in range(spec.partitions):
-        log, findings = await read_whole(broker, spec.name, partition)
-        if findings.damage:
-            raise StateError(
-                f"the state of partition {partition} is damaged ({findings.damage[0]}): riparian state verify lists all"
-            )
-        if findings.manifest is not None:
-            topics = [spec.topics.features, spec.topics.labels or ""]
-            chunks = checkpoint.chunks_of(log.items, partition)
-            found[partition] = findings.manifest.sequence, held_against(spec, findings.manifest, chunks, topics)
-    return found
-
-
-def load(spec: Spec, broker: str, partition: int) -> State:
-    """Read the changelog and restore a partition.
-
-    Raises
-    ------
-    SpecError
-        There is no such partition.
-    StateError
-        There is no checkpoint, or it cannot be used.
-    """
-    check_partition(spec, partition)
-    log, _ = asyncio.run(read_whole(broker, spec.name, partition))
-    return restore(spec, partition, log.items)
 
 
 def summary(state: State, role: str) -> dict[str, Any]:
     """What is known besides the nodes: JSON-serialisable."""
     manifest, learner = state.manifest, state.learner
-    model = learner.models[role]
+    model = learner.roles[role].model
     return {
         "stream": manifest.stream,
         "partition": manifest.partition,
         "sequence": manifest.sequence,
         "created": manifest.created_ms,
         "age_seconds": round(max(0.0, time.time() - manifest.created_ms / 1000.0), 3),
-        "offset": learner.feature_offset,
-        "label_offset": learner.label_offset,
+        **{place_field(role): offset for role, offset in learner.offsets.items()},
         "instances": learner.n_instances,
         "labels": learner.n_labels,
         "waiting": learner.pending.n_waiting,
         "counters": dict(learner.pending.counts),
         "checkpoint_bytes": state.n_bytes,
         "model": role,
-        "learner": learner.model_names[role],
+        "learner": learner.roles[role].learner_name,
         "parameters": model.parameters(),
         **model.size(),
         "state_bytes": model.n_bytes,
-        "metrics": learner.metrics[role].metrics(),
+        "metrics": learner.roles[role].metrics.metrics(),
         "drift": [
             {"signal": signal, "detector": detector, "level": level, "events": n, "last": last}
             for owner, signal, detector, level, n, last in learner.drift.events()
             if owner in (role, "") and n
         ],
-        "reactions": dict(zip(REACTIONS, learner.drift.reactions.get(role, np.zeros(3, int)).tolist(), strict=True)),
+        "reactions": dict(zip(REACTIONS, learner.roles[role].reactions.tolist(), strict=True)),
     }
 
 
@@ -136,7 +67,7 @@ class Names:
         return known[code] if code < len(known) else f"#{code}"
 
     def by_class(self, value: Sequence[float]) -> dict[str, float] | list[float]:
-        """A vector with one entry a class as a mapping, classes without a name (capacity) left out."""
+        """A vector with one entry per class as a mapping, classes without a name (capacity) left out."""
         if self.classes is None or len(value) < len(self.classes):
             return list(value)
         return dict(zip(self.classes, value, strict=False))
@@ -174,6 +105,8 @@ def named(node: dict[str, Any], names: Names) -> dict[str, Any]:
 
 
 def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
     return f"{value:,.0f}" if abs(value - round(value)) < 1e-9 and abs(value) < 1e15 else f"{value:,.4g}"
 
 
@@ -312,7 +245,7 @@ def tree_lines(nodes: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _drift(found: Mapping[str, Any]) -> list[str]:
-    """What detectors saw, a line a signal, and what was done."""
+    """What detectors saw, one line per signal, and what was done."""
     lines = []
     for signal in dict.fromkeys(entry["signal"] for entry in found["drift"]):
         entries = [entry for entry in found["drift"] if entry["signal"] == signal]
@@ -328,7 +261,7 @@ def text(state: State, spec: Spec, role: str) -> str:
     found = summary(state, role)
     learner = state.learner
     names = Names(spec, learner)
-    nodes = [named(node, names) for node in learner.models[role].describe()]
+    nodes = [named(node, names) for node in learner.roles[role].model.describe()]
     given = ", ".join(f"{name}={value}" for name, value in found["parameters"].items())
     metric = ", ".join(
         f"{name.replace('_', ' ')} {value:.4f}" for name, value in found["metrics"].items() if name != "n"
@@ -359,7 +292,7 @@ def text(state: State, spec: Spec, role: str) -> str:
 def as_json(state: State, spec: Spec, role: str) -> str:
     """Summary and nodes as one JSON object."""
     names = Names(spec, state.learner)
-    nodes = [named(node, names) for node in state.learner.models[role].describe()]
+    nodes = [named(node, names) for node in state.learner.roles[role].model.describe()]
     return json.dumps({**summary(state, role), "nodes": nodes}, ensure_ascii=False)
 
 
@@ -370,7 +303,7 @@ def _quoted(value: str) -> str:
 def dot(state: State, spec: Spec, role: str) -> str:
     """The model as a Graphviz digraph: `riparian inspect … --format dot | dot -Tsvg`."""
     names = Names(spec, state.learner)
-    nodes = [named(node, names) for node in state.learner.models[role].describe()]
+    nodes = [named(node, names) for node in state.learner.roles[role].model.describe()]
     found = summary(state, role)
     title = f"{found['stream']}, partition {found['partition']}: {role} ({found['learner']}) at {found['offset']}"
     lines = [

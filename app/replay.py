@@ -1,16 +1,16 @@
 """Replays: rows of data published to a stream's topics, features and labels each in their own time.
 
-The timestamps of the records say what the stream was like, since the worker merges features and labels by them:
+The timestamps of the records decide what order the worker sees, since it merges features and labels by them:
 
-- With `rate`, instances are due at that rate from now on, in real time; a label is due `label_delay` after its
-  features and is stamped with that moment.
+- With `rate`, instances are due at that rate from now on, in real time; a label is due `label_delay` after its features
+  and is stamped with that moment.
 - Without, everything is sent as fast as Kafka takes it, *stamped* as if 1,000 instances a second had come: 1 ms from
   one instance to the next. So a label delay of 30 s is 30,000 instances, as in `riparian evaluate --label-delay 30000`.
-  Wider steps would not change the order, and narrower ones are lost: Kafka's timestamps are whole milliseconds,
-  and features go first on a tie, so that instances of one millisecond would all be predicted before the first of
-  their labels is learned. The last stamp is about now: old stamps fall to the topic's retention, and Kafka refuses
-  those more than an hour ahead. Nor may stamps begin before those that the topics hold already, for time in a
-  topic never runs backwards.
+  Wider steps would not change the order, and narrower ones are lost: Kafka's timestamps are whole milliseconds, and
+  features go first on a tie, so that instances of one millisecond would all be predicted before the first of their
+  labels is learned. The last stamp is about now: records with old stamps would be deleted by the topic's retention, and
+  Kafka refuses stamps more than a minute ahead. Stamps must not begin before those that the topics hold already either,
+  because time in a topic never runs backwards.
 
 A worker that follows the replay live may see one topic before the other. With immediate labels each block's labels are
 sent, and acknowledged, before its features: a label that comes early waits for its instance, so that nothing is lost
@@ -25,31 +25,42 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
-from numpy.typing import NDArray
 
-from app.dataset.render import Renderer, Rows
 from app.errors import BrokerError, DataError, SpecError
-from app.kafka.admin import ensure_topics, wait_for_broker
+from app.kafka.admin import ensure_topics
+from app.kafka.connection import Connection
+from app.kafka.partitioner import partitions_of
+from app.kafka.rights import enter
+from app.registry.client import Registry
+from app.registry.telling import inputs as schemas_of_inputs
 from app.stream_file.spec import Spec
+from topics.headers import HeaderWriter
+from topics.names import TIMESTAMP_AFTER_MS
+from topics.records import Headers, Rows
 
-MAX_BATCH_BYTES = 900_000  # below the broker's default limit of 1 MB a batch
-MAX_REQUEST_BYTES = 4_000_000
+if TYPE_CHECKING:
+    from app.kafka.connection import Producer
+
 MAX_OUTSTANDING = 8  # batches of one topic on their way
 STEP_MS = 1.0  # between instances, where there is no rate
-FUTURE_MS = 3_500_000  # Kafka refuses stamps more than an hour ahead
+FUTURE_MS = TIMESTAMP_AFTER_MS - 5_000  # Kafka refuses stamps that are further ahead
 TICK_SECONDS = 0.01  # how often a paced replay sends what is due
 TAIL_SECONDS = 10.0
 BROKER_SECONDS = 5.0  # how long an absent broker is waited for
 
 
 class Published(NamedTuple):
-    """What was sent. start, end : stamps (ms) of the first feature and of the last record. seconds : it took."""
+    """What was sent.
+
+    start, end : stamps (ms) of the first feature and of the last record
+    seconds : that it took
+    """
 
     features: int
     labels: int
@@ -89,34 +100,7 @@ class Messages(NamedTuple):
     keys: list[bytes]
     values: list[bytes]
     stamps: list[int]
-
-
-def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
-    """Kafka's hash of each key, (n,) uint32: the keys of one length at a time, 20 times as fast as one by one."""
-    result = np.empty(len(keys), np.uint32)
-    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
-    m = np.uint32(0x5BD1E995)
-    for length in np.unique(lengths).tolist():
-        at = np.flatnonzero(lengths == length)
-        data = np.frombuffer(b"".join([keys[i] for i in at.tolist()]), np.uint8).reshape(len(at), length)
-        h = np.full(len(at), 0x9747B28C ^ length, np.uint32)
-        whole = length // 4 * 4
-        for k in np.ascontiguousarray(data[:, :whole]).view("<u4").T:
-            k = k * m
-            k = (k ^ (k >> np.uint32(24))) * m
-            h = (h * m) ^ k
-        for j in range(length - 1, whole - 1, -1):
-            h ^= data[:, j].astype(np.uint32) << np.uint32(8 * (j - whole))
-        if whole < length:
-            h *= m
-        h = (h ^ (h >> np.uint32(13))) * m
-        result[at] = h ^ (h >> np.uint32(15))
-    return result
-
-
-def partitions_of(keys: Sequence[bytes], n_partitions: int) -> NDArray[np.int64]:
-    """The partition of each key, as Kafka's clients choose it."""
-    return (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % n_partitions
+    headers: list[Headers] | None = None
 
 
 class Timeline:
@@ -125,7 +109,8 @@ class Timeline:
     def __init__(self, spec: Spec, schedule: Schedule) -> None:
         self.schedule = schedule
         self.has_labels = spec.topics.labels is not None
-        self.renderer = Renderer(spec.mapping(), labels_inside=not self.has_labels)
+        self.writer = spec.make_codec().writer(labels_inside=not self.has_labels)
+        self.headers = HeaderWriter(spec.mapping(), labels_inside=not self.has_labels)
         self._ids: deque[str] = deque()
         self._y: deque[str] = deque()
         self._due: deque[int] = deque()
@@ -144,7 +129,8 @@ class Timeline:
                 self._ids.extend(rows.ids)
                 self._y.extend(y for y in rows.y if y is not None)
                 self._due.extend([stamp + schedule.delay_ms for stamp in stamps])
-        return Messages(list(map(str.encode, rows.ids)), self.renderer.features(rows, stamps), stamps)
+        values, headers = self.writer.features(self.headers.inside(rows), stamps), self.headers.features(rows, stamps)
+        return Messages(list(map(str.encode, rows.ids)), values, stamps, headers)
 
     def labels(self, until: float, limit: int) -> Messages:
         """The messages of at most `limit` labels with stamps up to `until`."""
@@ -160,7 +146,8 @@ class Timeline:
         ids = [self._ids.popleft() for _ in range(n)]
         y = [self._y.popleft() for _ in range(n)]
         stamps = [due.popleft() for _ in range(n)]
-        return Messages(list(map(str.encode, ids)), self.renderer.labels(ids, y, stamps), stamps)
+        values, headers = self.writer.labels(ids, y, stamps), self.headers.labels(ids, y, stamps)
+        return Messages(list(map(str.encode, ids)), values, stamps, headers)
 
     @property
     def next_label(self) -> int | None:
@@ -171,7 +158,7 @@ class Timeline:
 class _Sender:
     """Messages to produce batches, a topic and partition at a time; few of them on their way at once."""
 
-    def __init__(self, producer: AIOKafkaProducer, n_partitions: int) -> None:
+    def __init__(self, producer: "Producer", n_partitions: int) -> None:
         self.producer, self.n_partitions = producer, n_partitions
         self.outstanding: deque[asyncio.Future[Any]] = deque()
         self.n_bytes = 0
@@ -183,17 +170,17 @@ class _Sender:
         where = partitions_of(messages.keys, self.n_partitions)
         for partition in range(self.n_partitions):
             chosen = np.flatnonzero(where == partition).tolist()
-            keys, values, stamps = messages
-            part = Messages([keys[i] for i in chosen], [values[i] for i in chosen], [stamps[i] for i in chosen])
+            part = Messages(*(None if column is None else [column[i] for i in chosen] for column in messages))  # type: ignore[arg-type]
             await self._send(topic, partition, part)
 
     async def _send(self, topic: str, partition: int, messages: Messages) -> None:
         batch = self.producer.create_batch()
-        for key, value, stamp in zip(*messages, strict=True):
-            if batch.append(timestamp=stamp, key=key, value=value) is None:
+        headers: Iterable[Headers] = repeat([]) if messages.headers is None else messages.headers
+        for key, value, stamp, about in zip(*messages[:3], headers, strict=messages.headers is not None):
+            if batch.append(timestamp=stamp, key=key, value=value, headers=about) is None:
                 await self._post(batch, topic, partition)
                 batch = self.producer.create_batch()
-                if batch.append(timestamp=stamp, key=key, value=value) is None:
+                if batch.append(timestamp=stamp, key=key, value=value, headers=about) is None:
                     raise DataError(f"the record of {key.decode()} has {len(value)} bytes, more than a batch may have")
         if batch.record_count():
             await self._post(batch, topic, partition)
@@ -213,7 +200,7 @@ class _Sender:
 async def publish(
     spec: Spec,
     rows: Iterable[Rows],
-    broker: str,
+    connection: Connection,
     *,
     rate: float | None = None,
     label_delay: float = 0.0,
@@ -227,9 +214,8 @@ async def publish(
     spec : Spec
         The stream.
     rows : iterable of Rows
-        Instances, such as app.dataset.render.rows_of_file gives them.
-    broker : str
-        Kafka bootstrap server.
+        Instances, such as app.dataset.rows.rows_of_file gives them.
+    connection : Connection
     rate : float, optional
         Instances a second, in real time. Without it: as fast as possible, stamped 1 ms apart.
     label_delay : float
@@ -248,20 +234,17 @@ async def publish(
             f"stream {spec.name} has its labels inside the feature records, where they cannot come later: "
             "leave --label-delay out, or name a topic of labels"
         )
-    await wait_for_broker(broker, BROKER_SECONDS)
-    created = (await ensure_topics(spec, broker)).created
+    await enter(spec, connection, "replay", BROKER_SECONDS)
+    created = (await ensure_topics(spec, connection)).created
+    registry = Registry.of(spec)
+    if registry is not None:
+        await schemas_of_inputs(registry, spec)
     inputs = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
     latest = await last_stamp(
-        broker, [TopicPartition(t, p) for t in inputs if t not in created for p in range(spec.partitions)]
+        connection, [TopicPartition(t, p) for t in inputs if t not in created for p in range(spec.partitions)]
     )
     schedule = plan(spec, latest, rate=rate, label_delay=label_delay, n=n)
-    producer = AIOKafkaProducer(
-        bootstrap_servers=broker,
-        enable_idempotence=True,
-        acks="all",
-        max_batch_size=MAX_BATCH_BYTES,
-        max_request_size=MAX_REQUEST_BYTES,
-    )
+    producer = connection.producer(enable_idempotence=True)
     try:
         await producer.start()
         try:
@@ -270,7 +253,7 @@ async def publish(
         finally:
             await producer.stop()
     except KafkaError as error:
-        raise BrokerError(f"Kafka at {broker} did not take the records ({error}): see the broker's log") from error
+        raise BrokerError(f"Kafka at {connection} did not take the records ({error}): see the broker's log") from error
 
 
 def plan(
@@ -284,18 +267,20 @@ def plan(
     span = 0 if n is None else int(n * STEP_MS) + delay_ms
     start = max(now - span, latest + 1)
     if n is not None and start + span > now + FUTURE_MS:
+        seconds = (start + span - now - FUTURE_MS) // 1000
         raise DataError(
             f"the topics of stream {spec.name} hold records up to a moment ago, and {n:,} rows stamped 1 ms apart "
-            "would reach more than an hour ahead, which Kafka refuses: use --limit, --rate, or a new stream"
+            f"would reach more than a minute ahead, which Kafka refuses: begin {seconds:,} s later, or use --limit, "
+            "--rate, or a new stream"
         )
     return Schedule(start, STEP_MS, delay_ms)
 
 
-async def last_stamp(broker: str, partitions: Sequence[TopicPartition]) -> int:
+async def last_stamp(connection: Connection, partitions: Sequence[TopicPartition]) -> int:
     """The largest stamp (ms) among the last records of `partitions`; 0 where they are empty."""
     if not partitions:
         return 0
-    consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False, fetch_max_wait_ms=100)
+    consumer = connection.consumer(fetch_max_wait_ms=100)
     await consumer.start()
     try:
         consumer.assign(partitions)
@@ -321,7 +306,7 @@ class _Replay:
     """One replay on its way."""
 
     def __init__(
-        self, spec: Spec, producer: AIOKafkaProducer, schedule: Schedule, on_progress: Callable[[int], None] | None
+        self, spec: Spec, producer: "Producer", schedule: Schedule, on_progress: Callable[[int], None] | None
     ) -> None:
         self.feature_topic = spec.topics.features
         self.label_topic = spec.topics.labels

@@ -4,14 +4,19 @@ Each command lives in a module of its own and is imported when it is called, so 
 `riparian broker status` do not wait for numba and Faust.
 """
 
+import functools
 import importlib
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from app import __version__
 from app.errors import RiparianError
+from app.kafka.connection import DEFAULT, Connection
 
 # command name -> module under app.cli, which holds a click command named `command`
 COMMANDS = {
@@ -19,11 +24,14 @@ COMMANDS = {
     "broker": "broker",
     "check": "check",
     "dashboard": "dashboard",
+    "deadletters": "deadletters",
     "demo": "demo",
+    "deploy": "deploy",
     "evaluate": "evaluate",
     "export": "export",
     "generate": "generate",
     "import": "import_",
+    "init": "init",
     "inspect": "inspect",
     "lag": "lag",
     "models": "models",
@@ -31,6 +39,7 @@ COMMANDS = {
     "replay": "replay",
     "rollback": "rollback",
     "state": "state",
+    "ui": "ui",
     "worker": "worker",
 }
 
@@ -63,22 +72,70 @@ def cli() -> None:
     """Streaming decision trees on Kafka: predict, join late labels, learn, report."""
 
 
-def broker_option(function: Any) -> Any:
-    """The option --broker, the same for every command that speaks to Kafka."""
-    return click.option(
+def _connection(broker: str | None, config: Path | None, stream: Path | None) -> Connection:
+    """The connection of both options, the environment and the stream file's `kafka`."""
+    context = click.get_current_context()
+
+    def option(name: str) -> bool:
+        return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+    given = broker if option("broker") else None
+    section = None if stream is None else _section(stream)
+    return Connection.of(given, config, os.environ, section, file_first=option("kafka_config"))
+
+
+def _section(stream: Path) -> dict[str, str] | None:
+    """The stream file's `kafka`; None where it has none, or a wrong one: loading the file says what is wrong."""
+    try:
+        if "kafka" not in stream.read_text(encoding="utf-8"):
+            return None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+    from pydantic import ValidationError
+
+    from app.errors import SpecError
+    from app.stream_file.kafka_spec import KafkaSpec
+    from app.stream_file.strict_yaml import read_yaml
+
+    try:
+        return KafkaSpec.model_validate(read_yaml(stream).get("kafka", {})).settings
+    except (SpecError, ValidationError):
+        return None
+
+
+def broker_option(function: Any, default: str | None = DEFAULT, help: str = "Kafka bootstrap server") -> Any:
+    """The options --broker and --kafka-config, the same for every command that speaks to Kafka: the parameter
+    `connection`, which is None where nothing is given and there is no default."""
+    config = click.option(
+        "--kafka-config",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        envvar="RIPARIAN_KAFKA_CONFIG",
+        show_envvar=True,
+        help="Properties of the connection: bootstrap.servers, security.protocol, sasl.username, ssl.ca.location, …",
+    )
+    broker = click.option(
         "--broker",
-        "broker",
         metavar="HOST:PORT",
         envvar="RIPARIAN_BROKER",
-        default="127.0.0.1:9092",
-        show_default=True,
+        default=default,
+        show_default=default is not None,
         show_envvar=True,
-        help="Kafka bootstrap server (several: separate by commas).",
-    )(function)
+        help=help + (" (several: separate by commas)." if default else ""),
+    )
+
+    @functools.wraps(function)
+    def connected(*args: Any, broker: str | None, kafka_config: Path | None, **given: Any) -> Any:
+        connection = _connection(broker, kafka_config, given.get("stream"))
+        anything = broker or kafka_config or connection.settings
+        return function(*args, connection=connection if anything else None, **given)
+
+    return broker(config(connected))
 
 
 def main() -> None:
-    """Entry point: errors that a person can mend are one sentence and exit code 2."""
+    """Entry point: errors that a person can fix are one sentence and exit code 2."""
     try:
         cli.main(standalone_mode=False)
     except RiparianError as error:

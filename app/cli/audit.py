@@ -1,4 +1,4 @@
-"""`riparian audit`: proof that the models are what the records made them."""
+"""`riparian audit`: shows whether the models are what the records made of them."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from app.cli import broker_option
+from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from app.state.audit import Report
@@ -35,7 +36,7 @@ SHOWN = 5  # differences of a kind
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
 def command(
-    stream: Path, partition: int | None, start: int | None, until: int | None, as_json: bool, broker: str
+    stream: Path, partition: int | None, start: int | None, until: int | None, as_json: bool, connection: Connection
 ) -> None:
     """Fold the records of STREAM.yaml again and compare every prediction, and the state, with what was sent and stored.
 
@@ -43,7 +44,7 @@ def command(
     run. Ends with exit code 0 where all is equal, 1 where something differs (the first difference is named), 2 where it
     cannot be done.
     """
-    from app.kafka import admin
+    from app.kafka import admin, rights
     from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
@@ -58,8 +59,8 @@ def command(
     wanted = range(spec.partitions) if partition is None else [partition]
 
     async def run() -> list[Report]:
-        await admin.wait_for_broker(broker, 3.0)
-        missing = (await admin.check_topics(spec, broker)).missing
+        await rights.enter(spec, connection, "audit")
+        missing = (await admin.check_topics(spec, connection)).missing
         needed = {spec.topics.features, spec.topics.labels, spec.topics.predictions, spec.topics.drift}
         if needed & set(missing):
             raise TopicError(
@@ -69,7 +70,7 @@ def command(
         reports = []
         for k in wanted:
             with progress(f"{spec.name}, partition {k}") as told:
-                found = await audit(spec, broker, k, start=start, until=until, on_progress=told)
+                found = await audit(spec, connection, k, start=start, until=until, on_progress=told)
             if found is not None:
                 reports.append(found)
         return reports

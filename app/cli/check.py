@@ -9,14 +9,17 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
-from app.errors import StateError, TopicError
+from app.cli.parsing import WITH_RIGHTS
+from app.errors import AccessError, SpecError, StateError, TopicError
+from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.kafka.acls import Right
     from app.kafka.admin import TopicsReport
     from app.kafka.keys import Ids
-    from app.state.changes import Changes
+    from app.partition.changes import Changes
     from app.stream_file.spec import Spec
 
 
@@ -24,13 +27,34 @@ if TYPE_CHECKING:
 @click.argument("stream", metavar="STREAM.yaml", required=False, type=click.Path(path_type=Path))
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of stream files, for editors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--register", is_flag=True, help="Register the schema of predictions, where they have one (codec: avro).")
+@click.option(
+    "--rights",
+    "user",
+    type=click.Choice(WITH_RIGHTS),
+    default="worker",
+    show_default=True,
+    help="The command whose ACLs are looked at.",
+)
+@click.option("--connect", is_flag=True, help="Look at the cluster that the stream file or the environment names.")
 @broker_option
 @click.pass_context
-def command(context: click.Context, stream: Path | None, schema: bool, as_json: bool, broker: str) -> None:
+def command(
+    context: click.Context,
+    stream: Path | None,
+    schema: bool,
+    as_json: bool,
+    register: bool,
+    user: str,
+    connect: bool,
+    connection: Connection,
+) -> None:
     """Check a stream file and show what it declares.
 
-    With --broker it is also compared with the topics that are there: whether an id and its label come to the same
-    partition; and with the state: what a worker would carry over, restart, drop or refuse.
+    With --broker, --kafka-config or --connect it is also compared with the topics that are there: whether an id and its
+    label come to the same partition; whether Kafka takes records stamped in the future; which ACL is missing; and with
+    the state: what a worker would carry over, restart, drop or refuse. Where records name schemas, the registry is
+    asked whether they have what the stream file maps, and whether the schema of predictions is registered.
     """
     if schema:
         from app.stream_file.reference import json_schema
@@ -43,17 +67,43 @@ def command(context: click.Context, stream: Path | None, schema: bool, as_json: 
     from app.stream_file.spec import load
 
     spec = load(stream)
-    report, states, ids = None, None, None
-    # Only the option asks for it: RIPARIAN_BROKER may be set for other commands.
-    if context.get_parameter_source("broker") is ParameterSource.COMMANDLINE:
-        report, states, ids = asyncio.run(_ask(spec, broker))
+    report, states, ids, warnings = None, None, None, list[str]()
+    lacking: list[Right] = []
+    # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.
+    sources = [context.get_parameter_source(name) for name in ("broker", "kafka_config", "connect")]
+    asked = ParameterSource.COMMANDLINE in sources
+    about = asyncio.run(_ask_registry(spec, register)) if asked or register else []
+    if asked:
+        lacking = asyncio.run(_lacking(spec, connection, user))
+        if all(right.dispensable for right in lacking):
+            report, states, ids, warnings = asyncio.run(_ask(spec, connection))
+        warnings += [right.sentence(connection) for right in lacking if right.dispensable]
+    warnings = about + warnings
+    denied = [right.sentence(connection) for right in lacking if not right.dispensable]
     if as_json:
-        click.echo(json.dumps(_summary(spec, report, states, ids), ensure_ascii=False))
+        summary = _summary(spec, report, states, ids)
+        if report or register:
+            summary["warnings"] = warnings
+        if lacking:
+            summary["acls"] = [
+                {"kind": right.kind, "name": right.name, "operation": right.operation, "needed": not right.dispensable}
+                for right in lacking
+            ]
+        click.echo(json.dumps(summary, ensure_ascii=False))
     else:
         _show(spec, report)
         if ids is not None and not ids.broken:
             click.echo(ids.sentence())
         _show_states(states or {})
+        for sentence in warnings:
+            click.echo(f"warning: {sentence}")
+        for sentence in denied:
+            click.echo(f"denied: {sentence}")
+    if denied:
+        raise AccessError(
+            f"{len(denied)} ACL{'s are' if len(denied) > 1 else ' is'} missing for riparian {user} with the stream "
+            f"{spec.name} (riparian deploy acls prints all that it needs): {denied[0]}"
+        )
     if ids is not None and ids.broken:
         raise TopicError(ids.sentence())
     refused = [sentence for _, changes in (states or {}).values() for sentence in changes.refused]
@@ -61,15 +111,42 @@ def command(context: click.Context, stream: Path | None, schema: bool, as_json: 
         raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
 
 
-async def _ask(spec: "Spec", broker: str) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None]":
-    from app import inspection
-    from app.kafka import admin, keys
+async def _lacking(spec: "Spec", connection: Connection, user: str) -> "list[Right]":
+    """ACLs that are missing for the command `user`, and for what is looked at here."""
+    from app.kafka.acls import needed
+    from app.kafka.admin import wait_for_broker
+    from app.kafka.rights import missing
 
-    await admin.wait_for_broker(broker, timeout_seconds=3.0)
-    report = await admin.check_topics(spec, broker)
+    await wait_for_broker(connection, timeout_seconds=3.0)
+    here = [right for right in needed(spec, "check") if not right.dispensable]
+    return await missing(connection, list(dict.fromkeys([*needed(spec, user), *here])))
+
+
+async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
+    """What of the registry's schemas may not fit."""
+    from app.registry.client import Registry
+    from app.registry.telling import begin
+
+    registry = Registry.of(spec)
+    if register and "predictions" not in spec.codec.registered():
+        raise SpecError(
+            "--register: expected predictions that have a schema, found none; set codec to avro, or leave it out"
+        )
+    return [] if registry is None else await begin(registry, spec, register=register)
+
+
+async def _ask(
+    spec: "Spec", connection: Connection
+) -> "tuple[TopicsReport, dict[int, tuple[int, Changes]], Ids | None, list[str]]":
+    from app.kafka import admin, keys, timestamps
+    from app.state import loading
+
+    report = await admin.check_topics(spec, connection)
     there = {spec.topics.features, spec.topics.labels} <= set(report.partitions)
-    ids = await keys.sample(spec, broker) if there else None
-    return report, await inspection.prospects(spec, broker), ids
+    ids = await keys.sample(spec, connection) if there else None
+    inputs = [name for name in (spec.topics.features, spec.topics.labels) if name in report.partitions]
+    warnings = await timestamps.warnings(connection, inputs) if inputs else []
+    return report, await loading.prospects(spec, connection), ids, warnings
 
 
 def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
@@ -82,7 +159,8 @@ def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
 
 
 def waiting_bytes(spec: "Spec") -> int:
-    """What the instances of a full pending store take, a partition, apart from their ids; of bags, the largest."""
+    """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
+    possible."""
     from app.partition.pending import ROW_BYTES
     from app.partition.ragged import PLACE_BYTES
 
@@ -148,6 +226,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     from rich.table import Table
 
     from app.stream_file.durations import format_duration
+    from topics.paths import dotted
     from topics.vocabulary import canonical
 
     def table(title: str, *headings: str) -> Table:
@@ -177,7 +256,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
             values = ", ".join(map(canonical, declared.values))
         elif feature.type == "nominal":
             values = f"learned, up to {declared.max_values:,}"
-        row(features, feature.name, feature.type, ".".join(feature.path), values)
+        row(features, feature.name, feature.type, dotted(feature.path), values)
 
     models = table("", "role", "model", "parameters")
     for role, (name, parameters) in spec.models().items():
@@ -187,7 +266,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     console.print(topics, features, models)
     resolved = spec.resolved()
     if resolved is not None:
-        takes = f", reckoned to take {resolved.n_bytes / 1e6:,.1f} MB and {resolved.microseconds:.1f} µs an instance"
+        takes = f", estimated to take {resolved.n_bytes / 1e6:,.1f} MB and {resolved.microseconds:.1f} µs per instance"
         console.print(
             f"champion: auto is {resolved.model}{takes if resolved.n_bytes else ''}", highlight=False, soft_wrap=True
         )

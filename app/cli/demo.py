@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import functools
+import shlex
 import signal
 import sys
 import time
@@ -12,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from app.cli import broker_option
+from app.kafka.connection import Connection
+
 if TYPE_CHECKING:
     from app.demo.run import Plan, Show, WorkerProcess
     from app.demo.view import Figures
@@ -20,12 +25,8 @@ LINE_SECONDS = 5.0  # between plain lines
 
 
 @click.command("demo")
-@click.option(
-    "--broker",
-    metavar="HOST:PORT",
-    envvar="RIPARIAN_BROKER",
-    show_envvar=True,
-    help="A Kafka that runs already. [default: one of the demo's own, in .riparian/demo]",
+@functools.partial(
+    broker_option, default=None, help="A Kafka that runs already. [default: one of the demo's own, in .riparian/demo]"
 )
 @click.option(
     "--rows", type=click.IntRange(1, 45_312), default=45_312, show_default=True, help="Rows of elec to stream."
@@ -49,12 +50,12 @@ LINE_SECONDS = 5.0  # between plain lines
 @click.option("--exit", "exit_", is_flag=True, help="End after the last row, as without a terminal.")
 @click.option("--keep", is_flag=True, help="Keep the topics after the end.")
 def command(
-    broker: str | None, rows: int, rate: float, label_delay: str, port: int | None, exit_: bool, keep: bool
+    connection: Connection | None, rows: int, rate: float, label_delay: str, port: int | None, exit_: bool, keep: bool
 ) -> None:
     """Start a broker and a worker, stream the electricity data through them, and show how the models do.
 
     A Hoeffding tree is the champion; naive Bayes and the last label are its challengers. On a terminal the demo stays
-    up when the data are through, until Ctrl-C. Every run starts afresh.
+    up after the last record, until Ctrl-C. Every run starts afresh.
     """
     from app.stream_file.durations import parse_duration
 
@@ -67,26 +68,26 @@ def command(
 
     folder = Path(".riparian") / "demo"
     settings: dict[str, Any] = {"rows": rows, "rate": rate, "label_delay": delay, "port": demo.choose_port(port)}
-    started = False
+    started, local = False, connection is None
     with _signals() as hold, contextlib.ExitStack() as stack:
         try:
-            if broker is None:
+            if connection is None:
                 click.echo("Starting Kafka …")
-                address = stack.enter_context(demo.local_broker(folder, keep, click.echo))
-                plan = demo.make_plan(folder, address, "elec", **settings)
+                connection = stack.enter_context(demo.local_broker(folder, keep, click.echo))
+                plan = demo.make_plan(folder, connection, "elec", **settings)
             else:
                 from app.kafka.admin import wait_for_broker
 
-                asyncio.run(wait_for_broker(broker, 10.0))
-                name = stack.enter_context(demo.foreign_broker(broker, keep))
-                plan = demo.make_plan(folder, broker, name, **settings)
+                asyncio.run(wait_for_broker(connection, 10.0))
+                name = stack.enter_context(demo.foreign_broker(connection, keep))
+                plan = demo.make_plan(folder, connection, name, **settings)
             started = True
             worker = stack.enter_context(demo.WorkerProcess(plan))
             same = _run(plan, worker)
             if sys.stdout.isatty() and not exit_:
                 _stay(plan, worker)
             elif keep:
-                click.echo(_kept(plan, broker is None))
+                click.echo(_kept(plan, local))
         finally:
             hold()  # what is being stopped is stopped whole
             if started:
@@ -96,10 +97,10 @@ def command(
 
 
 def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
-    """Stream the data and sum up; whether the figures are those of `riparian evaluate`, where they have to be."""
+    """Stream the data and sum up. Returns whether the figures equal those of `riparian evaluate`, where they must."""
     from app.demo import run as demo
 
-    click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.broker} …")
+    click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
     began = time.monotonic()
 
     async def stream() -> "Figures":
@@ -152,7 +153,7 @@ def _view(plan: "Plan") -> Iterator["Show"]:
         return
     from rich.live import Live
 
-    heading = f"stream {plan.spec.name} on {plan.broker}, metrics at {plan.metrics_url}"
+    heading = f"stream {plan.spec.name} on {plan.connection}, metrics at {plan.metrics_url}"
     with Live(auto_refresh=False) as live:
 
         def draw(sent: int, figures: "Figures") -> None:
@@ -165,7 +166,7 @@ def _view(plan: "Plan") -> Iterator["Show"]:
 def _stay(plan: "Plan", worker: "WorkerProcess") -> None:
     """Stay up until Ctrl-C, so that people can look around."""
     click.echo(f"\nEverything stays up: try, in another terminal,\n  curl {plan.metrics_url}")
-    click.echo(f"  riparian inspect {plan.stream} --broker {plan.broker}")
+    click.echo(f"  riparian inspect {plan.stream} {shlex.join(plan.connection.arguments())}")
     click.echo("Ctrl-C ends it.")
     with contextlib.suppress(KeyboardInterrupt):
         while True:
@@ -174,7 +175,9 @@ def _stay(plan: "Plan", worker: "WorkerProcess") -> None:
 
 
 def _kept(plan: "Plan", local: bool) -> str:
-    where = f"riparian broker start --data {plan.folder / 'broker'} has them again" if local else f"on {plan.broker}"
+    where = (
+        f"riparian broker start --data {plan.folder / 'broker'} has them again" if local else f"on {plan.connection}"
+    )
     return f"The topics of stream {plan.spec.name} are kept: {where}."
 
 

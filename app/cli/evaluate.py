@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("evaluate")
-@click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--model",
     "models",
@@ -175,7 +175,7 @@ def command(**given: Any) -> None:
     from app.evaluation.summary import summarise
     from app.evaluation.sweep import Search, candidates
 
-    refuse_strangers(given)
+    check_combinations(given)
     for picture in (*given["curves"], *given["fronts"]):
         pictures.check(picture, "--curve" if picture in given["curves"] else "--front")
     models, settings = [parse_model(model) for model in given["models"]], parse_settings(given["settings"])
@@ -206,8 +206,8 @@ def command(**given: Any) -> None:
         front.write(picture, summary, by)
 
 
-def refuse_strangers(given: dict[str, Any]) -> None:
-    """UsageError where options exclude each other, or one is given that another has to be with."""
+def check_combinations(given: dict[str, Any]) -> None:
+    """UsageError where options exclude each other, or an option needs another one that is missing."""
     if (given["data"] is None) == (given["generate"] is None):
         raise click.UsageError("give either DATA.csv.gz or --generate NAME")
     if given["shuffle"] and given["clock"] is not None:
@@ -231,7 +231,7 @@ def refuse_strangers(given: dict[str, Any]) -> None:
 
 
 def rows_of(given: dict[str, Any]) -> "Rows":
-    """The rows that the options speak of."""
+    """The rows that the options describe."""
     from app.evaluation.experiment import Rows
     from app.stream_file.spec import load
 
@@ -244,7 +244,7 @@ def rows_of(given: dict[str, Any]) -> "Rows":
 
 
 def protocol_of(given: dict[str, Any]) -> "Protocol":
-    """How the options want the rows to be gone through."""
+    """The protocol that the options describe."""
     from app.evaluation.experiment import Protocol
 
     delay = parse_delay(given["label_delay"], given["clock"])

@@ -70,7 +70,7 @@ def show_one(result: dict[str, Any], past: str) -> None:
 
 
 def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> None:
-    """Those of the most labels first."""
+    """Classes, those with the most labels first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("class", "labels", "recall", "precision", "AUROC"):
         table.add_column(heading, justify="left" if heading == "class" else "right", no_wrap=True)

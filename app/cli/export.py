@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option
+from app.kafka.connection import Connection
 
 
 @click.command("export")
@@ -15,19 +16,19 @@ from app.cli import broker_option
 @click.option("--partition", default=0, show_default=True, help="The partition whose state is written.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
-def command(stream: Path, file: Path, partition: int, as_json: bool, broker: str) -> None:
+def command(stream: Path, file: Path, partition: int, as_json: bool, connection: Connection) -> None:
     """Write the last checkpoint of a partition to one file; workers may run."""
-    from app.kafka import admin
+    from app.kafka import rights
     from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
     from app.state.checkpoint import Manifest
-    from app.state.moving import export_state
+    from app.state.transfer import export_state
 
     async def run() -> Manifest:
-        await admin.wait_for_broker(broker, 3.0)
-        return await export_state(spec, broker, partition, file)
+        await rights.enter(spec, connection, "export")
+        return await export_state(spec, connection, partition, file)
 
     manifest = asyncio.run(run())
     found = {

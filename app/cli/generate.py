@@ -3,16 +3,11 @@
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from app.dataset.synthetic import Recipe
-    from models.streams.registry import Drift
-
-N = 100_000
-WIDTH = 1000  # of a gradual drift, MOA's default
+from app.cli.parsing import WIDTH, N, recipe
 
 _OPTIONS = (
     click.option("-n", "n", type=click.IntRange(min=1), metavar="N", help=f"Instances. [default: {N}]"),
@@ -102,52 +97,6 @@ def command(
         click.echo(json.dumps(found))
         return
     click.echo(f"{out}: {file.count():,} instances of {name}, {n_bytes:,} bytes, {seconds:.1f} s")
-
-
-def recipe(
-    name: str,
-    n: int | None,
-    settings: tuple[str, ...],
-    seed: int | None,
-    drifts: tuple[str, ...],
-    concepts: tuple[str, ...],
-) -> "Recipe":
-    """What the options say. SpecError where they do not fit together."""
-    from app.cli.parsing import parse_settings
-    from app.dataset.synthetic import Recipe
-    from app.errors import SpecError
-
-    if len(drifts) != len(concepts):
-        raise SpecError(
-            f"--drift is given {len(drifts)} times and --to {len(concepts)} times: give each drift its new concept, "
-            "such as --drift 50000 --to function=2"
-        )
-    own = parse_settings(settings, example="function=3")
-    if "seed" in own:
-        raise SpecError(f"{name} has no parameter 'seed': write --seed {own['seed']}")
-    parsed = [
-        parse_drift(drift, parse_settings(tuple(concept.split(",")), "--to", "function=2"))
-        for drift, concept in zip(drifts, concepts, strict=True)
-    ]
-    return Recipe(name, n or N, seed or 0, own, parsed)
-
-
-def parse_drift(text: str, parameters: dict[str, Any]) -> "Drift":
-    """A drift from "50000", "50000:gradual" or "50000:gradual:2000" and the parameters of its concept."""
-    from app.errors import SpecError
-    from models.streams.registry import Drift
-
-    at, *rest = text.split(":")
-    try:
-        width = 0 if not rest else WIDTH if len(rest) == 1 else int(rest[1])
-        if rest and (rest[0] != "gradual" or width < 1 or len(rest) > 2):
-            raise ValueError
-        return Drift(int(at), width, parameters)
-    except ValueError:
-        raise SpecError(
-            f"--drift is {text!r}: write the first instance of the new concept, 50000, or the middle of a gradual "
-            "change and its width, 50000:gradual:2000"
-        ) from None
 
 
 def _list(name: str | None, as_json: bool) -> None:

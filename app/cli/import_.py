@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option
+from app.kafka.connection import Connection
 
 
 @click.command("import")
@@ -16,23 +17,23 @@ from app.cli import broker_option
 @click.option("--replace", is_flag=True, help="Put it in the place of a state that the partition has.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
-def command(stream: Path, file: Path, partition: int, replace: bool, as_json: bool, broker: str) -> None:
+def command(stream: Path, file: Path, partition: int, replace: bool, as_json: bool, connection: Connection) -> None:
     """Make an exported state that of a partition; its workers must be stopped.
 
     Workers go on from the offsets that it was exported at, which must be in the stream's topics.
     """
-    from app.kafka import admin
+    from app.kafka import rights
     from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app.state.moving import import_state, read_file
+    from app.state.transfer import import_state, read_file
 
     exported = read_file(file)
 
     async def run() -> int:
-        await admin.wait_for_broker(broker, 3.0)
-        return await import_state(spec, broker, partition, exported, str(file), replace=replace)
+        await rights.enter(spec, connection, "import")
+        return await import_state(spec, connection, partition, exported, str(file), replace=replace)
 
     sequence = asyncio.run(run())
     meta = exported.manifest.meta

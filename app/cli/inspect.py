@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option
+from app.kafka.connection import Connection
 
 
 @click.command("inspect")
@@ -21,7 +22,7 @@ from app.cli import broker_option
     help="A tree for people, one JSON object, or a graph for Graphviz.",
 )
 @broker_option
-def command(stream: Path, partition: int, role: str, form: str, broker: str) -> None:
+def command(stream: Path, partition: int, role: str, form: str, connection: Connection) -> None:
     """Show a model as the last checkpoint of its partition holds it.
 
     Reads the state's changelog topic and changes nothing; workers may run or not.
@@ -32,11 +33,12 @@ def command(stream: Path, partition: int, role: str, form: str, broker: str) -> 
 
     from app import inspection
     from app.cli.progress import progress
-    from app.kafka import admin
+    from app.kafka import rights
+    from app.state import loading
 
     inspection.check_role(spec, role)
-    asyncio.run(admin.wait_for_broker(broker, 3.0))
+    asyncio.run(rights.enter(spec, connection, "inspect"))
     shown = {"text": inspection.text, "json": inspection.as_json, "dot": inspection.dot}[form]
     with progress(f"stream {spec.name}", only_compiling=True):
-        text = shown(inspection.load(spec, broker, partition), spec, role)
+        text = shown(loading.load(spec, connection, partition), spec, role)
     click.echo(text)

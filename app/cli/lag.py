@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from app.cli import broker_option
+from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from app.kafka.admin import LagReport
@@ -17,20 +18,20 @@ if TYPE_CHECKING:
 @click.argument("stream", metavar="STREAM.yaml", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
-def command(stream: Path, as_json: bool, broker: str) -> None:
-    """Show how far a stream's workers are behind, a partition of each input topic.
+def command(stream: Path, as_json: bool, connection: Connection) -> None:
+    """Show how far a stream's workers are behind, per partition of each input topic.
 
     processed: the next record that a worker takes, as its last predictions and metrics tell. checkpoint: the record
     from which it would go on after a crash. lag: records from processed to the end.
     """
-    from app.kafka import admin
+    from app.kafka import admin, rights
     from app.stream_file import spec
 
     declared = spec.load(stream)
 
     async def ask() -> admin.LagReport:
-        await admin.wait_for_broker(broker, timeout_seconds=3.0)
-        return await admin.lag(declared, broker)
+        await rights.enter(declared, connection, "lag")
+        return await admin.lag(declared, connection)
 
     report = asyncio.run(ask())
     lags = [row.lag for row in report.rows if row.lag is not None]

@@ -53,7 +53,7 @@ def plain(entry: "Entry") -> dict[str, Any]:
 
 
 def table(kind: str, entries: "Sequence[Entry]", hint: str) -> None:
-    """Print one row an entry, without parameters: a learner has up to twenty."""
+    """Print one row per entry, without parameters: a learner has up to twenty."""
     from rich.console import Console
     from rich.table import Table
 

@@ -9,6 +9,14 @@ import click
 if TYPE_CHECKING:
     from app.dataset.synthetic import Recipe
     from app.evaluation.sweep import Range
+    from models.streams.registry import Drift
+
+N = 100_000  # instances of a generated stream
+WITH_RIGHTS = (
+    *("worker", "replay", "check", "lag", "audit", "deadletters", "retry"),
+    *("export", "inspect", "state", "import", "rollback"),
+)
+WIDTH = 1000  # of a gradual drift, MOA's default
 
 
 def parse_settings(settings: Sequence[str], option: str = "--set", example: str = "grace_period=100") -> dict[str, Any]:
@@ -107,9 +115,52 @@ def parse_delay(text: str, clock: str | None) -> float:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
 
 
+def recipe(
+    name: str,
+    n: int | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    drifts: tuple[str, ...],
+    concepts: tuple[str, ...],
+) -> "Recipe":
+    """What the options say. SpecError where they do not fit together."""
+    from app.dataset.synthetic import Recipe
+    from app.errors import SpecError
+
+    if len(drifts) != len(concepts):
+        raise SpecError(
+            f"--drift is given {len(drifts)} times and --to {len(concepts)} times: give each drift its new concept, "
+            "such as --drift 50000 --to function=2"
+        )
+    own = parse_settings(settings, example="function=3")
+    if "seed" in own:
+        raise SpecError(f"{name} has no parameter 'seed': write --seed {own['seed']}")
+    parsed = [
+        parse_drift(drift, parse_settings(tuple(concept.split(",")), "--to", "function=2"))
+        for drift, concept in zip(drifts, concepts, strict=True)
+    ]
+    return Recipe(name, n or N, seed or 0, own, parsed)
+
+
+def parse_drift(text: str, parameters: dict[str, Any]) -> "Drift":
+    """A drift from "50000", "50000:gradual" or "50000:gradual:2000" and the parameters of its concept."""
+    from app.errors import SpecError
+    from models.streams.registry import Drift
+
+    at, *rest = text.split(":")
+    try:
+        width = 0 if not rest else WIDTH if len(rest) == 1 else int(rest[1])
+        if rest and (rest[0] != "gradual" or width < 1 or len(rest) > 2):
+            raise ValueError
+        return Drift(int(at), width, parameters)
+    except ValueError:
+        raise SpecError(
+            f"--drift is {text!r}: write the first instance of the new concept, 50000, or the middle of a gradual "
+            "change and its width, 50000:gradual:2000"
+        ) from None
+
+
 def parse_recipe(text: str, n: int | None, drifts: tuple[str, ...], concepts: tuple[str, ...]) -> "Recipe":
     """A stream from "agrawal:function=3" and the options of `riparian generate`."""
-    from app.cli.generate import recipe
-
     name, colon, rest = text.partition(":")
     return recipe(name, n, tuple(rest.split(",")) if colon else (), None, drifts, concepts)

@@ -1,5 +1,6 @@
 """What a command shows while it works, on standard error: a bar where that is a terminal, and anywhere that kernels are
-being compiled. The first start after an installation compiles for up to a minute, and looks like a standstill else.
+being compiled. Otherwise the first start after an installation, which compiles for up to a minute, would look as if it
+hung.
 """
 
 import sys
@@ -19,7 +20,7 @@ LOOK_SECONDS = 0.2
 
 
 class Work:
-    """What is told how much is done: by a call, with the amount and, where it changes, with that of everything."""
+    """Is called with the amount of work that is done and, where it changes, with the total."""
 
     def __init__(self, what: str, bars: Any, bar: Any) -> None:
         self._here = self._elsewhere = 0  # kernels being compiled, in this process and in others

@@ -1,4 +1,4 @@
-"""`riparian rank`: models that were evaluated on several data sets, held against each other by tests."""
+"""`riparian rank`: compares models that were evaluated on several data sets, by statistical tests."""
 
 import json
 from pathlib import Path

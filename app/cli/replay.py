@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option
-from app.cli.generate import recipe, recipe_options
+from app.cli.generate import recipe_options
+from app.cli.parsing import recipe
+from app.kafka.connection import Connection
 
 
 @click.command("replay")
 @click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
-@click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--generate", "name", metavar="NAME", help="A synthetic stream instead of a file; `generate --list` names them."
 )
@@ -59,7 +61,7 @@ def command(
     limit: int | None,
     id_prefix: str,
     as_json: bool,
-    broker: str,
+    connection: Connection,
 ) -> None:
     """Publish the rows of DATA.csv.gz to the topics of STREAM.yaml: features, and labels after a delay.
 
@@ -76,6 +78,7 @@ def command(
     if name is None and stray:
         raise click.UsageError(f"{stray[0]} says what to generate: add --generate NAME, or leave it out")
 
+    from app.dataset.arrow import open_data
     from app.dataset.data import DataFile
     from app.dataset.dated import DatedFile
     from app.dataset.synthetic import SyntheticFile
@@ -92,7 +95,7 @@ def command(
     if name is not None:
         file = SyntheticFile(recipe(name, n, settings, seed, drifts, concepts))
     elif data is not None:
-        file = DatedFile(DataFile(data), date_parts)
+        file = DatedFile(open_data(data), date_parts)
     if spec.task == "multi-instance":
         bag = bag or "bag"
         target = target or ("label" if "label" in file.names else None)
@@ -113,7 +116,7 @@ def command(
     if rows == 0:
         raise DataError(f"{data} has a header and no rows: expected at least one")
 
-    from app.dataset.render import rows_of_bags, rows_of_file
+    from app.dataset.rows import rows_of_bags, rows_of_file
     from app.replay import publish
 
     with progress(f"{file.path.name} to {spec.topics.features}", rows) as told:
@@ -123,7 +126,7 @@ def command(
                 rows_of_file(file, spec, target, limit, id_prefix)
                 if bag is None
                 else rows_of_bags(file, spec, bag, target, limit, id_prefix),
-                broker,
+                connection,
                 rate=rate,
                 label_delay=delay,
                 n=rows,

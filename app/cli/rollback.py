@@ -8,33 +8,39 @@ from pathlib import Path
 import click
 
 from app.cli import broker_option
+from app.kafka.connection import Connection
 
 
 @click.command("rollback")
 @click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--to", metavar="VERSION", type=int, help="Number of the checkpoint. Left out: list those there are.")
 @click.option("--partition", default=0, show_default=True, help="The partition that goes back.")
-@click.option("--models-only", is_flag=True, help="Keep offsets, what waits and metrics: forget, do not relearn.")
+@click.option(
+    "--models-only", is_flag=True, help="Keep offsets, waiting instances and metrics: forget, do not relearn."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
-def command(stream: Path, to: int | None, partition: int, models_only: bool, as_json: bool, broker: str) -> None:
+def command(
+    stream: Path, to: int | None, partition: int, models_only: bool, as_json: bool, connection: Connection
+) -> None:
     """Make an older checkpoint the state of a partition again; its workers must be stopped.
 
-    Workers learn again what came since, in the recorded order: for a damaged state, or after topics were mended. With
-    --models-only they go on where they are, with the models of then: for models that learned what was wrong.
+    Workers learn later records again, in the recorded order: use it for a damaged state, or after topics were repaired.
+    With --models-only they keep their offsets and go on with the older models: use it after models learned wrong
+    records.
     """
-    from app.kafka import admin
+    from app.kafka import rights
     from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app.state.moving import Version, rollback, versions
+    from app.state.transfer import Version, rollback, versions
 
     async def run() -> tuple[int | None, list[Version]]:
-        await admin.wait_for_broker(broker, 3.0)
+        await rights.enter(spec, connection, "state" if to is None else "rollback")
         if to is None:
-            return None, (await versions(spec, broker, partition))[1]
-        return await rollback(spec, broker, partition, to, models_only=models_only), []
+            return None, (await versions(spec, connection, partition))[1]
+        return await rollback(spec, connection, partition, to, models_only=models_only), []
 
     sequence, found = asyncio.run(run())
     if sequence is not None:

@@ -1,4 +1,4 @@
-"""`riparian state`: what the changelog holds, and whether it is whole."""
+"""`riparian state`: what the changelog holds, and whether it is complete and unaltered."""
 
 import asyncio
 import json
@@ -10,11 +10,12 @@ import click
 
 from app.cli import broker_option
 from app.errors import StateError
+from app.kafka.connection import Connection
 from topics.names import PREDICTIONS
 
 if TYPE_CHECKING:
     from app.state.changelog import Changelog
-    from app.state.soundness import Findings
+    from app.state.integrity import Findings
     from app.stream_file.spec import Spec
 
 stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
@@ -32,12 +33,12 @@ def command() -> None:
 @partition_option
 @json_option
 @broker_option
-def show(stream: Path, partition: int | None, as_json: bool, broker: str) -> None:
-    """Show the last checkpoint of each partition, and what its changelog weighs.
+def show(stream: Path, partition: int | None, as_json: bool, connection: Connection) -> None:
+    """Show the last checkpoint of each partition, and the size of its changelog.
 
     Reads the changelog topic and changes nothing; workers may run or not.
     """
-    spec, found = _read(stream, partition, broker)
+    spec, found = _read(stream, partition, connection)
     shown = [_summary(k, log, findings) for k, (log, findings) in found.items()]
     if as_json:
         click.echo(json.dumps({"stream": spec.name, "partitions": shown}))
@@ -51,13 +52,13 @@ def show(stream: Path, partition: int | None, as_json: bool, broker: str) -> Non
 @partition_option
 @json_option
 @broker_option
-def verify(stream: Path, partition: int | None, as_json: bool, broker: str) -> None:
-    """Hash every chunk again and hold the manifest against the chunks.
+def verify(stream: Path, partition: int | None, as_json: bool, connection: Connection) -> None:
+    """Hash every chunk again and compare the manifest with the chunks.
 
     Ends with exit code 0 where all is sound, 2 where something is missing or altered. Chunks that no manifest needs any
-    more are counted (and named by --json); they do no harm, and the worker cuts them off once the log has grown.
+    more are counted (and named by --json); they do no harm, and the worker deletes them once the log has grown.
     """
-    spec, found = _read(stream, partition, broker)
+    spec, found = _read(stream, partition, connection)
     if as_json:
         click.echo(
             json.dumps({"stream": spec.name, "partitions": [findings.plain() for _, findings in found.values()]})
@@ -74,9 +75,11 @@ def verify(stream: Path, partition: int | None, as_json: bool, broker: str) -> N
         )
 
 
-def _read(stream: Path, partition: int | None, broker: str) -> "tuple[Spec, dict[int, tuple[Changelog, Findings]]]":
+def _read(
+    stream: Path, partition: int | None, connection: Connection
+) -> "tuple[Spec, dict[int, tuple[Changelog, Findings]]]":
     """The partitions' changelogs; StateError where none that is asked for has any state."""
-    from app.kafka import admin
+    from app.kafka import rights
     from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
@@ -88,8 +91,8 @@ def _read(stream: Path, partition: int | None, broker: str) -> "tuple[Spec, dict
         check_partition(spec, k)
 
     async def run() -> "dict[int, tuple[Changelog, Findings]]":
-        await admin.wait_for_broker(broker, 3.0)
-        return {k: await read_whole(broker, spec.name, k) for k in wanted}
+        await rights.enter(spec, connection, "state")
+        return {k: await read_whole(connection, spec.name, k) for k in wanted}
 
     found = asyncio.run(run())
     if not any(log.items for log, _ in found.values()):
@@ -100,7 +103,7 @@ def _read(stream: Path, partition: int | None, broker: str) -> "tuple[Spec, dict
 def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str, Any]:
     """What is shown of a partition: JSON-serialisable."""
     from app.state import checkpoint
-    from app.state.soundness import parts
+    from app.state.integrity import parts
 
     summary: dict[str, Any] = {
         "partition": partition,

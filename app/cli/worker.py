@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,8 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
-from app.errors import BrokerError, SpecError
+from app.errors import AccessError, BrokerError, SpecError, UnreachableError
+from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 def command(
     context: click.Context,
     stream: Path,
-    broker: str,
+    connection: Connection,
     web_port: int,
     web_host: str,
     data_dir: Path,
@@ -81,6 +84,7 @@ def command(
         click.echo(f"riparian: {remark}", err=True)
     check_key(spec)
 
+    from app.kafka import rights
     from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
 
@@ -90,42 +94,66 @@ def command(
     async def prepare() -> None:
         until = time.monotonic() + wait
         while True:
-            await wait_for_broker(broker, max(0.0, until - time.monotonic()), waiting)
+            await wait_for_broker(connection, max(0.0, until - time.monotonic()), waiting)
             try:
-                await ensure_topics(spec, broker)
-                await ensure_changelog(spec, broker)
-                return await ensure_coordinator(spec, broker)
-            except BrokerError:  # it went away again
-                if time.monotonic() >= until:
+                await rights.check(spec, connection, "worker")
+                await ensure_topics(spec, connection)
+                await ensure_changelog(spec, connection)
+                return await ensure_coordinator(spec, connection)
+            except BrokerError as error:  # it went away again
+                if isinstance(error, AccessError) or time.monotonic() >= until:
                     raise
 
     asyncio.run(prepare())
+    for warning in asyncio.run(ask_registry(spec, wait, waiting)):
+        click.echo(f"riparian: {warning}", err=True)
 
     from app.cli.progress import progress
+    from app.kafka.ports import listen
     from app.partition.learner import PartitionLearner
-    from app.worker.application import create_app, listen, run
+    from app.worker.application import create_app, run
     from app.worker.metrics import Metrics
+    from app.worker.web import expose
 
     with progress(f"stream {spec.name}", only_compiling=True):
         PartitionLearner(spec).warm_up()
-    metrics = Metrics(spec)
     chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT
     web = listen(web_host, web_port, or_next=not chosen) if web_port else None
+    metrics = Metrics(spec, None if web is None else f"{socket.gethostname()}:{web.getsockname()[1]}")
     app, engine = create_app(
         spec,
-        broker,
+        connection,
         web=web,
         data_dir=data_dir,
         observer=metrics,
         session_timeout=session_timeout,
     )
-    metrics.expose(app, engine)
-    click.echo(f"riparian: worker of stream {spec.name} on {broker}", err=True)
+    expose(app, engine, metrics)
+    click.echo(f"riparian: worker of stream {spec.name} on {connection}", err=True)
     if web is not None:
         found = web.getsockname()[1]
         taken = "" if found == web_port else f" (port {web_port} is taken, perhaps by another worker)"
         click.echo(f"riparian: metrics at http://{web_host}:{found}/metrics{taken}", err=True)
     run(app, engine, loglevel=log_level)
+
+
+async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]) -> list[str]:
+    """Which schemas the stream needs, and what of them may not fit; RegistryError where it does not answer in time."""
+    from app.registry.client import Registry
+    from app.registry.telling import begin
+
+    registry, until, said = Registry.of(spec), time.monotonic() + wait, ""
+    while registry is not None:
+        try:
+            return await begin(registry, spec)
+        except UnreachableError as error:
+            if time.monotonic() >= until:
+                raise
+            if str(error) != said:
+                said = str(error)
+                waiting(f"{said}; waiting for it")
+            await asyncio.sleep(1.0)
+    return []
 
 
 def check_key(spec: "Spec") -> None:

@@ -2,8 +2,8 @@
 
 Plain or gzip (told by content, not by name). A cell is missing where it is empty or "?". Column types are given by a
 stream file, or inferred in a first pass: numeric where every value is a number, a time where every value is one in ISO
-8601, else nominal. A nominal column of many values is an id or the like, and is refused: a model would keep something
-for each of them. Rows are read in blocks, so memory stays bounded whatever the size of the file.
+8601, else nominal. A nominal column of many values is probably an id, and is refused: a model would store something for
+each value. Rows are read in blocks, so memory stays bounded whatever the size of the file.
 """
 
 import csv
@@ -32,6 +32,7 @@ MOST_VALUES = 1_000_000
 MOST_NUMBERS = 2_000
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000
+MOST_CLASSES = 1_000
 LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
 BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
@@ -40,7 +41,11 @@ Floats = NDArray[np.float64]
 
 
 class Block(NamedTuple):
-    """Consecutive rows. columns : texts, one list a requested column. lines : where each row ends in the file."""
+    """Consecutive rows.
+
+    columns : texts, one list per requested column
+    lines : where each row ends in the file
+    """
 
     columns: list[list[str]]
     lines: list[int]
@@ -52,9 +57,12 @@ class Block(NamedTuple):
 class Types(NamedTuple):
     """What a first pass over a file found.
 
-    features : name -> "numeric" or "nominal", in the file's order. n_values : name of a nominal feature -> number of
-    its values. n_classes : of a classification's target, else 0. n : rows. times : columns of times, which are no
-    features: each value comes once. stray : name of a nominal feature that is mostly numbers -> the first of its texts.
+    features : name -> "numeric" or "nominal", in the file's order
+    n_values : name of a nominal feature -> number of its values
+    n_classes : of a classification's target, else 0
+    n : rows
+    times : columns of times, which are no features: each value comes once
+    stray : name of a nominal feature that is mostly numbers -> the first of its texts
     """
 
     features: dict[str, str]
@@ -67,7 +75,7 @@ class Types(NamedTuple):
     stray: Mapping[str, str] = {}
 
     def remarks(self) -> list[str]:
-        """Sentences on what was inferred and may not be meant."""
+        """Sentences on what was inferred and may be wrong."""
         return [
             f"column {name!r} holds times and is left out; --date-parts {name} makes features of its hour and weekday, "
             f"--ignore {name} silences this"
@@ -176,7 +184,7 @@ class DataFile:
                         continue
                     raise DataError(
                         f"line {reader.line_num} of {self.path} has {len(row)} cells, the header has "
-                        f"{len(self.names)}: mend or remove the line"
+                        f"{len(self.names)}: correct or remove the line"
                     )
                 rows.append(row)
                 lines.append(reader.line_num)
@@ -192,7 +200,8 @@ class DataFile:
         return sum(len(block) for block in self.blocks((0,), limit))
 
     def numbers(self, block: Block, at: int, name: str) -> Floats:
-        """Column `at` of `block` as (n,) float64, NaN where missing. DataError with the line of what is no number."""
+        """Column `at` of `block` as (n,) float64, NaN where missing. DataError with the line of a value that is no
+        number."""
         column = block.columns[at]
         try:
             values = np.array(list(map(float, column)))
@@ -212,7 +221,7 @@ class DataFile:
         return values
 
     def booleans(self, block: Block, at: int, name: str) -> list[bool | None]:
-        """Column `at` of `block` as booleans, None where missing. DataError with the line of what is neither."""
+        """Column `at` of `block` as booleans, None where missing. DataError with the line of a value that is none."""
         values: list[bool | None] = []
         for i, text in enumerate(texts(block.columns[at])):
             value = None if text is None else BOOLEANS.get(text.lower())
@@ -222,6 +231,33 @@ class DataFile:
                 )
             values.append(value)
         return values
+
+    def look(
+        self,
+        *,
+        nominal: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        limit: int | None = None,
+        target: str | None = None,
+    ) -> tuple[dict[str, "Column"], int]:
+        """Read the file once: what each column holds, those of `ignore` left out, and the number of rows. The rest as
+        in `types`; a target is looked for before anything is read."""
+        for role, named in (("a nominal feature", nominal), ("--ignore", ignore)):
+            for name in named:
+                self.position(name, role)
+        kept = [name for name in self.names if name not in ignore]
+        target, _ = self.target(kept[-1] if target is None and kept else target)
+        if target in ignore:
+            raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --target")
+        columns = {name: Column(name in nominal) for name in kept}
+        n = 0
+        for block in self.blocks([self.names.index(name) for name in columns], limit):
+            n += len(block)
+            for column, cells in zip(columns.values(), block.columns, strict=True):
+                column.add(cells)
+        if n == 0:
+            raise DataError(f"{self.path} has a header and no rows: expected at least one")
+        return columns, n
 
     def types(
         self,
@@ -251,31 +287,18 @@ class DataFile:
         limit : int, optional
             Rows to look at.
         """
-        for role, named in (("a nominal feature", nominal), ("--ignore", ignore)):
-            for name in named:
-                self.position(name, role)
+        columns, n = self.look(nominal=nominal, ignore=ignore, limit=limit, target=target)
         kept = [name for name in self.names if name not in ignore]
-        target, _ = self.target(kept[-1] if target is None and kept else target)
-        if target in ignore:
-            raise DataError(f"column {target!r} of {self.path} would be the target and ignored: name another --target")
+        target = kept[-1] if target is None else target
         if target in nominal:
             task = task or CLASSIFICATION
-        columns = {name: _Column(name in nominal) for name in self.names if name not in ignore}
-        n = 0
-        for block in self.blocks([self.names.index(name) for name in columns], limit):
-            n += len(block)
-            for column, cells in zip(columns.values(), block.columns, strict=True):
-                column.add(cells)
-        if n == 0:
-            raise DataError(f"{self.path} has a header and no rows: expected at least one")
         goal = columns.pop(target)
         if not len(goal):
             raise DataError(f"column {target!r} of {self.path} is empty: choose another target by --target")
         if goal.is_time:
             raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --target")
         if task is None:
-            many = len(goal) > MOST_NUMERIC_CLASSES
-            task = REGRESSION if goal.numeric and (goal.fractional or many) else CLASSIFICATION
+            task = goal.task
         if task == REGRESSION and not goal.numeric:
             raise DataError(
                 f"column {target!r} of {self.path} is not numeric: use --task classification, or another --target"
@@ -302,7 +325,7 @@ class DataFile:
             },
         )
 
-    def _too_many(self, names: Sequence[str], column: "_Column", max_values: int) -> DataError:
+    def _too_many(self, names: Sequence[str], column: "Column", max_values: int) -> DataError:
         """column : the first of `names`."""
         name, *others = names
         n, example = len(column), (column.example or "")[:40]
@@ -331,16 +354,18 @@ class DataFile:
         return name, self.position(name, "the target")
 
 
-class _Column:
-    """What the values of a column are, of those seen so far.
+class Column:
+    """What is known of a column from the values seen so far.
 
-    numeric, time : whether all are numbers, or moments. fractional : whether a number has a fraction. example : the
-    first value that is no number. `len()` : distinct values, `MOST_VALUES` once they were too many to keep.
+    numeric, time : whether all are numbers, or moments. fractional : whether a number has a fraction. first : the first
+    value; example : the first that is no number. n : values. `len()` : distinct values, `MOST_VALUES` once they were
+    too many to keep.
     """
 
     def __init__(self, nominal: bool) -> None:
         self.numeric = self.time = not nominal
         self.fractional = False
+        self.n, self.first = 0, ""
         self.example: str | None = None
         self._known: dict[str, None] | None = {}
         self._many_numbers = False
@@ -357,6 +382,17 @@ class _Column:
     def is_time(self) -> bool:
         return self.time and not self.numeric
 
+    @property
+    def task(self) -> str:
+        """What predicting it would be: a regression where it holds fractions, or many numbers."""
+        many = len(self) > MOST_NUMERIC_CLASSES
+        return REGRESSION if self.numeric and (self.fractional or many) else CLASSIFICATION
+
+    @property
+    def values(self) -> list[str]:
+        """The distinct values in the order of their first sight; none where they were too many to keep."""
+        return list(self._known or {})
+
     def __len__(self) -> int:
         return MOST_VALUES if self._known is None else len(self._known)
 
@@ -366,6 +402,8 @@ class _Column:
             known.pop(text, None)
         if not known:
             return
+        self.n += len(cells) - sum(map(cells.count, MISSING))
+        self.first = self.first or next(iter(known))
         if self.numeric:
             found = [_number(text) for text in known]
             if None in found:
@@ -385,7 +423,8 @@ def texts(column: list[str]) -> list[str | None]:
 
 
 def iso_time(text: str) -> datetime | None:
-    """The moment that an ISO 8601 text is, as it says it (with its offset from UTC, or none); None where it is none."""
+    """The moment that an ISO 8601 text stands for, with the offset from UTC that it has, if any; None for another
+    text."""
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:

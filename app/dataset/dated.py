@@ -1,7 +1,7 @@
-"""Hour and weekday of columns of times, as columns of their own: what a time says again and again, where the time
-itself comes once and teaches a tree nothing.
+"""Hour and weekday of columns of times, as columns of their own. A tree learns nothing from a time, which occurs once,
+but can learn from hours and weekdays, which recur.
 
-They stand behind the column that they are made of and are called after it, `at_hour` (a number, 0 to 23) and
+The new columns follow the one from which they are made and are named after it, `at_hour` (a number, 0 to 23) and
 `at_weekday` (a text, Mon to Sun). A time in ISO 8601 is taken as it is written, whatever its offset from UTC; seconds
 since 1970 are UTC.
 """
@@ -83,7 +83,7 @@ class DatedFile(DataFile):
             ) from None
 
     def position(self, name: str, role: str) -> int:
-        """As of any file; where the column is a part that was not asked for, the DataError says how to."""
+        """As for any file; if the column is a part that was not requested, the DataError says how to request it."""
         column = next((name.removesuffix(end) for end in map("_{}".format, PARTS) if name.endswith(end)), None)
         if name not in self.names and column in self.file.names:
             raise DataError(
@@ -92,7 +92,7 @@ class DatedFile(DataFile):
         return super().position(name, role)
 
     def types(self, **options: Any) -> Types:
-        """As of any file; that the columns of times are no features needs no remark."""
+        """As for any file, without the remark that columns of times are not features."""
         found = super().types(**options)
         return found._replace(times=tuple(name for name in found.times if name not in self.columns))
 

@@ -1,7 +1,7 @@
 """Rows of a data file as a learner takes them: numbers and codes, and the moment of each row.
 
-The codes of nominal values and classes are learned in order of the rows, as a worker does. So several learners of one
-stream can share what was read, and the vocabularies with it.
+The codes of nominal values and classes are learned in the order of the rows, as a worker learns them. So several
+learners of one stream can share what was read, and the vocabularies with it.
 """
 
 import math
@@ -23,11 +23,14 @@ from topics.vocabulary import Vocabulary
 class Instances(NamedTuple):
     """Consecutive rows.
 
-    first : number of the first one. y : class codes or targets, NaN where there is no label. times : (n,) int64, the
-    moment of each row, never less than the one before: its number, or milliseconds. until : the earliest moment that
-    the row after these can have. refused : rows that the worker would send to the dead letters, because a value or
-    class is one too many; their x means nothing, and where only the label is refused, y is NaN. labels_refused : how
-    many of those. sizes : of bags, how many rows of x each has, one bag after the other.
+    first : number of the first one
+    y : class codes or targets, NaN where there is no label
+    times : (n,) int64, the moment of each row, never less than the one before: its number, or milliseconds
+    until : earliest possible moment of the next row
+    rejected : rows that the worker would reject, because they have a new value or class beyond the maximum; their x has
+        no meaning. If only the label is rejected, y is NaN.
+    labels_rejected : number of rejected labels
+    sizes : of bags, how many rows of x each has, one bag after the other
     """
 
     first: int
@@ -35,8 +38,8 @@ class Instances(NamedTuple):
     y: Floats
     times: Ints
     until: int
-    refused: list[int]
-    labels_refused: int
+    rejected: list[int]
+    labels_rejected: int
     sizes: Ints | None = None
 
 
@@ -85,15 +88,15 @@ class InstanceReader:
                 x[:, j] = [math.nan if v is None else float(v) for v in self.file.booleans(block, j, name)]
             elif vocabulary is not None:
                 coded.append((j, texts(block.columns[j]), vocabulary))
-        codes, refused = encode([(values, vocabulary) for _, values, vocabulary in coded])
+        codes, rejected = encode([(values, vocabulary) for _, values, vocabulary in coded])
         for (j, _, _), column in zip(coded, codes, strict=True):
             x[:, j] = column
-        classes, at, labels_refused = self.learner.classes, len(self.features), 0
+        classes, at, labels_rejected = self.learner.classes, len(self.features), 0
         if classes is None:
             y = self.file.numbers(block, at, self.goal)
         else:
             (labels,), unlabelled = encode([(texts(block.columns[at]), classes)])
-            y, labels_refused = np.array(labels), len(unlabelled)
+            y, labels_rejected = np.array(labels), len(unlabelled)
         if self.clock is None:
             times, until = np.arange(first, first + n), first + n
         else:
@@ -102,7 +105,7 @@ class InstanceReader:
                 self._origin = int(found[0])
             times = np.maximum.accumulate(np.maximum(found - self._origin, self._now))
             until = self._now = int(times[-1])
-        return Instances(first, x, y, times, until, refused, labels_refused)
+        return Instances(first, x, y, times, until, rejected, labels_rejected)
 
 
 def moments(file: DataFile, block: Block, at: int, name: str) -> Ints:
@@ -137,9 +140,9 @@ def _no_time(file: DataFile, line: int, text: str, name: str) -> DataError:
 
 
 def encode(columns: Sequence[tuple[list[str | None], Vocabulary]]) -> tuple[list[list[float]], list[int]]:
-    """Codes of columns of values, NaN where missing, and the rows that were refused.
+    """Codes of columns of values, NaN where missing, and the rows that were rejected.
 
-    As the codec does it: row by row where there is something new, and a row that one vocabulary refuses is seen by
+    As the codec does it: row by row where there are new values, and a row that one vocabulary does not take is shown to
     none of them.
     """
     try:
@@ -150,17 +153,17 @@ def encode(columns: Sequence[tuple[list[str | None], Vocabulary]]) -> tuple[list
     for values, vocabulary in columns:
         new = set(values).difference(vocabulary.codes)
         rows.update(i for i, value in enumerate(values) if value in new)
-    refused = []
+    rejected = []
     for i in sorted(rows):
         found = [(values[i], vocabulary) for values, vocabulary in columns]
         if not all(value is None or vocabulary.admits(value) for value, vocabulary in found):
-            refused.append(i)
+            rejected.append(i)
             continue
         for value, vocabulary in found:
             if value is not None:
                 vocabulary.code(value)
-    bad = set(refused)
+    bad = set(rejected)
     return [
         [math.nan if i in bad else vocabulary.codes[value] for i, value in enumerate(values)]
         for values, vocabulary in columns
-    ], refused
+    ], rejected

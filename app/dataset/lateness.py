@@ -1,8 +1,8 @@
 """Verification latency: labels that come later than their features, in a file where they stand in one row.
 
-The label of a row is due `delay` after the row's own moment: so many rows, or milliseconds where rows have a time. It
-comes after the features of that very moment and before those of any later one, which is how a worker merges two
-topics. What is left at the end of the file comes then.
+The label of a row is due `delay` after the row itself: a number of rows, or of milliseconds where rows have a time. It
+comes after the features of that moment and before those of any later one, as a worker merges two topics. Labels that
+are not due at the end of the file come at its end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from app.dataset.instances import Instances
-from app.partition.learner import Outcome, PartitionLearner
+from app.partition.learner import PartitionLearner
 from app.partition.merge import Ints, Piece, Release
+from app.partition.outcome import Outcome
+from topics.names import FEATURES, LABELS
 from topics.records import Features, Labels, RawBatch
 
 
@@ -31,15 +33,15 @@ class Lateness:
 
     def __init__(self, learner: PartitionLearner, delay: int, timed: bool = False) -> None:
         self.learner, self.delay, self.timed = learner, delay, timed
-        # What waits, in order: numbers of rows, their labels, and when these are due.
+        # Waiting rows, in order: their numbers, their labels, and when these are due.
         self.rows, self.y, self.due = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
         self.next_label = 0  # offset in the labels topic that there would be
 
     def step(self, instances: Instances) -> Outcome:
         """Predict the instances, and learn the labels that come between them."""
         first, n = instances.first, len(instances.times)
-        refused = set(instances.refused)
-        kept = [i for i in range(n) if i not in refused] if refused else None
+        rejected = set(instances.rejected)
+        kept = [i for i in range(n) if i not in rejected] if rejected else None
         positions = range(n) if kept is None else kept
         x = instances.x if kept is None else instances.x[kept]
         labelled = np.flatnonzero(~np.isnan(instances.y))
@@ -67,7 +69,9 @@ class Lateness:
         self.next_label += n
         labels = Labels(None, ids, y, None, [])
         times = due if self.timed else np.zeros(n, np.int64)
-        return self.learner.apply(features, labels, Release(piece, _piece(offsets, times), before))
+        return self.learner.apply(
+            features, labels, Release({FEATURES: piece, LABELS: _piece(offsets, times)}, {LABELS: before})
+        )
 
 
 def _piece(offsets: Sequence[int], times: Ints) -> Piece:

@@ -1,4 +1,4 @@
-"""Synthetic streams as data files: rows that are made when they are read, so that whatever reads a file reads these.
+"""Synthetic streams as data files: rows are generated when they are read, so code that reads a file can read these.
 
 Nominal values are texts, v0, v1, …, and classes c0, c1, …: a column of codes would be taken for numbers. The target is
 the last column, `class` or `target`. Numbers have the fewest digits that read back to the same bits.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from app.dataset.data import BLOCK, Block, DataFile, Floats
-from app.dataset.render import numbers
+from app.dataset.rows import numbers
 from app.errors import DataError, SpecError
 from models.registry import REGISTRY as LEARNERS
 from models.streams import Source
@@ -24,7 +24,12 @@ LEVEL = 6  # of gzip
 
 
 class Recipe(NamedTuple):
-    """What to generate. name : of models.streams.registry. n : instances. parameters : as `--set` gives them."""
+    """What to generate.
+
+    name : of models.streams.registry
+    n : instances
+    parameters : as `--set` gives them
+    """
 
     name: str
     n: int

@@ -1,8 +1,8 @@
-"""A data file as a whole, in memory: what a cross-validation and bags of instances need, where a stream has rows.
+"""A data file as a whole, in memory. Cross-validations and bags of instances need that; a stream needs rows only.
 
 In a file of bags a row is an instance, and a column says which bag it is of; the rows of a bag follow each other and
-have one label. Classes are in the order of their texts, so of bags "0" is the negative one, or "no" before "yes";
-nominal values have codes in order of first sight.
+have one label. Classes are in the order of their texts, so for bags the negative class is the one that sorts first ("0"
+of "0" and "1", "no" of "no" and "yes"); nominal values have codes in order of first sight.
 """
 
 import math
@@ -12,18 +12,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import MOST_NOMINAL, DataFile, Floats, texts
+from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile, Floats, texts
 from app.errors import DataError
-from app.evaluation.evaluate import MOST_CLASSES
 from models.contract import Bags, Schema
 from models.entry import MULTI_INSTANCE
 from topics.records import CLASSIFICATION, NUMERIC, REGRESSION
 
 
 class Table(NamedTuple):
-    """n rows, or bags. x : (n, d) float64, or Bags. y : (n,) class codes or targets. classes : texts, empty for a
-    regression. ids : of bags. features : name -> "numeric" or "nominal"; values : of the nominal ones, by code.
-    remarks : sentences on what was inferred and may not be meant."""
+    """n rows, or bags.
+
+    x : (n, d) float64, or Bags
+    y : (n,) class codes or targets
+    classes : texts, empty for a regression
+    ids : of bags
+    features : name -> "numeric" or "nominal"
+    values : of the nominal ones, by code
+    remarks : sentences on what was inferred and may not be meant
+    """
 
     x: Floats | Bags
     y: Floats

@@ -2,7 +2,7 @@
 
 Everything lives below one folder (`.riparian/demo`) and every run starts afresh: a local broker's topics are removed
 before the start, and on somebody's own broker the stream gets a name of its own. The worker is a process like any other
-worker; it and the broker end with the demo, even when that is killed with -9 (app/kafka/supervisor.py).
+worker; it and the broker end with the demo, even when the demo is killed with -9 (app/kafka/supervisor.py).
 
 With immediate labels each label is acknowledged before the features after it are sent, and the worker takes the two
 topics in that order, so the figures are those of `riparian evaluate` to the last digit, which the demo checks.
@@ -26,6 +26,7 @@ from app import compiling
 from app.demo import view as demo_view
 from app.errors import BrokerError, RiparianError
 from app.kafka import supervisor
+from app.kafka.connection import Connection
 from app.stream_file.spec import Spec, load
 from topics.names import CHAMPION
 
@@ -40,10 +41,15 @@ LOOK_SECONDS = 0.5  # between two looks at the worker
 
 
 class Plan(NamedTuple):
-    """What a run does. rate : instances/s. label_delay : seconds. port : of the worker's web server."""
+    """What a run does.
+
+    rate : instances/s
+    label_delay : seconds
+    port : of the worker's web server
+    """
 
     folder: Path
-    broker: str
+    connection: Connection
     stream: Path
     spec: Spec
     rows: int
@@ -73,8 +79,8 @@ def write_stream(folder: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterator[str]:
-    """A broker below `folder`, without topics of an earlier run: its address. Its topics go at the end, unless kept."""
+def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterator[Connection]:
+    """A broker below `folder`, without topics of an earlier run. Its topics go at the end, unless kept."""
     from app.kafka import broker
 
     data_dir = folder / "broker"
@@ -88,7 +94,7 @@ def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterat
     local = broker.LocalBroker(data_dir, say=say)
     local.start()
     try:
-        yield local.bootstrap
+        yield Connection(local.bootstrap)
     finally:
         local.stop()
         if not keep:
@@ -96,7 +102,7 @@ def local_broker(folder: Path, keep: bool, say: Callable[[str], None]) -> Iterat
 
 
 @contextlib.contextmanager
-def foreign_broker(address: str, keep: bool) -> Iterator[str]:
+def foreign_broker(connection: Connection, keep: bool) -> Iterator[str]:
     """Somebody's own broker: a new name for the stream, whose topics go at the end, unless kept.
 
     Its consumer group stays, empty, until the broker forgets it: the client cannot delete groups.
@@ -106,16 +112,14 @@ def foreign_broker(address: str, keep: bool) -> Iterator[str]:
         yield name
     finally:
         if not keep:
-            asyncio.run(_delete_topics(address, name))
+            asyncio.run(_delete_topics(connection, name))
 
 
-async def _delete_topics(address: str, stream: str) -> None:
-    from aiokafka.admin import AIOKafkaAdminClient
-
-    admin = AIOKafkaAdminClient(bootstrap_servers=address)
+async def _delete_topics(connection: Connection, stream: str) -> None:
+    admin = connection.admin()
     await admin.start()
     try:
-        # The name is random: whatever carries it is of this run, the changelog too.
+        # The name is random, so all topics with it belong to this run, the changelog too.
         mine = [topic for topic in await admin.list_topics() if stream in topic]
         await admin.delete_topics(mine)
     finally:
@@ -138,7 +142,7 @@ class WorkerProcess:
     def __enter__(self) -> "WorkerProcess":
         self.log.unlink(missing_ok=True)
         worker = [
-            sys.executable, "-m", "app.cli", "worker", str(self.plan.stream), "--broker", self.plan.broker,
+            sys.executable, "-m", "app.cli", "worker", str(self.plan.stream), *self.plan.connection.arguments(),
             "--web-port", str(self.plan.port), "--data-dir", str(self.plan.folder / "worker"),
         ]  # fmt: skip
         watched = [sys.executable, "-I", "-S", supervisor.__file__]
@@ -202,7 +206,7 @@ def _json(url: str) -> dict[str, Any]:
 async def stream(plan: Plan, worker: WorkerProcess, show: Show) -> demo_view.Figures:
     """Replay the data and show how the worker is doing, until the last label is learned; the last figures."""
     from app.dataset.data import DataFile
-    from app.dataset.render import rows_of_file
+    from app.dataset.rows import rows_of_file
     from app.replay import publish
 
     sent = 0
@@ -216,7 +220,7 @@ async def stream(plan: Plan, worker: WorkerProcess, show: Show) -> demo_view.Fig
         publish(
             plan.spec,
             rows,
-            plan.broker,
+            plan.connection,
             rate=plan.rate,
             label_delay=plan.label_delay,
             n=plan.rows,
@@ -284,7 +288,7 @@ def choose_port(port: int | None) -> int:
     return port
 
 
-def make_plan(folder: Path, address: str, name: str, **settings: Any) -> Plan:
+def make_plan(folder: Path, connection: Connection, name: str, **settings: Any) -> Plan:
     """Write the stream file of a run. settings : rows, rate, label_delay and port, as in Plan."""
     path = write_stream(folder, name)
-    return Plan(folder, address, path, load(path), **settings)
+    return Plan(folder, connection, path, load(path), **settings)

@@ -2,10 +2,10 @@
 one of another class, ties counted half (Hanley and McNeil: The meaning and use of the area under a receiver operating
 characteristic (ROC) curve. Radiology 143, 1982). The score is the probability that was predicted for the class.
 
-All scores are kept, which makes it exact, until they are more than ROOM. Then a class keeps ROOM / K distinct values,
-with the weights of its labels and of the others there; where it has more, neighbours become one cell, as do scores
-that fall into it later. Inside of a cell the order is not known any more, so the error is at most half of the pairs
-that meet in one: `error` says how much that is, usually below 1e-5. So memory is bounded, whatever the length.
+Up to ROOM scores all are kept, and the result is exact. Beyond that each class keeps ROOM / K distinct values, with the
+weights of its labels and of the others at each. If it has more, neighbouring values are merged into a cell, and later
+scores within its bounds are added to it. The order within a cell is lost, so the error is at most half of the pairs
+within a cell: `error` gives this bound, usually below 1e-5. So memory is bounded, whatever the length of the run.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Ranking:
     Parameters
     ----------
     room : int
-        Scores that are kept as they come.
+        Scores that are kept exactly.
     """
 
     def __init__(self, room: int = ROOM) -> None:
@@ -58,7 +58,7 @@ class Ranking:
         return {k: _area(cells) for k, cells in enumerate(self._cells) if cells.own.any() and cells.others.any()}
 
     def error(self) -> float:
-        """The most that any of `areas` is wrong by; 0 where they are exact."""
+        """Upper bound of the error of any of `areas`; 0 where they are exact."""
         return max((_doubt(cells) for cells in self._cells if cells.own.any() and cells.others.any()), default=0.0)
 
     def _take_in(self) -> None:
@@ -90,7 +90,7 @@ def area(y: NDArray[np.int64], p: Floats, w: Floats) -> dict[int, float]:
 
 
 def mean(areas: dict[int, float]) -> float | None:
-    """One figure: of two classes that of the second, which is that of both, else the mean of all; None without any."""
+    """One figure: for two classes that of the second, which both have, else the mean of all; None without any."""
     if not areas:
         return None
     return areas[max(areas)] if len(areas) == 2 else float(np.mean(list(areas.values())))

@@ -26,8 +26,11 @@ IDENTITY = (
 
 
 class Trials(NamedTuple):
-    """What one model has on one data set. mean : of the repeats. each : what can be paired with another model's: (seed,
-    fold or 0) -> value."""
+    """What one model has on one data set.
+
+    mean : of the repeats
+    each : what can be paired with another model's: (seed, fold or 0) -> value
+    """
 
     mean: float
     each: Mapping[tuple[int, int], float]
@@ -36,8 +39,9 @@ class Trials(NamedTuple):
 class Sets(NamedTuple):
     """What was found on each data set.
 
-    trials : name of a data set -> label of a model -> its trials. ratio : name -> that of
-    `app.evaluation.significance.corrected_t`, None where it is not known. measure : of which the trials are.
+    trials : name of a data set -> label of a model -> its trials
+    ratio : name -> that of `app.evaluation.significance.corrected_t`, None where it is not known
+    measure : of which the trials are
     """
 
     trials: Mapping[str, Mapping[str, Trials]]
@@ -89,14 +93,14 @@ def read(paths: Sequence[Path], measure: str | None = None, ratio: float | None 
 
 
 def compare(sets: Sets, alpha: float = 0.05) -> dict[str, Any]:
-    """All models that are on every data set, held against each other.
+    """Compare all models that are on every data set.
 
     Returns
     -------
     dict
         JSON-serialisable: measure, alpha, data (names), models (labels, by mean rank), left_out (models that are not on
-        all data sets), values (a row a data set, in the order of models), ranks (mean rank of each model), best (number
-        of data sets on which it is, ties shared), friedman (`significance.Friedman`; with three models or more),
+        all data sets), values (a row per data set, in the order of models), ranks (mean rank of each model), best (on
+        how many data sets it is, ties shared), friedman (`significance.Friedman`; with three models or more),
         critical_difference, and pairs: a and b (a ranks better), wins, ties and losses of a, wilcoxon (p), holm (that
         corrected for all pairs), nemenyi (whether their ranks differ by more than the critical difference), and t,
         tests on single data sets: data, and `significance.TTest`.

@@ -8,10 +8,12 @@ from app.dataset.instances import Instances
 from app.dataset.lateness import Lateness
 from app.evaluation.measured import Measured
 from app.evaluation.measures import MOST_CLASSES
-from app.partition.learner import Outcome, PartitionLearner
+from app.partition.learner import PartitionLearner
+from app.partition.outcome import Outcome
+from app.partition.watch import Finding
 from app.stream_file.spec import Spec
 from models.auto import AUTO
-from models.contract import Bags, Floats, Learner
+from models.contract import Program
 from models.memory import live_bytes
 from topics.names import CHAMPION
 
@@ -35,7 +37,7 @@ class Course:
         self.learner = PartitionLearner(spec)
         window, fading, n_outputs = spec.metrics.window, spec.metrics.fading, self.learner.schema.n_outputs
         self.metrics = Measured(spec.task, n_outputs, window=window, fading=fading, detectors=detectors, seed=spec.seed)
-        self.learner.metrics[CHAMPION] = self.metrics
+        self.learner.roles[CHAMPION].metrics = self.metrics
         self.timed = _Timed(self.learner)
         self.lateness = Lateness(self.learner, round(label_delay * 1000) if timed else int(label_delay), timed)
         self.detectors = detectors
@@ -51,7 +53,7 @@ class Course:
     def step(self, instances: Instances) -> Outcome:
         outcome = self.lateness.step(instances)
         self.rows += len(instances.times)
-        self.rejected += len(instances.refused) + instances.labels_refused
+        self.rejected += len(instances.rejected) + instances.labels_rejected
         self._advance(len(instances.times))
         return outcome
 
@@ -70,7 +72,7 @@ class Course:
 
     def _note(self) -> None:
         """A point of the curves: `app.evaluation.measures`, RECENT, STANDING, and OF_CLASS of each class."""
-        model, overall = self.learner.models[CHAMPION], self.metrics.metrics()
+        model, overall = self.learner.roles[CHAMPION].model, self.metrics.metrics()
         size = model.size()
         point = {**self.metrics.recent(), "n": overall["n"]}
         if "accuracy" in overall:
@@ -110,7 +112,7 @@ class Course:
             **self.metrics.metrics(),
             **self.metrics.ranked(),
             "instances_per_second": round(self.rows / seconds) if seconds > 0 else None,
-            **self.learner.models[CHAMPION].size(),
+            **self.learner.roles[CHAMPION].model.size(),
             "live_bytes": live[-1],
             "mean_live_bytes": round(sum(live) / len(live)),
             "peak_live_bytes": max(live),
@@ -133,12 +135,13 @@ class _Timed:
 
     def __init__(self, learner: PartitionLearner) -> None:
         self.cpu = self.wall = 0.0
-        self._run = learner.drift.run
-        learner.drift.run = self.run  # type: ignore[method-assign]
+        champion = learner.roles[CHAMPION]
+        self._run = champion.run
+        champion.run = self.run  # type: ignore[method-assign]
 
-    def run(self, role: str, model: Learner, slab: Floats | Bags, out: Floats) -> Learner:
+    def run(self, program: Program) -> list[Finding]:
         cpu, wall = time.process_time(), time.perf_counter()
-        model = self._run(role, model, slab, out)
+        findings = self._run(program)
         self.cpu += time.process_time() - cpu
         self.wall += time.perf_counter() - wall
-        return model
+        return findings

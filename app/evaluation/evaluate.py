@@ -1,8 +1,8 @@
 """Prequential evaluation of models over a file, in memory, by the code that the worker runs.
 
 Each row is an instance of a stream whose label comes later: `label_delay` rows, or a duration where a column holds the
-time (`app.dataset.lateness`). Prediction, join, learning and scoring are `PartitionLearner.apply`; only the records'
-way through JSON and Kafka is left out. A stream file's bounds on waiting instances hold.
+time (`app.dataset.lateness`). Prediction, join, learning and scoring are `PartitionLearner.apply`; only JSON and Kafka
+are left out. A stream file's bounds on waiting instances apply.
 """
 
 import math
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.dataset.data import MOST_NOMINAL, DataFile
+from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile
 from app.dataset.instances import InstanceReader, Instances
 from app.errors import DataError, SpecError
 from app.evaluation.course import Course
-from app.partition.learner import Outcome
+from app.partition.outcome import Outcome
 from app.stream_file.spec import Spec, build
 from models.contract import Bags
 from models.registry import FOREIGN, REGISTRY
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 
 LARGEST_BATCH = 4096
 CURVE_POINTS = 50
-MOST_CLASSES = 1000
 
 
 class Problem(NamedTuple):
     """The stream that a file stands for, without a model.
 
-    fields : of a stream file. where : begins the sentence of a SpecError. goal : name of the target column. n : rows.
-    remarks : sentences on what was inferred and may not be meant.
+    fields : of a stream file
+    where : begins the sentence of a SpecError
+    goal : name of the target column
+    n : rows
+    remarks : sentences on what was inferred and may not be meant
     """
 
     fields: Mapping[str, Any]
@@ -48,7 +50,7 @@ class Problem(NamedTuple):
         seeded = {} if seed is None else {"seed": seed}
         allowed = {"as_champion": True} if model in REGISTRY and REGISTRY[model].slow else {}
         champion = {"model": model, **allowed, **parameters}
-        # Who runs it has named the model, and no state is read.
+        # The caller has named the model, and no state is read.
         trusted = {"trust": ["code", "pickles"]} if model in FOREIGN else {}
         return build({**self.fields, **seeded, **trusted, "champion": champion, "challengers": {}}, self.where)
 
@@ -190,8 +192,8 @@ def evaluate_all(
     Parameters
     ----------
     file, specs, goal, n
-        The data, and what `Problem.spec` made of them; the specs differ in the model and the seed only. Each model
-        has a learner of its own, so it does the same whatever runs beside it.
+        The data, and what `Problem.spec` made of them; the specs differ in the model and the seed only. Each model has
+        a learner of its own, so its results do not depend on the others.
     label_delay : float
         From an instance's features to its label: instances, or seconds where there is a clock.
     clock : str, optional

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.dataset.arrow import open_data
 from app.dataset.data import MOST_NOMINAL, DataFile
 from app.dataset.dated import DatedFile
 from app.dataset.shuffled import ShuffledFile
@@ -20,11 +21,12 @@ Told = Callable[[int], None]
 
 
 class Rows(NamedTuple):
-    """Which rows there are, and what they are told to be.
+    """The rows, and what the options say about them.
 
-    data : a file, or None where a `recipe` generates them. stream : says what they are, else they are looked at as
-    `app.evaluation.evaluate.problem_for` does. date_parts : columns of times, of which features are made. bag : the
-    column that says which bag a row is of.
+    data : a file, or None where a `recipe` generates them
+    stream : says what the columns are; else they are inferred as `app.evaluation.evaluate.problem_for` does
+    date_parts : columns of times, of which features are made
+    bag : the column that says which bag a row is of
     """
 
     data: Path | None
@@ -42,8 +44,13 @@ class Rows(NamedTuple):
 
 
 class Protocol(NamedTuple):
-    """How the rows are gone through. seed : of the first repeat. label_delay : as `evaluate_all` takes it. folds : of a
-    cross-validation, instead of test-then-train. jobs : processes."""
+    """How the rows are gone through.
+
+    seed : of the first repeat
+    label_delay : as `evaluate_all` takes it
+    folds : of a cross-validation, instead of test-then-train
+    jobs : processes
+    """
 
     label_delay: float = 0
     repeats: int = 1
@@ -67,7 +74,7 @@ class Experiment(ABC):
     total : int
         Of what `run` tells its callback.
     remarks : sequence of str
-        Sentences on what was inferred and may not be meant.
+        Sentences on what was inferred and may be wrong.
     past : tuple
         Labels of the window, and the factor of fading, of a point of the curves.
     drifts : list of int
@@ -115,8 +122,8 @@ class _OfStream(Experiment):
             files = [SyntheticFile(rows.recipe._replace(seed=seed)) for seed in seeds]
             self.drifts = [drift.at for drift in rows.recipe.drifts]
         else:
-            files = [DatedFile(DataFile(rows.data or ""), rows.date_parts)] * protocol.repeats
-        # What a file is told to be does not depend on the order of its rows; generated ones differ.
+            files = [DatedFile(open_data(rows.data or ""), rows.date_parts)] * protocol.repeats
+        # What is inferred from a file does not depend on the order of its rows; generated files differ.
         kinds = {
             id(file): problem_for(
                 file,
@@ -164,7 +171,7 @@ class _OfTable(Experiment):
         super().__init__(protocol, chosen)
         path = Path(rows.data or "")
         self._table = read_table(
-            DatedFile(DataFile(path), rows.date_parts),
+            DatedFile(open_data(path), rows.date_parts),
             bag=rows.bag,
             target=rows.target,
             task=rows.task,

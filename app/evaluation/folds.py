@@ -1,9 +1,9 @@
-"""Cross-validation: how good a learner is that is given a training set as a whole, and not a stream.
+"""Cross-validation: how good a learner is when it is given a training set as a whole, and not a stream.
 
 The rows, or bags, are dealt into folds at random, each class by itself, so that all folds have their share of it. Each
-fold is predicted by a learner that was fitted to the others (`Learner.fit`), in random order, since files are often
-sorted by class; the metrics are of all predictions
-together, as `models.prequential` has them. Another repeat deals anew, and gives the learner another seed.
+fold is predicted by a learner that was fitted to the other folds (`Learner.fit`), in random order, since files are
+often sorted by class. The metrics are of all predictions together, as `models.prequential` computes them. Another
+repeat deals the rows anew, and gives the learner another seed.
 """
 
 import time

@@ -1,5 +1,5 @@
-"""The front of accuracy, or MAE, against bytes in memory: the models that no other beats in one and matches in the
-other (Pareto)."""
+"""The front of accuracy, or MAE, against bytes in memory: the models for which no other is at least as good in both and
+better in one (Pareto)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +15,8 @@ INCHES = (8.0, 6.0)
 def mark(entries: Sequence[dict[str, Any]], by: str) -> None:
     """Set `front` of the entries of a summary (`app.evaluation.summary.summarise`) that are on it.
 
-    by : the measure that is held against BYTES. Means of repeats are compared; an entry that lacks one of them is not
-    on the front, and of equal ones all are.
+    by : the measure that is compared beside BYTES. Means of repeats are compared; an entry that lacks one of them is
+    not on the front, and of equal ones all are.
     """
     sign = -1.0 if MEASURES[by].greater else 1.0
     able = [entry for entry in entries if by in entry["mean"] and BYTES in entry["mean"]]

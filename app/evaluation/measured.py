@@ -1,5 +1,5 @@
-"""Prequential metrics, and beside them what is too large for the state of a worker, or of no use to it: AUROC, the mean
-of the running accuracy, drift detectors over the errors."""
+"""Prequential metrics, and three measures that a worker does not have, since they would make its state too large or are
+of no use to it: AUROC, the mean of the running accuracy, and drift detectors over the errors."""
 
 import math
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ class Measured(Prequential):
         self._recent = Recent(*(np.concatenate(pair)[-self._reach :] for pair in parts))
 
     def _count_hits(self, hits: Floats, w: Floats) -> None:
-        """Sums go one by one, so that they do not depend on how labels were cut into programs."""
+        """Labels are added one by one, so that sums do not depend on how labels were divided into programs."""
         so_far = np.cumsum(np.concatenate(([self._hits], hits)))[1:]
         weight = np.cumsum(np.concatenate(([self._weight], w)))[1:]
         self._hits, self._weight = float(so_far[-1]), float(weight[-1])

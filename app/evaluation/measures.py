@@ -6,7 +6,12 @@ AS_GIVEN = "given"  # an order: that of the models as they were named
 
 
 class Measure(NamedTuple):
-    """text : for people. greater : whether more is better. form : of its value."""
+    """A measure, as it is shown.
+
+    text : for people
+    greater : whether more is better
+    form : of its value
+    """
 
     text: str
     greater: bool

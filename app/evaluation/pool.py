@@ -1,7 +1,7 @@
 """Work on all cores, in processes that never outlive their parent.
 
-Processes are started afresh (spawn): a copy of a process that has threads, as rich and numba do, can stop for ever.
-Ctrl-C reaches the parent only, which ends the others; where the parent is killed, they notice and end themselves.
+Processes are started afresh (spawn): a forked copy of a process with threads (rich and numba have some) can hang for
+ever. Ctrl-C reaches the parent only, which ends the others; where the parent is killed, they notice and end themselves.
 """
 
 import multiprocessing
@@ -82,7 +82,7 @@ class Pool:
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise RiparianError(
-                "a process of the evaluation was ended from outside, perhaps for want of memory: use fewer --jobs"
+                "a process of the evaluation was ended from outside, perhaps for lack of memory: use fewer --jobs"
             ) from None
 
 

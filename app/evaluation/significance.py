@@ -26,7 +26,12 @@ class Friedman(NamedTuple):
 
 
 class TTest(NamedTuple):
-    """A paired t-test. mean : of the differences. n : of them. ratio : of the correction."""
+    """A paired t-test.
+
+    mean : of the differences
+    n : of them
+    ratio : of the correction
+    """
 
     mean: float
     t: float

@@ -14,7 +14,7 @@ from app.evaluation.sweep import Candidate
 def summarise(
     chosen: Sequence[Candidate], results: Sequence[dict[str, Any]], sort: str | None = None
 ) -> list[dict[str, Any]]:
-    """One entry a candidate, the best one first.
+    """One entry per candidate, the best one first.
 
     Parameters
     ----------

@@ -64,8 +64,9 @@ class Range(NamedTuple):
 class Search(NamedTuple):
     """A random search (Bergstra and Bengio: Random search for hyper-parameter optimization. JMLR 13, 2012).
 
-    n : draws for each model. ranges : parameter -> what to draw from, for every model that has it; or
-    "MODEL.PARAMETER" for one. seed : of the draws, which are those of a model whatever other models there are.
+    n : draws for each model
+    ranges : parameter -> what to draw from, for every model that has it; or "MODEL.PARAMETER" for one
+    seed : of the draws, which are those of a model whatever other models there are
     """
 
     n: int = 0
@@ -91,8 +92,11 @@ class Search(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Runs over the same rows in the same order, that one process does together. places : of their results.
-    options : of `evaluate_all`."""
+    """Runs over the same rows in the same order, that one process does together.
+
+    places : of their results
+    options : of `evaluate_all`
+    """
 
     file: DataFile
     goal: str
@@ -147,7 +151,7 @@ def candidates(
 
 
 def _parameters(model: str) -> Sequence[Parameter]:
-    """What a model takes; SpecError where there is none of that name."""
+    """The parameters of a model; SpecError where there is no model of that name."""
     if model == AUTO:
         return PARAMETERS
     try:
@@ -187,7 +191,7 @@ def tasks_of(
     Parameters
     ----------
     problems : the file of each repeat, in its order, and the stream it stands for.
-    seeds : one a repeat.
+    seeds : one per repeat.
     """
     repeats = len(seeds)
     together = max(1, len(chosen) * repeats // (TASKS_A_JOB * jobs))
@@ -247,5 +251,5 @@ def _work(task: Task) -> list[dict[str, Any]]:
 
 
 def warm_up(spec: Spec) -> None:
-    """Compile what the model of `spec` needs, for whoever comes later."""
+    """Compile what the model of `spec` needs, for the processes that follow."""
     PartitionLearner(spec).warm_up()

@@ -1,1 +1,1 @@
-"""Kafka from outside: what is asked of a broker besides records, and a broker of our own on this machine."""
+"""Access to Kafka: connections, reading and writing, requests about topics and groups, and a local broker."""

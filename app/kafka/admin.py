@@ -1,32 +1,35 @@
-"""What Riparian asks of Kafka besides records: is it there, do the topics fit, how far behind is the stream.
+"""Requests to Kafka besides reading and writing: whether it answers, whether the topics fit, how far behind the stream
+is.
 
 Every function opens a client, asks, and closes it; none keeps a connection.
 """
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-from aiokafka import AIOKafkaConsumer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
     GroupLoadInProgressError,
+    InvalidConfigurationError,
     KafkaError,
     NotCoordinatorForGroupError,
     TopicAlreadyExistsError,
     for_code,
 )
 from aiokafka.structs import TopicPartition
+from msgspec.structs import astuple
 
-from app.errors import BrokerError, TopicError
-from app.worker.reading import read_to_end
-from topics.names import DEADLETTERS, INPUTS, OUTPUTS, changelog_topic, group_id
+from app.errors import AccessError, BrokerError, TopicError
+from app.kafka.connection import Connection
+from app.kafka.creating import not_ours, planned
+from app.kafka.reading import COMMITTED, read_to_end
+from app.kafka.refusal import quiet, start
+from topics import reports
+from topics.names import INPUTS, OUTPUTS, TIMESTAMP_AFTER, changelog_topic
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -38,9 +41,6 @@ REQUEST_SECONDS = 10.0
 LEADER_SECONDS = 15.0
 COORDINATOR_SECONDS = 15.0
 TAIL = 100  # last records of an output topic, markers among them
-
-# A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
-DEADLETTER_BYTES = 2_000_000
 
 
 class TopicsReport(NamedTuple):
@@ -85,31 +85,17 @@ class LagReport(NamedTuple):
 # the broker ----------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _quiet_clients() -> Iterator[None]:
-    """Keep the clients' own log lines to themselves: what goes wrong here is said in our sentence."""
-    logger = logging.getLogger("aiokafka")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
 @contextlib.asynccontextmanager
-async def admin_client(broker: str, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
-    """An admin client; whatever Kafka refuses that is not handled inside becomes a BrokerError."""
-    with _quiet_clients():
-        client = AIOKafkaAdminClient(
-            bootstrap_servers=broker, request_timeout_ms=max(1, int(1000 * seconds)), client_id="riparian-admin"
-        )
+async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
+    """An admin client; an error of Kafka that is not handled inside becomes a BrokerError."""
+    with quiet():
+        client = connection.admin(request_timeout_ms=max(1, int(1000 * seconds)), client_id="riparian-admin")
         try:
-            await client.start()
+            await start(client, connection)
             yield client
         except (KafkaError, OSError) as error:
             raise BrokerError(
-                f"Kafka at {broker} did not do what was asked ({_reason(error)}): see that it runs, "
+                f"Kafka at {connection} did not do what was asked ({_reason(error)}): see that it runs, "
                 f"or name another by --broker HOST:PORT."
             ) from error
         finally:
@@ -121,26 +107,14 @@ def _reason(error: BaseException) -> str:
     return str(error).strip() or type(error).__name__
 
 
-def _check_address(broker: str) -> None:
-    """BrokerError where the option --broker is not HOST:PORT, or several of them."""
-    for part in broker.split(","):
-        host, _, port = part.strip().rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise BrokerError(
-                f'Expected --broker as HOST:PORT (several: separated by commas), found "{part.strip()}": '
-                f"write, for example, 127.0.0.1:9092."
-            )
-
-
 async def wait_for_broker(
-    broker: str, timeout_seconds: float = BROKER_SECONDS, on_wait: Callable[[str], None] | None = None
+    connection: Connection, timeout_seconds: float = BROKER_SECONDS, on_wait: Callable[[str], None] | None = None
 ) -> None:
     """Return when a broker answers a metadata request; try again with growing pauses until then.
 
     Parameters
     ----------
-    broker : str
-        HOST:PORT, or several separated by commas.
+    connection : Connection
     timeout_seconds : float
         How long to go on trying. 0 tries once.
     on_wait : callable, optional
@@ -148,28 +122,31 @@ async def wait_for_broker(
 
     Raises
     ------
+    AccessError
+        One is there, and does not let us in: at once.
     BrokerError
-        It is still absent, or `broker` is not an address.
+        It is still absent.
     """
-    _check_address(broker)
     began = time.monotonic()
     pause = FIRST_PAUSE_SECONDS
     while True:
         left = timeout_seconds - (time.monotonic() - began)
         try:
-            async with admin_client(broker, min(REQUEST_SECONDS, max(left, 1.0))):
+            async with admin_client(connection, min(REQUEST_SECONDS, max(left, 1.0))):
                 return
+        except AccessError:
+            raise
         except BrokerError:
             left = timeout_seconds - (time.monotonic() - began)
             if left <= 0:
                 waited = f" within {timeout_seconds:.0f} s" if timeout_seconds > 0 else ""
                 raise BrokerError(
-                    f"Expected Kafka at {broker}, found no broker that answers{waited}: start one "
-                    f"(riparian broker start), or name yours by --broker HOST:PORT."
+                    f"Expected Kafka at {connection}, found no broker that answers{waited}: start one "
+                    f"(riparian broker start), or name yours by --broker HOST:PORT (or --kafka-config FILE)."
                 ) from None
         pause = min(pause, left)
         if on_wait is not None:
-            on_wait(f"No Kafka answers at {broker}: trying again in {pause:.1f} s …")
+            on_wait(f"No Kafka answers at {connection}: trying again in {pause:.1f} s …")
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -183,7 +160,7 @@ def stream_topics(spec: "Spec") -> dict[str, str]:
     return {role: name for role, name in named.items() if name is not None}
 
 
-async def check_topics(spec: "Spec", broker: str) -> TopicsReport:
+async def check_topics(spec: "Spec", connection: Connection) -> TopicsReport:
     """Compare the topics that are there with the stream file, and with the state; create none.
 
     Raises
@@ -192,7 +169,7 @@ async def check_topics(spec: "Spec", broker: str) -> TopicsReport:
         A topic has another number of partitions than the stream file says, or than the state has.
     """
     names, state = stream_topics(spec), changelog_topic(spec.name)
-    async with admin_client(broker) as client:
+    async with admin_client(connection) as client:
         present = await _partitions(client, {*names.values(), state})
     check_state(spec, names, present, present.pop(state, None))
     _check_partitions(spec, names, present)
@@ -200,52 +177,44 @@ async def check_topics(spec: "Spec", broker: str) -> TopicsReport:
     return TopicsReport(present, (), missing)
 
 
-async def ensure_topics(spec: "Spec", broker: str) -> TopicsReport:
+async def ensure_topics(spec: "Spec", connection: Connection) -> TopicsReport:
     """Create the stream's missing topics, and check those that are there.
 
-    Nothing is created when a topic that is there does not fit. Created topics have the stream file's partitions,
-    replication and retention, and keep the time stamps of whoever produces (CreateTime).
+    Nothing is created when a topic that is there does not fit, nor where the stream file says `create_topics: never`.
 
     Raises
     ------
     TopicError
-        A topic has another number of partitions, or the broker refuses to create one.
+        A topic has another number of partitions, is missing and not for us to create, or the broker refuses that.
     """
-    report = await check_topics(spec, broker)
+    report = await check_topics(spec, connection)
     if not report.missing:
         return report
-    roles = {name: role for role, name in stream_topics(spec).items()}
-    wanted = [
-        NewTopic(name, spec.partitions, spec.replication, topic_configs=_topic_configs(spec, roles[name]))
-        for name in report.missing
-    ]
-    async with admin_client(broker) as client:
-        answer = await client.create_topics(wanted, timeout_ms=int(1000 * REQUEST_SECONDS))
-        for name, code, *detail in answer.topic_errors:
+    if spec.create_topics == "never":
+        raise not_ours(spec, report.missing, str(connection), changelog_topic(spec.name))
+    wanted = {one.name: one.new() for one in planned(spec) if one.name in report.missing}
+    async with admin_client(connection) as client:
+        answers = (
+            await client.create_topics(list(wanted.values()), timeout_ms=int(1000 * REQUEST_SECONDS))
+        ).topic_errors
+        again = [wanted[name] for name, code, *_ in answers if for_code(code) is InvalidConfigurationError]
+        again = [new for new in again if new.topic_configs.pop(TIMESTAMP_AFTER, None)]  # unknown before Kafka 3.6
+        if again:
+            repeated = (await client.create_topics(again, timeout_ms=int(1000 * REQUEST_SECONDS))).topic_errors
+            answers = [*(one for one in answers if one[0] not in {new.name for new in again}), *repeated]
+        for name, code, *detail in answers:
             error = for_code(code)
             if code == 0 or error is TopicAlreadyExistsError:  # another worker was quicker
                 continue
             said = (detail[0] if detail else None) or error.description or error.__name__
             raise TopicError(
                 f'Kafka refuses to create the topic "{name}" with {_count(spec.partitions)} and replication '
-                f"{spec.replication} ({said.rstrip('.')}): change partitions, replication or retention in the stream "
-                f"file, or create it yourself."
+                f"{spec.replication} ({said.rstrip('.')}): change partitions, replication, "
+                "min_insync_replicas or retention in the stream file, or create it yourself."
             )
-        present = await _wait_for_leaders(client, set(roles), spec.partitions)
+        present = await _wait_for_leaders(client, set(stream_topics(spec).values()), spec.partitions)
     _check_partitions(spec, stream_topics(spec), present)
     return TopicsReport(present, report.missing, ())
-
-
-def _topic_configs(spec: "Spec", role: str) -> dict[str, str]:
-    retention_ms = -1 if spec.retention is None else round(1000 * spec.retention)
-    configs = {
-        "cleanup.policy": "delete",
-        "retention.ms": str(retention_ms),
-        "message.timestamp.type": "CreateTime",
-    }
-    if role == DEADLETTERS:
-        configs["max.message.bytes"] = str(DEADLETTER_BYTES)
-    return configs
 
 
 async def _partitions(client: Any, names: set[str]) -> dict[str, int]:
@@ -296,8 +265,8 @@ def check_state(spec: "Spec", names: dict[str, str], present: dict[str, int], n_
     raise TopicError(
         f"Expected {_count(n_state)} in the features and labels, as many as the state of the stream {spec.name} has "
         f"({changelog_topic(spec.name)}), found {found}: a state belongs to its number of partitions, since Kafka "
-        "spreads the keys otherwise over another. Give the stream a new name, which starts afresh, and name the "
-        f"features and labels under topics, or create these again with {_count(n_state)}."
+        "distributes keys differently over another number. Give the stream a new name, which starts afresh, and name "
+        f"the features and labels under topics, or create these again with {_count(n_state)}."
     )
 
 
@@ -344,11 +313,11 @@ def _listing(names: list[str]) -> str:
 # lag -----------------------------------------------------------------------------------------------------------------
 
 
-async def lag(spec: "Spec", broker: str) -> LagReport:
-    """How many records of the features and labels topics the stream's workers have not taken yet, a partition.
+async def lag(spec: "Spec", connection: Connection) -> LagReport:
+    """How many records of the features and labels topics the stream's workers have not taken yet, per partition.
 
-    What they have taken is told by the last records of their predictions and metrics. What they commit is older, by up
-    to the time between two checkpoints: it is what the last of these holds.
+    What they have taken is known from the last records of their predictions and metrics. Committed offsets are those of
+    the last checkpoint, so they are older by up to the time between two checkpoints.
 
     Raises
     ------
@@ -357,18 +326,18 @@ async def lag(spec: "Spec", broker: str) -> LagReport:
     """
     names = stream_topics(spec)
     inputs = [names[role] for role in INPUTS if role in names]
-    report = await check_topics(spec, broker)
+    report = await check_topics(spec, connection)
     absent = [name for name in inputs if name in report.missing]
     if absent:
         raise TopicError(
             f"Expected the topic{'' if len(absent) == 1 else 's'} {_listing(absent)} of the stream {spec.name} at "
-            f"{broker}, found none: start a worker or a replay, which create what is missing, or see topics in the "
+            f"{connection}, found none: start a worker or a replay, which create what is missing, or see topics in the "
             f"stream file."
         )
     parts = [TopicPartition(name, k) for name in dict.fromkeys(inputs) for k in range(report.partitions[name])]
-    group = group_id(spec.name)
-    async with admin_client(broker) as client:
-        consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False)
+    group = spec.group
+    async with admin_client(connection) as client:
+        consumer = connection.consumer(isolation_level=COMMITTED)
         try:
             await consumer.start()
             starts = await consumer.beginning_offsets(parts)
@@ -379,7 +348,7 @@ async def lag(spec: "Spec", broker: str) -> LagReport:
         finally:
             await consumer.stop()
         committed, workers = await _committed(client, group)
-    processed = await _processed(spec, broker, {tp: max(0, end - TAIL) for tp, end in until.items()})
+    processed = await _processed(spec, connection, {tp: max(0, end - TAIL) for tp, end in until.items()})
     rows = []
     for part in parts:
         known = [offset for offset in (processed.get(part), committed.get(part)) if offset is not None]
@@ -391,41 +360,39 @@ async def lag(spec: "Spec", broker: str) -> LagReport:
     return LagReport(group, workers, tuple(rows))
 
 
-class _Told(msgspec.Struct):
-    """What a prediction and a metrics record have in common. offset : of the prediction's features, or the next one."""
-
-    offset: int
-    label_offset: int
-
-
-async def _processed(spec: "Spec", broker: str, starts: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+async def _processed(
+    spec: "Spec", connection: Connection, starts: dict[TopicPartition, int]
+) -> dict[TopicPartition, int]:
     """The next offsets of the input topics after the last of the predictions and metrics records from `starts` on."""
-    decoder, found = msgspec.json.Decoder(_Told), dict[TopicPartition, int]()
+    read_place, found = spec.make_codec().read_place, dict[TopicPartition, int]()
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
         for record in records:
             try:
-                told = decoder.decode(record.value)
-            except (msgspec.MsgspecError, TypeError):  # not one of ours: that is for a worker to complain about
+                if tp.topic == spec.topics.predictions:
+                    place, after = astuple(read_place(record.value)), 1
+                else:
+                    place, after = astuple(reports.read_metrics(record.value)[1]), 0
+            except ValueError:  # not one of ours: that is for a worker to complain about
                 continue
-            features = told.offset + (tp.topic == spec.topics.predictions)
-            for topic, offset in ((spec.topics.features, features), (spec.topics.labels, told.label_offset)):
-                if topic is not None:
+            # Of its features a prediction names its own offset, not the next one. Metrics name no further logs.
+            for topic, offset in zip(spec.input_topics.values(), (place[0] + after, *place[1:]), strict=False):
+                if topic:
                     part = TopicPartition(topic, tp.partition)
                     found[part] = max(offset, found.get(part, 0))
 
-    await read_to_end(broker, starts, take)
+    await read_to_end(connection, starts, take)
     return found
 
 
-async def ensure_coordinator(spec: "Spec", broker: str) -> None:
+async def ensure_coordinator(spec: "Spec", connection: Connection) -> None:
     """Wait until Kafka has a coordinator for the stream's consumer group.
 
-    The first question ever asked about a group makes a broker create its offsets topic, and it has none until then: a
-    worker that starts on a fresh one would log that as an error.
+    A broker creates its offsets topic at the first request about a group: a worker that starts on a fresh broker would
+    log its absence as an error.
     """
-    async with admin_client(broker) as client:
-        await _coordinator(client, group_id(spec.name))
+    async with admin_client(connection) as client:
+        await _coordinator(client, spec.group)
 
 
 async def _coordinator(client: Any, group: str) -> int:

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -129,7 +129,9 @@ def log_tail(data_dir: Path, n_lines: int = 12) -> str:
     return "\n".join(lines[-n_lines:]) or "(its log is empty)"
 
 
-def _prepare(data_dir: Path, port: int, say: Callable[[str], None], overrides: str = "") -> list[str]:
+def _prepare(
+    data_dir: Path, port: int, say: Callable[[str], None], overrides: str = "", format_options: Sequence[str] = ()
+) -> list[str]:
     """Make the data directory ready for one start; return the command that runs Kafka on it."""
     java = find_java()
     jars = kafka_jars(data_dir, say)
@@ -155,7 +157,7 @@ def _prepare(data_dir: Path, port: int, say: Callable[[str], None], overrides: s
         cluster = "R" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]  # an id must not begin with "-"
         tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "--ignore-formatted", "-c", str(properties)]
         done = subprocess.run(
-            [java, "-XX:TieredStopAtLevel=1", "-Xshare:auto", *common, *tool],
+            [java, "-XX:TieredStopAtLevel=1", "-Xshare:auto", *common, *tool, *format_options],
             capture_output=True, text=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode != 0:
@@ -296,6 +298,8 @@ class LocalBroker:
         Told what takes long, one line at a time.
     properties : str
         Lines that override those of deploy/broker/server.properties; ${port} and ${controller_port} are filled in.
+    format_options : sequence of str
+        Of Kafka's StorageTool, at the first start: `--add-scram`, say.
 
     Notes
     -----
@@ -306,12 +310,18 @@ class LocalBroker:
     """
 
     def __init__(
-        self, data_dir: Path, port: int | None = None, say: Callable[[str], None] = silent, properties: str = ""
+        self,
+        data_dir: Path,
+        port: int | None = None,
+        say: Callable[[str], None] = silent,
+        properties: str = "",
+        format_options: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir.resolve()
         self.port = port
         self._say = say
         self._properties = properties
+        self._format_options = format_options
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._running: Running | None = None
 
@@ -358,7 +368,7 @@ class LocalBroker:
                 )
             port = free_port() if self.port is None else self.port
             _check_port(port)
-            command = _prepare(self.data_dir, port, self._say, self._properties)
+            command = _prepare(self.data_dir, port, self._say, self._properties, self._format_options)
             self._supervisor = subprocess.Popen(
                 [
                     sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")),

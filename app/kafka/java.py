@@ -1,8 +1,9 @@
 """What the local broker needs: a Java runtime, and Apache Kafka's jars.
 
-The jars are fetched by Maven, once, into the user's cache, in a folder named after the pom's hash. They are copied
-beside it first and renamed when complete, under a file lock: two starts do not collide, and an interrupted one leaves
-nothing that looks finished.
+The jars are fetched by Maven, once, into the user's cache, in a folder named after the hash of the pom and of the jars'
+own hashes (deploy/broker/jars.sha256). They are first copied to a folder beside it, compared with these hashes, and
+renamed when complete, under a file lock. So two starts do not collide, and an interrupted one leaves nothing that looks
+finished.
 """
 
 import contextlib
@@ -15,12 +16,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from app.errors import BrokerError
 
 JAVA_MINIMUM = 17  # Kafka 4 brokers need it
 BROKER_FILES = Path(__file__).resolve().parents[2] / "deploy" / "broker"
+JAR_HASHES = BROKER_FILES / "jars.sha256"  # in the format of sha256sum; written by `make lock`
 
 ELSEWHERE = (
     "or run Kafka elsewhere (docker run -p 9092:9092 apache/kafka:{version}) and name it with --broker HOST:PORT"
@@ -33,6 +35,12 @@ def kafka_version() -> str:
     if found is None:
         raise BrokerError(f"Expected a property kafka.version in {BROKER_FILES / 'pom.xml'}, found none: restore it.")
     return found.group(1)
+
+
+def jar_hashes() -> dict[PurePosixPath, str]:
+    """SHA-256 (hex) of each jar by its place in a Maven repository: group as folders, artifact, version, file."""
+    lines = JAR_HASHES.read_text(encoding="ascii").splitlines()
+    return {PurePosixPath(place): digest for digest, place in map(str.split, lines)}
 
 
 def _java_version(java: str) -> int | None:
@@ -123,7 +131,7 @@ def kafka_jars(fallback: Path, say: Callable[[str], None]) -> list[Path]:
     pom = BROKER_FILES / "pom.xml"
     if not pom.is_file():
         raise BrokerError(f"Expected the broker's pom at {pom}, found nothing: install riparian again.")
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(pom.read_bytes() + JAR_HASHES.read_bytes()).hexdigest()[:12]
     cache = cache_dir(fallback)
     jars = cache / f"broker-{digest}"
     if not jars.is_dir():
@@ -149,7 +157,7 @@ def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
         if shutil.which("java") is None:
             environment["JAVA_HOME"] = str(Path(find_java()).parents[1])
         command = [
-            maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target}",
+            maven, "-q", "-B", "-C", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={target}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment)
         names = {path.name for path in target.glob("*.jar")} if target.is_dir() else set()
@@ -159,5 +167,22 @@ def _fetch(pom: Path, jars: Path, say: Callable[[str], None]) -> None:
                 f"Maven could not fetch Apache Kafka {version} (exit code {done.returncode}): see to the network or "
                 f"to Maven's settings, and start again. It said:\n{shown}"
             )
+        check_jars(target)
         target.rename(jars)
     say(f"Apache Kafka {version}: {len(names)} jars in {jars}")
+
+
+def check_jars(folder: Path) -> None:
+    """Raise BrokerError unless a folder holds exactly the jars of jars.sha256."""
+    wanted = {place.name: digest for place, digest in jar_hashes().items()}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
+    wrong = sorted(
+        f"{name} ({'missing' if name not in found else 'unknown' if name not in wanted else 'altered'})"
+        for name in wanted.keys() | found.keys()
+        if wanted.get(name) != found.get(name)
+    )
+    if wrong:
+        raise BrokerError(
+            f"Maven brought other jars than {JAR_HASHES} names: {', '.join(wrong)}. Remove these from Maven's own "
+            f"cache (~/.m2/repository) and start again; if they come again, do not trust the repository that it asks."
+        )

@@ -1,20 +1,23 @@
-"""Whether the features and the label of an id come to the same partition, seen in a sample of both topics.
+"""Whether the features and the label of an id are in the same partition, by a sample of both topics.
 
 Each partition has a learner of its own, which joins what comes to it. Clients choose the partition of a record by its
-key, and not all in the same way: Java's and most others take murmur2, librdkafka takes CRC-32 unless it is told
-otherwise. Of two topics written in two ways, with four partitions, three labels in four never meet their features, and
-nothing else goes wrong.
+key, and not all in the same way: Java's and most others use murmur2, librdkafka uses CRC-32 by default. If two topics
+of four partitions are written in these two ways, three labels in four never meet their features, and there is no other
+sign of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
-from app.replay import partitions_of
-from app.worker.reading import read_to_end
-from topics.codecs import CODECS
-from topics.records import RawBatch
+from app.kafka.connection import Connection
+from app.kafka.partitioner import partitions_of
+from app.kafka.reading import read_to_end
+from app.registry.client import Registry
+from app.registry.telling import tell
+from topics.records import RawBatch, Unknown
+from topics.schemas import Key
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -24,8 +27,12 @@ NOWHERE = 2**62
 
 
 class Keys(NamedTuple):
-    """What was found in a sample of one topic. n : records that can be read. keyless : those without a key.
-    murmur2 : those with a key that are where murmur2 sends it."""
+    """What was found in a sample of one topic.
+
+    n : records that can be read
+    keyless : those without a key
+    murmur2 : those with a key that are where murmur2 sends it
+    """
 
     topic: str
     n: int
@@ -34,7 +41,11 @@ class Keys(NamedTuple):
 
 
 class Ids(NamedTuple):
-    """both : ids that were found in both topics. apart : those whose label is in no partition of their features."""
+    """What two samples have in common.
+
+    both : ids that were found in both topics
+    apart : those whose label is in no partition of their features
+    """
 
     both: int
     apart: int
@@ -47,7 +58,7 @@ class Ids(NamedTuple):
         return 3 * self.apart > self.both
 
     def sentence(self) -> str:
-        """For people, with the cure where there is something to mend."""
+        """For people, with the remedy if something is wrong."""
         topics = f"{self.features.topic} and {self.labels.topic}"
         if not self.both:
             return f"no id was found both in {topics}, among the first and last records"
@@ -73,54 +84,82 @@ class Ids(NamedTuple):
         )
 
 
-async def sample(spec: "Spec", broker: str) -> Ids | None:
-    """Look at the first and last records of the features and labels. None where there is nothing to compare: one
-    partition, no topic of labels, or one that is empty. Both topics must exist."""
+async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Ids | None:
+    """Look at the last records of the features and labels, and at the first ones if wanted. None where there is nothing
+    to compare: one partition, no topic of labels, or one that is empty. Both topics must exist."""
     if spec.partitions == 1 or spec.topics.labels is None:
         return None
     topics = (spec.topics.features, spec.topics.labels)
     parts = [TopicPartition(topic, k) for topic in topics for k in range(spec.partitions)]
-    bounds = await read_to_end(broker, dict.fromkeys(parts, NOWHERE), lambda tp, records: None)
+    bounds = await read_to_end(connection, dict.fromkeys(parts, NOWHERE), lambda tp, records: None)
     n = max(1, SAMPLE // (2 * spec.partitions))
-    found: dict[TopicPartition, dict[int, Any]] = {part: {} for part in parts}
+    found: dict[TopicPartition, dict[int, _Seen]] = {part: {} for part in parts}
+    codec = spec.make_codec()
+    unknown: set[Key] = set()
+
+    def look(tp: TopicPartition, records: list[Any]) -> None:
+        batch = RawBatch.of(records)
+        unknown.update(codec.unknown_features(batch) if tp.topic == topics[0] else codec.unknown_labels(batch))
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
-        found[tp] |= {record.offset: record for record in records}
+        new = [record for record in records if record.offset not in found[tp]]
+        found[tp].update(zip((r.offset for r in new), _seen(spec, tp.topic, new), strict=True))
 
-    await read_to_end(
-        broker, {tp: b.first for tp, b in bounds.items()}, take, {t: b.first + n for t, b in bounds.items()}
-    )
-    await read_to_end(broker, {tp: max(b.first, b.end - n) for tp, b in bounds.items()}, take)
-    features, about_features = _read(spec, topics[0], found)
-    labels, about_labels = _read(spec, topics[1], found)
+    async def read(take: Callable[[TopicPartition, list[Any]], None]) -> None:
+        if first:
+            starts, stops = ({tp: b.first + at for tp, b in bounds.items()} for at in (0, n))
+            await read_to_end(connection, starts, take, stops)
+        await read_to_end(connection, {tp: max(b.first, b.end - n) for tp, b in bounds.items()}, take)
+
+    registry = Registry.of(spec)
+    if registry is not None:
+        await read(look)
+        await tell(registry, spec, unknown)
+    await read(take)
+    features, about_features = _summed(spec, topics[0], found)
+    labels, about_labels = _summed(spec, topics[1], found)
     if not features or not labels:
         return None
     both = features.keys() & labels.keys()
     return Ids(len(both), sum(features[i].isdisjoint(labels[i]) for i in both), about_features, about_labels)
 
 
-def _read(
-    spec: "Spec", topic: str, found: Mapping[TopicPartition, Mapping[int, Any]]
+class _Seen(NamedTuple):
+    """What is kept of a record, which may be large. id : None where it cannot be read."""
+
+    id: str | None
+    key: bytes | None
+
+
+def _seen(spec: "Spec", topic: str, records: list[Any]) -> list[_Seen]:
+    codec, batch = spec.make_codec(), RawBatch.of(records)
+    is_features = topic == spec.topics.features
+    for unknown in (codec.unknown_features(batch) if is_features else codec.unknown_labels(batch)).values():
+        for i in unknown:
+            batch.values[i] = Unknown(batch.values[i] or b"")
+    if topic == spec.topics.features:
+        decoded: Any = codec.decode_features(batch, spec.vocabularies(), spec.class_vocabulary())
+    else:
+        decoded = codec.decode_labels(batch, spec.class_vocabulary())
+    positions = range(len(records)) if decoded.position is None else decoded.position
+    ids = dict(zip(positions, decoded.ids, strict=True))
+    return [_Seen(ids.get(i), key) for i, key in enumerate(batch.keys)]
+
+
+def _summed(
+    spec: "Spec", topic: str, found: Mapping[TopicPartition, Mapping[int, _Seen]]
 ) -> tuple[dict[str, set[int]], Keys]:
     """Id -> the partitions where it was found, and what the keys are."""
-    codec, where = CODECS[spec.codec](spec.mapping()), dict[str, set[int]]()
+    where = dict[str, set[int]]()
     n = keyless = murmur2 = 0
     for (name, partition), by_offset in found.items():
         if name != topic or not by_offset:
             continue
-        records = list(by_offset.values())
-        batch = RawBatch(
-            [r.offset for r in records], [r.timestamp for r in records], [r.key for r in records],
-            [r.value for r in records],
-        )  # fmt: skip
-        if topic == spec.topics.features:
-            decoded: Any = codec.decode_features(batch, spec.vocabularies(), spec.class_vocabulary())
-        else:
-            decoded = codec.decode_labels(batch, spec.class_vocabulary())
-        for id_ in decoded.ids:
-            where.setdefault(id_, set()).add(partition)
-        keys = [key for key in batch.keys if key is not None]
-        n += len(records)
-        keyless += len(records) - len(keys)
+        for seen in by_offset.values():
+            if seen.id is not None:
+                where.setdefault(seen.id, set()).add(partition)
+        keys = [seen.key for seen in by_offset.values() if seen.key is not None]
+        n += len(by_offset)
+        keyless += len(by_offset) - len(keys)
         murmur2 += int((partitions_of(keys, spec.partitions) == partition).sum()) if keys else 0
     return where, Keys(topic, n, keyless, murmur2)

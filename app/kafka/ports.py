@@ -1,14 +1,17 @@
-"""Ports of 127.0.0.1: which are free, and whether Kafka answers on one."""
+"""Ports: which are free on 127.0.0.1, whether Kafka answers on one, and listening on one."""
 
+import errno
+import os
 import random
 import socket
 import struct
 
-from app.errors import BrokerError
+from app.errors import BrokerError, RiparianError
 
 # Free ports are drawn from below 32768, where Linux begins to hand out ports for outgoing connections: between our look
 # and Kafka's bind two seconds pass, and a port from that range could be taken by any client meanwhile.
 FREE_PORTS = range(20_000, 32_000)
+PORTS = 100  # that are tried, where the first is taken
 
 
 def port_is_free(port: int) -> bool:
@@ -50,3 +53,32 @@ def answers(port: int, timeout_seconds: float = 2.0) -> bool:
         return False
     _, answered, n_brokers = struct.unpack(">iii", head)
     return bool(answered == correlation and n_brokers > 0)
+
+
+def listen(host: str, port: int, or_next: bool = False) -> socket.socket:
+    """A socket that listens for the web server; it holds the port from here on, whatever other workers start.
+
+    Parameters
+    ----------
+    or_next : bool
+        Whether the next port that is free will do where this one is taken.
+
+    Raises
+    ------
+    RiparianError
+        There is no such address, or the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for each in range(port, min(port + PORTS, 65536) if or_next else port + 1):
+        try:
+            return socket.create_server((host, each), family=family)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise RiparianError(
+                    f"the web server cannot listen on {host}:{each} ({os.strerror(error.errno or 0)}): choose another "
+                    "--web-host or --web-port, or none by --web-port 0"
+                ) from None
+    raise RiparianError(
+        f"port {port} of {host} is in use, perhaps by another worker: choose another by --web-port, or leave it "
+        "out for the next free one"
+    )

@@ -2,9 +2,9 @@
 
 Kafka deletes records when their time has come, whether or not somebody has read them; and a topic can be deleted and
 created again under its name. Both look like offsets that do not fit. The first is a *gap*: records that nobody will
-ever see. What to do about it is the stream file's to say (`lost`). The second would mix two streams in one model, so
-it is refused. Where offsets alone do not tell, a *mark* does: a hash of the last record taken, to be compared with the
-record that stands at its offset now.
+ever see; the stream file says what to do about it (`lost`). The second would mix two streams in one model, so it is
+refused. Where offsets alone do not tell, a *mark* does: a hash of the last record taken, to be compared with the record
+that stands at its offset now.
 """
 
 import hashlib
@@ -16,14 +16,18 @@ from app.errors import StateError
 
 STOP, SKIP = "stop", "skip"
 
-REPLACED = (
+RECREATED = (
     "the topic was deleted and created again, lost its end, or is another cluster's; give the stream a new name, or "
     "import a state that was learned from it"
 )
 
 
 class Mark(NamedTuple):
-    """A record that was taken. digest : of its key and value."""
+    """A record that was taken.
+
+    offset, timestamp : its own
+    digest : of its key and value
+    """
 
     offset: int
     timestamp: int
@@ -40,9 +44,10 @@ def mark(offset: int, timestamp: int, key: bytes | None, value: bytes | None) ->
 
 
 class Lost(NamedTuple):
-    """What a topic has lost for a partition's state: n records since the stream began, the last of them before `stop`.
+    """What a topic has lost for a partition's state.
 
-    From `stop` on, records are taken.
+    n : records since the stream began
+    stop : offset after the last of them, from which on records are taken
     """
 
     n: int
@@ -86,8 +91,10 @@ class Gaps:
 class Position(NamedTuple):
     """Where the state of a partition stands in an input topic.
 
-    wanted : the next offset to take; None where nothing was taken yet, and any beginning will do. seen : no record
-    below this offset can be unknown to the topic. mark : of the last record taken, where it is known.
+    topic, partition : which one
+    wanted : the next offset to take; None where nothing was taken yet, and any beginning will do
+    seen : no record below this offset can be unknown to the topic
+    mark : of the last record taken, where it is known
     """
 
     topic: str
@@ -116,12 +123,12 @@ def check(position: Position, first: int, end: int, found: Mark | None) -> int:
     if end < position.seen:
         raise StateError(
             f"the state of partition {position.partition} has seen {where} up to offset {position.seen:,}, and the "
-            f"topic ends at {end:,}: {REPLACED}"
+            f"topic ends at {end:,}: {RECREATED}"
         )
     if position.mark is not None and found is not None and found != position.mark:
         raise StateError(
             f"the record at offset {found.offset:,} of {where} is not the one that the state of partition "
-            f"{position.partition} was learned from: {REPLACED}"
+            f"{position.partition} was learned from: {RECREATED}"
         )
     return 0 if position.wanted is None else max(0, first - position.wanted)
 
@@ -133,7 +140,7 @@ def gone(topic: str, partition: int, start: int, stop: int) -> str:
     return f"{n:,} record{'' if n == 1 else 's'} of {topic}[{partition}] ({which}) deleted before they were learned"
 
 
-def refusal(topic: str, partition: int, start: int, stop: int) -> StateError:
+def records_lost(topic: str, partition: int, start: int, stop: int) -> StateError:
     """The error that ends a worker where the stream file says `lost: stop`."""
     return StateError(
         f"Kafka has {gone(topic, partition, start, stop)}: write lost: skip in the stream file to go on without, or "

@@ -1,25 +1,33 @@
-"""One order from two topics: features and labels of a partition, merged by Kafka record timestamp.
+"""One order from several input logs: the records of a partition's topics, as the fold applies them.
 
-Features go first on a tie. A record is released when nothing earlier can still come from the other topic: because the
-other topic has delivered something later, or because the caller knows that the other topic has been read to where it
-ended at a moment when the record was there (`Ends`). So a backlog, a replay and the live stream come out in the same
-order, wherever the fetched batches were cut; and what was acknowledged in one topic before it was sent to the other
-comes first.
+A log takes part by one of two rules (`topics.names`). Logs *by timestamp*, features and labels, are merged by Kafka
+record timestamp, the earlier one in the list first on a tie. A record is released when nothing earlier can still come
+from the others: because they have delivered something later, or because the caller knows that the record was there at
+some moment, and that the others have been read up to where they ended at that moment (`Ends`). So a backlog, a replay
+and the live stream come out in the same order, wherever the fetched batches were cut; and what was acknowledged in one
+topic before it was sent to another comes first. A log whose records are applied *as they come* waits for nothing: they
+stand before whatever is released next.
 
 Timestamps of one topic may run backwards (several producers, clock skew); offsets are the order that counts within a
-topic. The *effective* time of a record is therefore the running maximum of the timestamps up to it.
+topic. The *effective* time of a record is therefore the running maximum of the timestamps up to it, less those that
+leap without the three records after them (`clock.orders`). A leap among the last records that were fetched, and what is
+behind it, waits for these three, so that the order does not depend on where fetches were cut: unless the topic has been
+read to its end, and there are none.
 
-On a restart the interleaving that really happened, read back from the predictions topic, overrides the timestamps
-(`Script`), up to the last prediction that was sent.
+Each prediction records the next offset of every log. On a restart the order that really happened is read back from the
+predictions topic, and overrides both rules (`Script`) up to the last prediction that was sent.
 """
 
 from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.partition.clock import orders
+from topics.names import BY_TIME, FEATURES, INPUTS
 from topics.records import RawBatch
 
 Ints = NDArray[np.int64]
@@ -28,33 +36,38 @@ EMPTY = np.zeros(0, np.int64)
 
 
 class Piece(NamedTuple):
-    """Consecutive records of one topic. offsets : (n,) int64; times : (n,) int64 effective milliseconds."""
+    """Consecutive records of one topic.
+
+    raw : the records as they came
+    offsets : (n,) int64
+    stamps : (n,) int64 ms, their timestamps
+    times : (n,) int64 ms, effective ones, for the merge alone
+    """
 
     raw: RawBatch
     offsets: Ints
-    times: Ints
+    stamps: Ints
+    times: Ints = EMPTY
 
     def part(self, start: int, stop: int | None = None) -> "Piece":
         """Records start to stop."""
-        return Piece(part(self.raw, start, stop), self.offsets[start:stop], self.times[start:stop])
-
-
-def part(raw: RawBatch, start: int, stop: int | None = None) -> RawBatch:
-    """Records start to stop of a batch."""
-    kept = slice(start, stop)
-    return RawBatch(raw.offsets[kept], raw.timestamps[kept], raw.keys[kept], raw.values[kept])
+        kept = slice(start, stop)
+        return Piece(self.raw.part(start, stop), self.offsets[kept], self.stamps[kept], self.times[kept])
 
 
 def concatenate(batches: list[RawBatch]) -> RawBatch:
     """Consecutive batches as one."""
     if len(batches) == 1:
         return batches[0]
-    offsets, timestamps, keys, values = (list(chain.from_iterable(column)) for column in zip(*batches, strict=True))
-    return RawBatch(offsets, timestamps, keys, values)
+    offsets, timestamps, keys, values, headers = zip(*batches, strict=True)
+    whole = [list(chain.from_iterable(column)) for column in (offsets, timestamps, keys, values)]
+    if None not in headers:  # all batches of a topic have them, or none
+        whole.append(list(chain.from_iterable(headers)))
+    return RawBatch(*whole)
 
 
 def empty_piece() -> Piece:
-    return Piece(RawBatch([], [], [], []), EMPTY, EMPTY)
+    return Piece(RawBatch([], [], [], []), EMPTY, EMPTY, EMPTY)
 
 
 class Buffer:
@@ -64,15 +77,21 @@ class Buffer:
     ----------
     next_offset : int
         Offset from which on records are taken; earlier ones are skipped as known.
-    time : int
-        Effective time (ms) of the last record before `next_offset`.
+    time, stamps : int, sequence of int
+        Of the `clock.Clock` after the last record before `next_offset`.
+    rule : str
+        By which the topic is merged with others, see `topics.names`.
     """
 
-    def __init__(self, next_offset: int = 0, time: int = 0) -> None:
+    def __init__(self, next_offset: int = 0, time: int = 0, stamps: Sequence[int] = (), rule: str = BY_TIME) -> None:
+        self.rule = rule
         self.next_offset = next_offset
-        self.last_time = time  # effective time of the last record that ever arrived
+        self.last_time = time  # effective time of the last record that ever arrived, of those where it is certain
+        self._uncertain = np.array(stamps, np.int64)  # timestamps of those behind it, in here or gone: at most three
         self._pieces: deque[Piece] = deque()
         self._n = 0
+        if len(stamps):
+            self._settle(self._uncertain)
 
     def __len__(self) -> int:
         return self._n
@@ -90,16 +109,35 @@ class Buffer:
             return skipped
         if skipped:
             offsets = offsets[skipped:]
-            raw = part(raw, skipped)
-        times = np.asarray(raw.timestamps, dtype=np.int64)
-        if times[0] < self.last_time:
-            times[0] = self.last_time
-        times = np.maximum.accumulate(times)
-        self._pieces.append(Piece(raw, offsets, times))
+            raw = raw.part(skipped)
+        stamps = np.asarray(raw.timestamps, dtype=np.int64)
+        before = len(self._uncertain)
+        times = self._settle(np.concatenate((self._uncertain, stamps)) if before else stamps)
+        # Those that were uncertain, as far as they are here still, stand where they do now.
+        at = before
+        for piece in reversed(self._pieces):
+            if at == 0:
+                break
+            n = min(at, len(piece.times))
+            piece.times[-n:] = times[at - n : at]
+            at -= n
+        self._pieces.append(Piece(raw, offsets, stamps, times[before:]))
         self._n += len(offsets)
         self.next_offset = int(offsets[-1]) + 1
-        self.last_time = int(times[-1])
         return skipped
+
+    def _settle(self, stamps: Ints) -> Ints:
+        """Effective times of the records that are uncertain, and of those that come after them."""
+        times, n = orders(stamps, self.last_time)
+        if n:
+            self.last_time = int(times[n - 1])
+        self._uncertain = stamps[n:].copy()
+        return times
+
+    @property
+    def n_certain(self) -> int:
+        """How many of the records here have an effective time that stays."""
+        return max(0, self._n - len(self._uncertain))
 
     def _column(self, index: int) -> Ints:
         if not self._pieces:
@@ -109,7 +147,7 @@ class Buffer:
         return np.concatenate([piece[index] for piece in self._pieces])
 
     def times(self) -> Ints:
-        return self._column(2)
+        return self._column(3)
 
     def offsets(self) -> Ints:
         return self._column(1)
@@ -133,106 +171,228 @@ class Buffer:
             return taken[0]
         return Piece(
             concatenate([piece.raw for piece in taken]),
-            np.concatenate([piece.offsets for piece in taken]),
-            np.concatenate([piece.times for piece in taken]),
+            *(np.concatenate(column) for column in list(zip(*taken, strict=True))[1:]),
         )
 
 
 class Script(NamedTuple):
-    """An interleaving that happened: feature `offsets[i]` was predicted when `label_offsets[i]` was the next label."""
+    """An order that happened, as predictions record it.
 
-    offsets: Ints
-    label_offsets: Ints
+    offsets : (n,) int64, of the features that were predicted
+    next_offsets : role of every other input log -> (n,) int64, its next record when each of them was predicted
+    """
+
+    offsets: Ints = EMPTY
+    next_offsets: Mapping[str, Ints] = {}
+
+    @classmethod
+    def of(cls, roles: Sequence[str], places: Sequence[Sequence[int]]) -> "Script":
+        """From the places of predictions: offsets in the logs `roles`, the features first."""
+        offsets, *others = np.array(places, np.int64).reshape(-1, len(roles)).T
+        return cls(offsets, dict(zip(roles[1:], others, strict=True)))
+
+    def part(self, start: int, stop: int | None = None) -> "Script":
+        """Predictions start to stop."""
+        kept = slice(start, stop)
+        return Script(self.offsets[kept], {role: found[kept] for role, found in self.next_offsets.items()})
+
+    def taken(self, role: str) -> Ints:
+        """Offsets of records that had been taken from a log, in order; of some of them."""
+        if role == FEATURES:
+            return self.offsets
+        told = self.next_offsets.get(role, EMPTY)
+        return told[told > 0] - 1  # 0 is also what stands there when nothing was taken
 
 
 class Ends(NamedTuple):
-    """Offsets below which records of a topic need not wait for the other one: where the topic ended at a moment up to
-    which the other one has been read; 0 where it has not."""
+    """What is known of where the input logs end.
 
-    features: int
-    labels: int
+    below : role of a log -> offset below which its records need not wait for the other logs: where it ended at a moment
+    up to which all others have been read. None: no record needs to wait.
+    unread : roles of the logs that have not been read up to that moment themselves, so that their last records wait for
+    those behind them.
+    """
+
+    below: Mapping[str, int] | None
+    unread: Collection[str] = ()
 
 
-EVERYTHING = Ends(2**62, 2**62)
+EVERYTHING = Ends(None)
 
 
 class Release(NamedTuple):
-    """What may be processed now: `labels_before[i]` of the labels come before feature i."""
+    """What may be processed now, in one order.
 
-    features: Piece
-    labels: Piece
-    labels_before: Ints
+    pieces : role of an input log -> its records
+    before : role of a log other than the features -> (n,) int64, how many of its records come before each feature
+    Between two features the logs come in the order of `pieces`.
+    """
+
+    pieces: Mapping[str, Piece]
+    before: Mapping[str, Ints]
+
+    @property
+    def n(self) -> int:
+        """Records of all logs."""
+        return sum(len(piece.offsets) for piece in self.pieces.values())
+
+    def piece(self, role: str) -> Piece:
+        """Of a log that the stream may not have."""
+        return self.pieces.get(role) or empty_piece()
+
+    def parts(self, features: Sequence[int]) -> list["Release"]:
+        """Cut before each of these features, numbers that ascend: what comes before it in any log comes in a part
+        before its own."""
+        edges = {
+            role: [0, *before[features].tolist(), len(self.pieces[role].offsets)]
+            for role, before in self.before.items()
+        }
+        starts = edges[FEATURES] = [0, *features, len(self.pieces[FEATURES].offsets)]
+        return [
+            Release(
+                {role: piece.part(edges[role][i], edges[role][i + 1]) for role, piece in self.pieces.items()},
+                {role: found[starts[i] : starts[i + 1]] - edges[role][i] for role, found in self.before.items()},
+            )
+            for i in range(len(features) + 1)
+        ]
+
+    def split(self, role: str, at: int) -> tuple["Release", "Release"]:
+        """In two: what comes before record `at` of a log, and the rest, which begins with it."""
+        if role == FEATURES:
+            first, rest = self.parts([at])
+            return first, rest
+        n = int(np.searchsorted(self.before[role], at, side="right"))  # features before it
+        counts = {FEATURES: n, role: at}
+        came = False  # whether the log is the cut one, or comes behind it between two features
+        for other, found in self.before.items():
+            came = came or other == role
+            if other != role:
+                edges = [0, *found.tolist(), len(self.pieces[other].offsets)]
+                counts[other] = edges[n] if came else edges[n + 1]
+        return (
+            Release(
+                {one: piece.part(0, counts[one]) for one, piece in self.pieces.items()},
+                {one: found[:n] for one, found in self.before.items()},
+            ),
+            Release(
+                {one: piece.part(counts[one]) for one, piece in self.pieces.items()},
+                {one: found[n:] - counts[one] for one, found in self.before.items()},
+            ),
+        )
+
+    def runs(self) -> list["Release"]:
+        """As runs of features, each with what follows it in other logs: nothing within one needs interleaving."""
+        changed = [np.diff(before, prepend=0) != 0 for before in self.before.values()]
+        return self.parts(np.flatnonzero(np.any(changed, axis=0)).tolist())
 
 
 class Merge:
-    """The merged order of one partition's two topics.
+    """The one order of a partition's input logs.
 
     Parameters
     ----------
-    features, labels : Buffer
+    buffers : mapping of str to Buffer, optional
+        Role of each input log -> its buffer, the features first; those that go by timestamp in the order in which they
+        come on a tie. Features and labels, from their beginnings, where it is left out.
     script : Script, optional
-        The recorded interleaving to follow before timestamps decide.
+        The recorded order to follow before timestamps decide.
     limit : int
-        Largest number of features, and of labels, in one release.
+        Largest number of records of one log in one release.
     """
 
-    def __init__(self, features: Buffer, labels: Buffer, script: Script | None = None, limit: int = 8192) -> None:
-        self.features = features
-        self.labels = labels
+    def __init__(
+        self, buffers: Mapping[str, Buffer] | None = None, script: Script | None = None, limit: int = 8192
+    ) -> None:
+        self.buffers = {role: Buffer() for role in INPUTS} if buffers is None else buffers
         self.limit = limit
         self.script = script if script is not None and len(script.offsets) else None
+        self._timed = [role for role, buffer in self.buffers.items() if buffer.rule == BY_TIME]
+
+    @property
+    def n_waiting(self) -> int:
+        """Records of all logs that were fetched and not released."""
+        return sum(map(len, self.buffers.values()))
 
     def release(self, ends: Ends | None = None) -> Release:
         """Remove and return what may be processed.
 
         ends : below which records go without waiting.
         """
-        n_f, n_l, labels_before = self._counts(ends)
-        features = self.features.take(n_f)
-        if self.script is not None and n_f and features.offsets[-1] >= self.script.offsets[-1]:
+        counts, before = self._counts(ends)
+        pieces = {role: buffer.take(counts[role]) for role, buffer in self.buffers.items()}
+        offsets = pieces[FEATURES].offsets
+        if self.script is not None and len(offsets) and offsets[-1] >= self.script.offsets[-1]:
             self.script = None
-        return Release(features, self.labels.take(n_l), labels_before)
+        return Release(pieces, before)
 
-    def _counts(self, ends: Ends | None) -> tuple[int, int, Ints]:
-        if self.script is not None and self.features.first_offset > self.script.offsets[-1]:
+    def _counts(self, ends: Ends | None) -> tuple[dict[str, int], dict[str, Ints]]:
+        """How many records of each log go, and how many of them before each feature."""
+        if self.script is not None and self.buffers[FEATURES].first_offset > self.script.offsets[-1]:
             self.script = None  # what it tells of is gone from the topic
-        if self.script is not None:
-            return self._scripted(self.script)
-        f_times, l_times = self.features.times(), self.labels.times()
-        n_f = int(np.searchsorted(f_times, self.labels.last_time, side="right"))
-        n_l = int(np.searchsorted(l_times, self.features.last_time, side="left"))
-        if ends is not None:
-            n_f = max(n_f, int(np.searchsorted(self.features.offsets(), ends.features)))
-            n_l = max(n_l, int(np.searchsorted(self.labels.offsets(), ends.labels)))
-        # Cut to the limit without breaking the order: what stays behind must come after all that goes.
-        if n_f > self.limit:
-            n_f = self.limit
-            n_l = min(n_l, int(np.searchsorted(l_times, f_times[n_f], side="left")))
-        if n_l > self.limit:
-            n_l = self.limit
-            n_f = min(n_f, int(np.searchsorted(f_times, l_times[n_l], side="right")))
-        return n_f, n_l, np.searchsorted(l_times[:n_l], f_times[:n_f], side="left").astype(np.int64)
+        return self._by_time(ends) if self.script is None else self._scripted(self.script)
 
-    def _scripted(self, script: Script) -> tuple[int, int, Ints]:
-        f_offsets, l_offsets = self.features.offsets(), self.labels.offsets()
+    def _by_time(self, ends: Ends | None) -> tuple[dict[str, int], dict[str, Ints]]:
+        times = {role: self.buffers[role].times() for role in self._timed}
+
+        def earlier(role: str, than: str, time: int) -> int:
+            """How many records of a log come before one of another log with this time."""
+            first = self._timed.index(role) < self._timed.index(than)
+            return int(np.searchsorted(times[role], time, side="right" if first else "left"))
+
+        counts = {role: min(len(buffer), self.limit) for role, buffer in self.buffers.items()}
+        for role in self._timed:
+            buffer, others = self.buffers[role], [other for other in self._timed if other != role]
+            settled = not others or (ends is not None and role not in ends.unread)
+            most = len(buffer) if settled else buffer.n_certain
+            n = min([most, *(earlier(role, other, self.buffers[other].last_time) for other in others)])
+            if ends is not None:
+                below = most if ends.below is None else int(np.searchsorted(buffer.offsets(), ends.below.get(role, 0)))
+                n = max(n, min(most, below))
+            counts[role] = n
+        # Cut to the limit without breaking the order: what stays behind must come after all that goes.
+        for role in self._timed:
+            if counts[role] > self.limit:
+                counts[role] = self.limit
+                for other in self._timed:
+                    if other != role:
+                        counts[other] = min(counts[other], earlier(other, role, times[role][self.limit]))
+        f_times = times[FEATURES][: counts[FEATURES]]
+        before = {
+            role: np.searchsorted(times[role][: counts[role]], f_times, side="left").astype(np.int64)
+            if role in times
+            else np.full(len(f_times), counts[role])  # as it comes: before all that goes now
+            for role in self.buffers
+            if role != FEATURES
+        }
+        return counts, before
+
+    def _scripted(self, script: Script) -> tuple[dict[str, int], dict[str, Ints]]:
+        features, others = self.buffers[FEATURES], {r: b for r, b in self.buffers.items() if r != FEATURES}
+        f_offsets = features.offsets()
         n_f = int(np.searchsorted(f_offsets, script.offsets[-1], side="right"))
         # A feature record without a prediction (a dead letter) waits for the next one that has one.
         at = np.searchsorted(script.offsets, f_offsets[:n_f], side="left")
-        wanted = script.label_offsets[at]
-        n_f = min(int(np.searchsorted(wanted, self.labels.next_offset, side="right")), self.limit)
+        wanted = {role: script.next_offsets[role][at] for role in others}
+        told = script.offsets[at] == f_offsets[:n_f]
+        before = {}
+        for role, buffer in others.items():
+            n_f = min(n_f, int(np.searchsorted(wanted[role], buffer.next_offset, side="right")))
+            before[role] = np.searchsorted(buffer.offsets(), wanted[role], side="left").astype(np.int64)
+            if buffer.rule == BY_TIME and not told.all():
+                # Where it is no dead letter, but its prediction was lost: between its neighbours, time is the best
+                # guess.
+                by_time = np.searchsorted(buffer.times(), features.times()[: len(at)], side="left")
+                earliest = np.maximum.accumulate(np.where(told, before[role], 0))
+                before[role] = np.where(told, before[role], np.clip(by_time, earliest, before[role]))
+        n_f = min(n_f, self.limit)
         if n_f == 0:
-            # The labels up to the first wanted one may go ahead, so that a full buffer cannot stand still.
-            n_l = int(np.searchsorted(l_offsets, wanted[0], side="left")) if len(wanted) else 0
-            return 0, min(n_l, self.limit), EMPTY
-        labels_before = np.searchsorted(l_offsets, wanted[:n_f], side="left").astype(np.int64)
-        told = script.offsets[at[:n_f]] == f_offsets[:n_f]
-        if not told.all():
-            # Where it is no dead letter, but its prediction was lost: between its neighbours, time is the best guess.
-            by_time = np.searchsorted(self.labels.times(), self.features.times()[:n_f], side="left")
-            earliest = np.maximum.accumulate(np.where(told, labels_before, 0))
-            labels_before = np.where(told, labels_before, np.clip(by_time, earliest, labels_before))
-        n_l = int(labels_before[-1])
-        if n_l > self.limit:
-            n_f = int(np.searchsorted(labels_before, self.limit, side="right"))
-            n_l = self.limit
-        return n_f, n_l, labels_before[:n_f]
+            # What comes before the first of them may go ahead, so that a full buffer cannot stand still.
+            ahead = {
+                role: np.searchsorted(others[role].offsets(), found[0]) for role, found in wanted.items() if len(at)
+            }
+            counts = {role: min(int(ahead.get(role, 0)), self.limit) for role in others}
+            return {FEATURES: 0, **counts}, dict.fromkeys(others, EMPTY)
+        last = n_f - 1
+        n_f = min([n_f, *(int(np.searchsorted(found[:n_f], self.limit, side="right")) for found in before.values())])
+        counts = {role: min(int(found[min(n_f, last)]), self.limit) for role, found in before.items()}
+        return {FEATURES: n_f, **counts}, {role: found[:n_f] for role, found in before.items()}

@@ -16,8 +16,9 @@ What happens when (each is counted):
 - A label waits longer than the horizon, or is pushed out by `max_labels`: *unmatched*. A label whose instance has
   been learned already, or has left, ends here as well.
 
-Stream time is the largest effective timestamp seen so far, and what an instance takes is reckoned, not measured. So
-everything above depends on the order of the records alone, never on the clock or on how they were cut into batches.
+Stream time is the later one of the two topics' times (clock.py). Where it goes on by more than a minute at once, what
+arrived last before that counts as waiting from then on. The bytes of an instance are computed, not measured. So all
+this depends on the order of the records alone, never on the clock or on how they were divided into batches.
 """
 
 from collections.abc import Mapping
@@ -27,35 +28,41 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from app.errors import StateError
-from app.partition.ragged import Ragged
-from app.partition.shelf import (
+from app.partition.clock import BOUND_MS
+from app.partition.ids import Ints, new_key, packed, tags
+from app.partition.joining import (
     ARRIVED,
+    CLOCK,
+    GAPS,
+    N_GAPS,
     NEXT_SERIAL,
     NOW,
+    ROW_BITS,
     SERIAL,
+    WIDTH,
     Batch,
-    Ints,
     Limits,
-    Shelf,
-    grown,
     join,
-    new_key,
-    packed,
 )
-from app.state.segments import Columns, PendingCut, Segments
+from app.partition.ragged import Ragged
+from app.partition.segments import Columns, PendingCheckpoint, Segments
+from app.partition.waiting_index import WaitingIndex, grown
 from models.contract import PREDICT, Bags, Floats, Program
 
 COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels")
 UNBOUNDED = 2**62
+EMPTY = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
 NEVER = 2**62  # no number of an arrival is as large
-ROW_BYTES = 128  # of a waiting instance beside features, predictions and id: book, table, line, segments
+ROW_BYTES = 128  # of a waiting instance beside features, predictions and id: entry, slots, queue, segments
 
 
 class Joined(NamedTuple):
-    """A program, and what the caller needs to report about it.
+    """A program, and what the caller reports about it.
 
-    predicted : (n_f,) int32, the row of each feature record. waited : (m,) float64, for each LEARN the seconds between
-    features and label in stream time (0 where the label came first or inside the record).
+    program : valid until the next batch is joined.
+    predicted : (n,) int32, the row of each feature record.
+    waited : (m,) float64, for each LEARN the seconds between features and label in stream time; 0 where the label came
+        first, or inside the feature record.
     """
 
     program: Program
@@ -76,10 +83,10 @@ class PendingStore:
     max_pending, max_labels : int
         Bounds on waiting instances and labels.
     max_bytes : int
-        Bound on what waiting instances take: 8 bytes a feature and a column of predictions, the id, and ROW_BYTES. The
-        arrays grow by doubling, so they may take up to twice as much.
+        Bound on what waiting instances take: 8 bytes per feature and per column of predictions, the id, and ROW_BYTES.
+        The arrays grow by doubling, so they may take up to twice as much.
     bags : bool
-        Whether an instance is a bag: 8 bytes a feature of each of its instances, and PLACE_BYTES.
+        Whether an instance is a bag: 8 bytes per feature of each of its instances, and PLACE_BYTES.
     """
 
     def __init__(
@@ -103,11 +110,15 @@ class PendingStore:
         self.out = {name: np.zeros((0, width)) for name, width in outputs.items()}
         self.counts = dict.fromkeys(COUNTERS, 0)
         key = new_key()
-        self._instances, self._labels = Shelf.empty(key, bags), Shelf.empty(key)
+        self._instances, self._labels = WaitingIndex.empty(key, bags), WaitingIndex.empty(key)
         self._capacity = 0
-        self._early_y = np.zeros(0)  # of the waiting labels, by row of their shelf
-        self._clock = np.array([0, self._width], np.int64)
+        self._early_y = np.zeros(0)  # of the waiting labels, by row of their index
+        self._clock = np.zeros(CLOCK, np.int64)
+        self._clock[WIDTH] = self._width
+        self._gaps = np.zeros((GAPS, 2), np.int64)
         self._segments = {"instances": Segments("instances"), "labels": Segments("labels")}
+        self._last_program = EMPTY, 0  # and the number of the first arrival in it
+        self._arrivals: Ints | None = None  # by its operations, once somebody asks
 
     @property
     def slab(self) -> Floats | Bags:
@@ -138,27 +149,30 @@ class PendingStore:
         """The number that the next instance which has to wait will have."""
         return int(self._instances.at[NEXT_SERIAL])
 
-    def arrivals(self, program: Program, first: int) -> Ints:
+    def arrivals(self) -> Ints:
         """For each operation of the program that `join` has just given, the number of its instance's arrival.
 
-        first : `next_arrival` before that. NEVER for an instance that did not wait: its label had come before it, or
-        the same id waits already. And for a PREDICT of number 0, which rows that never held anything have, too.
+        NEVER for an instance that did not wait: its label had come before it, or the same id waits already. And for a
+        PREDICT of number 0, since rows that never held anything have this number, too.
         """
-        numbers: Ints = self._instances.book[program.row, SERIAL]
-        predict = program.op == PREDICT
-        numbers[predict & (numbers < max(first, 1))] = NEVER  # what its row held before
-        at_once = ~predict[1:] & predict[:-1] & (program.row[1:] == program.row[:-1])
-        numbers[1:][at_once] = NEVER
-        return numbers
+        if self._arrivals is None:
+            program, first = self._last_program
+            numbers: Ints = self._instances.entries[program.row, SERIAL]
+            predict = program.op == PREDICT
+            numbers[predict & (numbers < max(first, 1))] = NEVER  # what its row held before
+            at_once = ~predict[1:] & predict[:-1] & (program.row[1:] == program.row[:-1])
+            numbers[1:][at_once] = NEVER
+            self._arrivals = numbers
+        return self._arrivals
 
     def n_before(self, number: int) -> int:
         """How many wait of those that arrived before the one of this number. O(waiting)."""
-        return int(np.count_nonzero(self._instances.book[self._instances.rows(), SERIAL] < number))
+        return int(np.count_nonzero(self._instances.entries[self._instances.rows(), SERIAL] < number))
 
     def arrival(self, i: int) -> int:
         """The number of the instance that waits in place i of those that wait, or that would. O(waiting)."""
         rows = self._instances.rows()
-        return int(self._instances.book[rows[i], SERIAL]) if i < len(rows) else self.next_arrival
+        return int(self._instances.entries[rows[i], SERIAL]) if i < len(rows) else self.next_arrival
 
     def resize(self, outputs: dict[str, int]) -> None:
         """Widen the predictions; what stands there stays."""
@@ -171,7 +185,7 @@ class PendingStore:
     def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int) -> None:
         self._instances = self._instances.reserve(n, n_bytes)
         self._labels = self._labels.reserve(n_labels, label_bytes)
-        capacity = len(self._instances.book)
+        capacity = len(self._instances.entries)
         if capacity > self._capacity:
             self._capacity = capacity
             if self._ragged is None:
@@ -179,8 +193,8 @@ class PendingStore:
             else:
                 self._ragged.reserve(capacity)
             self.out = {name: grown(out, capacity) for name, out in self.out.items()}
-        if len(self._labels.book) > len(self._early_y):
-            self._early_y = grown(self._early_y, len(self._labels.book))
+        if len(self._labels.entries) > len(self._early_y):
+            self._early_y = grown(self._early_y, len(self._labels.entries))
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, on a store of the same shape."""
@@ -190,7 +204,7 @@ class PendingStore:
         for _ in range(2):
             twin.join(["a"], x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64), sizes)
         again = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
-        again.restore(twin.cut().arrays)
+        again.restore(twin.checkpoint().arrays)
 
     def join(
         self,
@@ -216,7 +230,7 @@ class PendingStore:
         labels_before : (n,) int64, for each feature how many of the labels come before it.
         sizes : (n,) int64, of bags: how many rows of x each has, one bag after the other.
         """
-        n, m = len(ids), len(label_ids)
+        n, m, first = len(ids), len(label_ids), self.next_arrival
         text, ends = packed(ids)
         label_text, label_ends = packed(label_ids)
         self._reserve(n, len(text), m, len(label_text))
@@ -229,9 +243,10 @@ class PendingStore:
             instances.extra[predicted] = self._ragged.weights(sizes)
         # Copies: they are writable and contiguous then, the one type that kernels are compiled for.
         y = np.zeros(0) if inline is None else np.array(inline, np.float64)
-        features = Batch(text, ends, np.empty(n, np.int64), np.array(times, np.int64), y)
+        features = Batch(text, ends, tags(instances.key, text, ends), np.array(times, np.int64), y)
         y = np.array(label_y, np.float64)
-        late = Batch(label_text, label_ends, np.empty(m, np.int64), np.array(label_times, np.int64), y)
+        label_tags = tags(instances.key, label_text, label_ends)
+        late = Batch(label_text, label_ends, label_tags, np.array(label_times, np.int64), y)
         op, row, target = np.empty(2 * n + m, np.int8), np.empty(2 * n + m, np.int32), np.empty(2 * n + m)
         waited, happened = np.empty(n + m, np.int64), np.zeros(len(COUNTERS), np.int64)
         length = join(
@@ -240,6 +255,7 @@ class PendingStore:
             self._early_y,
             self._limits(),
             self._clock,
+            self._gaps,
             happened,
             features,
             late,
@@ -253,6 +269,7 @@ class PendingStore:
         for name, count in zip(COUNTERS, happened.tolist(), strict=True):
             self.counts[name] += count
         program = Program(op[:length], row[:length], target[:length], np.ones(length))
+        self._last_program, self._arrivals = (program, first), None
         return Joined(program, predicted, waited[: happened[0]] / 1000.0)
 
     def _limits(self) -> Limits:
@@ -264,46 +281,52 @@ class PendingStore:
             ROW_BYTES + (8 * self.n_features if self._ragged is None else 0),
             8 * len(self.out),
             self._width,
+            BOUND_MS,
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Copies of everything that waits, in order of arrival: independent of rows, batch cuts and checkpoints."""
+        """Copies of everything that waits, in order of arrival: independent of rows, batches and checkpoints."""
         rows, label_rows = self._instances.rows(), self._labels.rows()
         ids, id_ends = self._instances.ids(rows)
         label_ids, label_id_ends = self._labels.ids(label_rows)
         return {
             **self._features_of(rows),
-            "arrived": self._instances.book[rows, ARRIVED],
+            "arrived": self._instances.entries[rows, ARRIVED],
             "clock": self._clock[[NOW]],
             "counts": np.array([self.counts[name] for name in COUNTERS], dtype=np.int64),
             "label_y": self._early_y[label_rows],
-            "label_since": self._labels.book[label_rows, ARRIVED],
+            "label_since": self._labels.entries[label_rows, ARRIVED],
             "ids": ids,
             "id_ends": id_ends,
             "label_ids": label_ids,
             "label_id_ends": label_id_ends,
+            **self._gaps_known(),
             **{f"out/{name}": out[rows] for name, out in self.out.items()},
         }
 
-    def cut(self) -> PendingCut:
-        """What a checkpoint writes now: what changed since the last cut, or since `restore`. Call it between steps.
+    def checkpoint(self) -> PendingCheckpoint:
+        """What a checkpoint writes now: what changed since the last one, or since `restore`. Call it between steps.
 
-        Every cut counts as written: one that is not makes the next ones useless.
+        Each counts as written: one that is not makes the next ones useless.
         """
-        instances = self._segments["instances"].cut(self._instances, self._instance_columns)
-        labels = self._segments["labels"].cut(self._labels, self._label_columns)
+        instances = self._segments["instances"].checkpoint(self._instances, self._instance_columns)
+        labels = self._segments["labels"].checkpoint(self._labels, self._label_columns)
         numbers = [
-            *self._clock.tolist(),
-            *(int(shelf.at[NEXT_SERIAL]) for shelf in (self._instances, self._labels)),
+            *self._clock[[NOW, WIDTH]].tolist(),
+            *(int(index.at[NEXT_SERIAL]) for index in (self._instances, self._labels)),
             *(segments.next for segments in self._segments.values()),
             *(self.counts[name] for name in COUNTERS),
         ]
-        arrays = {"numbers": np.array(numbers, dtype=np.int64), **instances.arrays, **labels.arrays}
-        return PendingCut(arrays, instances.kept + labels.kept)
+        arrays = {"numbers": np.array(numbers, dtype=np.int64), **self._gaps_known()}
+        return PendingCheckpoint({**arrays, **instances.arrays, **labels.arrays}, instances.kept + labels.kept)
+
+    def _gaps_known(self) -> dict[str, NDArray[Any]]:
+        n = int(self._clock[N_GAPS])
+        return {"gaps": self._gaps[:n].copy()} if n else {}
 
     def _instance_columns(self, rows: Ints) -> Columns:
         outputs = {f"out/{name}": out[rows] for name, out in self.out.items()}
-        return {**_book_columns(self._instances, rows), **self._features_of(rows), **outputs}
+        return {**_entry_columns(self._instances, rows), **self._features_of(rows), **outputs}
 
     def _features_of(self, rows: Ints) -> Columns:
         if self._ragged is None:
@@ -312,23 +335,36 @@ class PendingStore:
         return {"x": bags.x, "size": bags.size}
 
     def _label_columns(self, rows: Ints) -> Columns:
-        return {**_book_columns(self._labels, rows), "y": self._early_y[rows]}
+        return {**_entry_columns(self._labels, rows), "y": self._early_y[rows]}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None] | None = None) -> None:
-        """Take over what `state` gave, or what all cuts together came to, into an empty store.
+    def restore(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        sources: Mapping[str, str | None] | None = None,
+        n_classes: int | None = None,
+    ) -> None:
+        """Take over what `state` gave, or what all checkpoints together came to, into an empty store.
 
         sources : the name that the predictions of each model have there, None where it made none; the same names if it
-        is left out. Predictions that were never made are NaN in column 0.
+        is left out. Predictions that were never made are NaN in column 0. n_classes : those known; None: targets.
+
+        ValueError where these are not what a store holds.
         """
         sources = sources or {name: name for name in self.out}
+        gaps = arrays.get("gaps", self._gaps[:0])
+        self._clock[N_GAPS] = len(gaps)
+        self._gaps[: len(gaps)] = gaps
         if "x" in arrays:
             self._restore_state(arrays, sources)
         else:
             self._restore_cut(arrays, sources)
+        early = self._early_y[self._labels.rows()]
+        if not np.isfinite(early).all() or (n_classes is not None and not np.isin(early, np.arange(n_classes)).all()):
+            raise ValueError("the labels that wait are damaged")
 
     def _restore_state(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
-        self._clock[:] = arrays["clock"][0], self._width
-        self.counts = dict(zip(COUNTERS, arrays["counts"].tolist(), strict=True))
+        self._clock[[NOW, WIDTH]] = arrays["clock"][0], self._width
+        self.counts = _counters(arrays["counts"].tolist())
         ids, id_ends, arrived = arrays["ids"], arrays["id_ends"], arrays["arrived"]
         self._instances, rows = self._instances.refill(ids.copy(), id_ends.copy(), arrived.copy())
         ids, id_ends, since = arrays["label_ids"], arrays["label_id_ends"], arrays["label_since"]
@@ -339,8 +375,11 @@ class PendingStore:
 
     def _restore_cut(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
         now, width, serial, label_serial, segment, label_segment, *counts = arrays["numbers"].tolist()
-        self._clock[:] = now, width
-        self.counts = dict(zip(COUNTERS, counts, strict=True))
+        self._clock[[NOW, WIDTH]] = now, width
+        self.counts = _counters(counts)
+        largest = max(serial, label_serial, segment << ROW_BITS, label_segment << ROW_BITS)
+        if width < 1 or min(serial, label_serial, segment, label_segment) < 0 or largest >= NEVER:
+            raise ValueError("the numbers of what waits are damaged")  # a kernel doubles the width until it is enough
         self._segments["instances"].next, self._segments["labels"].next = segment, label_segment
         # Where a model has another name now, what is written says nothing true of it: everything is written anew.
         same = all(name == source for name, source in sources.items())
@@ -383,7 +422,18 @@ class PendingStore:
                 out[rows, : saved.shape[1]] = saved[which]
 
 
-def _book_columns(shelf: Shelf, rows: Ints) -> Columns:
-    text, ends = shelf.ids(rows)
+def _counters(numbers: list[int]) -> dict[str, int]:
+    if not all(0 <= n < NEVER for n in numbers):
+        raise ValueError("the counts of what waits are damaged")
+    return dict(zip(COUNTERS, numbers, strict=True))
+
+
+def _entry_columns(index: WaitingIndex, rows: Ints) -> Columns:
+    text, ends = index.ids(rows)
     lengths = np.diff(ends, prepend=0).astype(np.int32)
-    return {"serial": shelf.book[rows, SERIAL], "arrived": shelf.book[rows, ARRIVED], "lengths": lengths, "ids": text}
+    return {
+        "serial": index.entries[rows, SERIAL],
+        "arrived": index.entries[rows, ARRIVED],
+        "lengths": lengths,
+        "ids": text,
+    }

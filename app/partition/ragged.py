@@ -1,8 +1,8 @@
-"""Where waiting bags keep their instances: a slab whose rows have different lengths.
+"""The instances of waiting bags: a slab whose rows have different lengths.
 
-The instances of a row lie together in one array, in which bags are put one after the other. What has left leaves a gap;
-when there is no room at the end, those that wait are moved together (or into a larger array). So a bag takes the room
-of its instances, whatever the size of the largest, and it costs the same amortised.
+Bags are appended to one array, in which the instances of a bag lie together. What leaves makes a gap. When there is no
+room at the end, the bags that wait are moved together, or into a larger array. So a bag takes only the room of its own
+instances, however large the largest bag is, and moving costs a constant time per instance on average.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.shelf import Ints, grown
+from app.partition.ids import Ints
+from app.partition.waiting_index import grown
 from models.contract import Bags, Floats, indices
 
 PLACE_BYTES = 16  # of a bag, beside its instances: where they begin, and how many

@@ -1,8 +1,8 @@
-"""A fresh model on trial beside one whose errors have risen: which of the two to go on with. Pure.
+"""A trial decides between a model whose errors have risen and a fresh one that learns beside it. Pure.
 
-At each label both are asked once more, right before they learn it, so the comparison is between the two as they are:
-with late labels, what the older one was asked when the features came would tell of what it knew then. Asking changes no
-state, so the older model goes on as if there were no trial, to the bit.
+At each label both models predict once more, right before they learn it. So they are compared as they are now: the
+prediction that the older model made when the features came may be old, and would only show what the model knew then.
+Predicting changes no state, so the older model goes on bit for bit as if there were no trial.
 
 The fresh model wins when its error over the last `window` labels is lower by more than three standard errors of the
 paired differences, and is dropped when it has not won after `patience` labels.
@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.partition.arrays import over
 from app.partition.watch import MISTAKES, scores
 from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
+from models.restoring import Arrays
 
-DEVIATIONS = 3.0  # standard errors of a mean difference; it is looked at every `PACE` labels (app/partition/drift.py)
+DEVIATIONS = 3.0  # standard errors of a mean difference; compared every `PACE` labels (app/partition/role.py)
 
 REPLACED, DROPPED = "replaced", "dropped"
 
@@ -28,13 +30,13 @@ class Trial:
     Parameters
     ----------
     model : Learner
-        The fresh one; knows nothing yet.
+        The fresh one, which has learned nothing yet.
     kind : str
         MISTAKES or ABSOLUTE: what is compared.
     window, patience : int
-        Labels.
+        Labels that are compared, and after which the trial ends at the latest.
     by : int
-        Which detector asked for it.
+        Number of the detector that asked for it.
     """
 
     def __init__(self, model: Learner, kind: str, window: int, patience: int, by: int = 0) -> None:
@@ -93,10 +95,13 @@ class Trial:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays."""
-        model = {f"model/{field}": array for field, array in self.model.state()._asdict().items()}
-        return {"numbers": self.numbers, "recent": self.recent, **model}
+        return {"numbers": self.numbers, "recent": self.recent} | over("model/", self.model.state()._asdict())
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over all but the model, which is given restored. A shorter window keeps the last labels."""
+        """Take over all but the model, which is given restored. A shorter window keeps the last labels. ValueError
+        where arrays are none of `state()`."""
+        a = Arrays("a trial", arrays)
+        a.counts("numbers", a.take("numbers", self.numbers))
+        a.finite("recent", a.take("recent", self.recent, None, 2))
         self.numbers = arrays["numbers"].copy()
         self.recent = arrays["recent"][-self.window :].copy()

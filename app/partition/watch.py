@@ -1,16 +1,16 @@
 """Drift detectors over a series: the errors of a model, or the values of a numeric feature. Pure.
 
 An error of a classification is 1 where the most probable class was wrong and 0 where it was right; of a regression it
-is the absolute error. A label whose instance got no prediction (nothing was known yet) counts for nothing, and so does
-a missing value. The detectors' bounds are about values in [0, 1], so they get
+is the absolute error. Left out are missing values, and labels whose instance got no prediction because the model knew
+nothing yet. Detectors assume values in [0, 1], so they get
 
 - errors of a classification as they are;
-- an absolute error e as 1 - exp(-e / m), and a feature's value as 1 / (1 + exp(-z)), on a scale that is measured on the
-  first values and stays; where it has become a wrong one by far, it is measured anew, the detectors forget what they
-  have seen, and a new period begins (models/drift/scaling.py).
+- an absolute error e as 1 - exp(-e / m), and a feature's value as 1 / (1 + exp(-z)). The scale is measured on the first
+  values and stays. Where it no longer fits by far, it is measured anew, the detectors forget what they have seen, and a
+  new period begins (models/drift/scaling.py).
 
-Everything here is a function of the order of values alone: events, their figures and the state are the same bits
-however the series was cut.
+Everything here depends on the order of the values alone: events, their figures and the state have the same bits,
+however the series was divided into updates.
 """
 
 import math
@@ -20,14 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.partition.arrays import over, under
 from models.contract import LEARN, Floats, Program
 from models.drift import create, find
 from models.drift.contract import DRIFT, WARNING
 from models.drift.scaling import CENTRE, FIRST, LEAST, WIDTH, bring, new_scale
 from models.kernel import kernel
+from models.restoring import Arrays
+from models.restoring import restore as checked_restore
+from models.restoring.drift import scale as check_scale
 
 RECENT = 100  # values that `after` is the mean of
-CLEARLY = 2.0  # standard errors that a mean lies above another where errors have clearly risen
+CLEARLY = 2.0  # errors have clearly risen where their mean is higher by more than so many standard errors
 
 LEVELS = ("warning", "drift", "improvement")  # the last: a detector fired because errors have fallen
 
@@ -41,12 +45,19 @@ SEEN, SINCE, SINCE_SUM, LAST, REFERENCE = range(5)
 
 
 class Found(NamedTuple):
-    """A detector raised its level at value i of an update.
+    """A detector raised its level at a value of a series.
 
-    n : values of the series so far. after : mean of the last 100 of the period, which began at the drift before (or
-    where the scale was measured anew). before : of those of the period that came before these; where there are none (a
-    detector that finds one change in two steps), the mean of the last 100 of the period before; NaN where there was
-    none. In the series' own unit.
+    A period of the series begins at a drift, or where the scale was measured anew.
+
+    Attributes
+    ----------
+    i : place of the value in the update.
+    detector : its name.
+    level : one of LEVELS; "" where a trial ended, which no detector said.
+    n : values of the series so far.
+    before : mean of the values of this period without the last 100. Where it has no more than these (a detector may
+        find one change in two steps), the mean of the last 100 of the period before; NaN where there was none.
+    after : mean of the last 100 values of this period, in the series' own unit like `before`.
     """
 
     i: int
@@ -57,9 +68,32 @@ class Found(NamedTuple):
     after: float
 
     @property
+    def is_drift(self) -> bool:
+        return self.level == LEVELS[1]
+
+    @property
     def rose(self) -> bool:
         """Whether it is known that the mean has risen."""
         return self.level != LEVELS[2] and self.after > self.before
+
+
+class Finding(NamedTuple):
+    """What is to be said of one place in a program.
+
+    place : of the operation.
+    role : of the model whose errors changed; None for a feature.
+    name : "error", or the feature's name.
+    signal : the series, and its detectors.
+    found : what changed, and how.
+    action : what is done about it; None for nothing.
+    """
+
+    place: int
+    role: str | None
+    name: str
+    signal: "Signal"
+    found: Found
+    action: str | None
 
 
 class Signal:
@@ -183,13 +217,28 @@ class Signal:
         fields = ("totals", "scale", "recent", "counts", "times", "levels")
         arrays: dict[str, NDArray[Any]] = {field: getattr(self, field) for field in fields}
         for name, detector in self.detectors.items():
-            for field, array in detector.state()._asdict().items():
-                arrays[f"{name}/{field}"] = array
+            arrays |= over(f"{name}/", detector.state()._asdict())
         return arrays
 
     def copy(self) -> dict[str, NDArray[Any]]:
         """`state`, copied."""
         return {field: array.copy() for field, array in self.state().items()}
+
+    def restore_from_outside(self, arrays: Mapping[str, NDArray[Any]], name: str) -> None:
+        """As `restore`; DamagedError where arrays are none of `state()`. name : of the series, for its sentence."""
+        a = Arrays(f"the detectors of {name}", arrays)
+        totals = a.take("totals", self.totals)
+        a.whole("totals", totals[[SEEN, SINCE, LAST]], 0, 1 << 53, "counts")
+        a.finite("totals", totals[SINCE_SUM])
+        a.finite("recent", a.take("recent", self.recent, None))
+        a.require(len(arrays["recent"]) <= RECENT, "recent", "has more values than are kept")
+        check_scale(a, "scale", a.take("scale", self.scale, None))
+        for field in ("counts", "times"):
+            a.counts(field, a.take(field, getattr(self, field)))
+        a.within("levels", a.take("levels", self.levels), 0, DRIFT, "levels")
+        for k, detector in self.detectors.items():
+            checked_restore(detector, under(arrays, f"{k}/"), f"the detector {k} of {name}")
+        self.restore(arrays)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()` of the same detectors."""
@@ -198,8 +247,7 @@ class Signal:
         if self.kind != MISTAKES and len(self.scale) == 3:
             self.scale = _scale_of(self.scale, self.kind == ABSOLUTE)
         for name, detector in self.detectors.items():
-            prefix = f"{name}/"
-            detector.restore({f.removeprefix(prefix): a for f, a in arrays.items() if f.startswith(prefix)})
+            detector.restore(under(arrays, f"{name}/"))
 
 
 def _scale_of(sums: Floats, errors: bool) -> Floats:

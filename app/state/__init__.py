@@ -1,1 +1,1 @@
-"""The state of a partition: cut into chunks, kept in the changelog, read back, checked and moved."""
+"""The state of a partition: divided into chunks, kept in the changelog, read back, checked and transferred."""

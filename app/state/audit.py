@@ -1,33 +1,48 @@
-"""The audit of a partition: its retained topics read again, folded, and held against what was sent and stored.
+"""Audits a partition: reads its retained records again, folds them, and compares the result with what was sent and
+stored.
 
-Everything is read in pieces, so memory does not grow with the topics: predictions first, which say how far the input
-topics were applied, then these up to there. What ends the audit is read at its start, so a worker may run meanwhile.
+Everything is read in pieces, so memory does not grow with the topics: first the predictions, which say how far the
+input topics were applied, then the input topics up to there. The end of the audit is determined at its start, so a
+worker may run meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from aiokafka.structs import ConsumerRecord
 
 from app.errors import StateError
-from app.inspection import held_against
+from app.kafka.connection import Connection
+from app.kafka.reading import Reader, reading
+from app.partition.changes import Changes, next_origin
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
+from app.registry.asking import Asking, readied
+from app.registry.client import Registry
+from app.registry.telling import predictions
 from app.state import checkpoint
 from app.state.changelog import ATTEMPTS, PAUSE_SECONDS, check_partition
-from app.state.changes import Changes, next_origin
-from app.state.moving import Version, versions
-from app.state.proof import Difference, Proof, Sent, differing_parts
+from app.state.loading import compare_with_stream_file
+from app.state.proof import Difference, Proof, SentRecords, differing_parts
 from app.state.proof_of_drift import DriftProof
+from app.state.transfer import Version, versions
 from app.stream_file.spec import Spec
-from app.worker.reading import Reader, reading
-from topics.names import DRIFT, PREDICTIONS
-from topics.records import RawBatch
+from topics.names import DRIFT, FEATURES, HEADER_OFFSET, HEADER_REASON, HEADER_TOPIC, LABELS, PREDICTIONS, state_field
+from topics.records import UNKNOWN_SCHEMA, RawBatch
+
+ASK_SECONDS = 30.0  # how long a schema registry may not answer
 
 
 class Compared(NamedTuple):
-    """A checkpoint and what the fold gives at its offsets. parts : of the state that differ."""
+    """A checkpoint and what the fold gives at its offsets.
+
+    sequence : number of the checkpoint
+    offset, label_offset : where it stands
+    digest, folded : of its state, and of the fold's
+    parts : of the state that differ
+    """
 
     sequence: int
     offset: int
@@ -44,10 +59,15 @@ class Compared(NamedTuple):
 class Report(NamedTuple):
     """What an audit of a partition found.
 
-    begin : sequence, offset and label offset where it began (sequence 0: the beginning of the topics). end : the same
-    where it ended (sequence 0: at the last prediction). n_predictions : compared. counts : kind of difference -> how
-    many. first : the difference with the lowest source offset. listed : kind -> differences, the first 1,000.
-    drift : the events of drift, compared.
+    partition : its number
+    begin : sequence, offset and label offset where it began (sequence 0: the beginning of the topics)
+    end : the same where it ended (sequence 0: at the last prediction)
+    n_predictions : number of predictions compared
+    checkpoints : compared
+    counts : kind of difference -> how many
+    first : the difference with the lowest source offset
+    listed : kind -> differences, the first 1,000
+    drift : the events of drift, compared
     """
 
     partition: int
@@ -85,16 +105,16 @@ class Report(NamedTuple):
         }
 
 
-async def checkpoints(spec: Spec, broker: str, partition: int) -> list[Version]:
-    """The checkpoints that a changelog holds, in the order of their offsets (a rollback goes back in them)."""
+async def checkpoints(spec: Spec, connection: Connection, partition: int) -> list[Version]:
+    """The checkpoints that a changelog holds, in the order of their offsets (offsets go back at a rollback)."""
     for _ in range(ATTEMPTS):
-        last, found = await versions(spec, broker, partition)
+        last, found = await versions(spec, connection, partition)
         if last is None or (found and found[0].manifest.sequence == last.sequence):
             break
-        await asyncio.sleep(PAUSE_SECONDS)  # a worker may have cut off the front while it was being read
+        await asyncio.sleep(PAUSE_SECONDS)  # a worker may have truncated the log while it was being read
     else:
         raise StateError(
-            f"the last checkpoint of partition {partition} is not whole: riparian state verify says what is missing"
+            f"the last checkpoint of partition {partition} is incomplete: riparian state verify says what is missing"
         )
 
     def place(version: Version) -> tuple[int, int, int]:
@@ -110,11 +130,14 @@ class _Audit:
     Parameters
     ----------
     proof : Proof
-    sent, features, labels : readers at their starts; labels may be None.
+    sent : Reader
+        Of the predictions, at its start.
+    inputs : mapping of str to Reader
+        Of each input log by role, at their starts.
     """
 
-    def __init__(self, proof: Proof, sent: Reader, features: Reader, labels: Reader | None) -> None:
-        self.proof, self.sent, self.features, self.labels = proof, sent, features, labels
+    def __init__(self, proof: Proof, sent: Reader, inputs: Mapping[str, Reader], asking: Asking | None = None) -> None:
+        self.proof, self.sent, self.inputs, self.asking = proof, sent, inputs, asking
 
     async def run(
         self,
@@ -132,7 +155,7 @@ class _Audit:
             more = bool(records)
             # The last one waits for those after it: whether it is out of order shows only then.
             records, held = [*held, *records[:-1]], records[-1:]
-            proof.expect(Sent([r.offset for r in records], [r.key for r in records], [r.value for r in records]))
+            proof.expect(SentRecords([r.offset for r in records], [r.key for r in records], [r.value for r in records]))
             while (
                 left
                 and len(offsets := proof.script().offsets)
@@ -141,51 +164,54 @@ class _Audit:
                 compared.append(await self._compare(left.pop(0)))
             script = proof.script(stop)
             if len(script.offsets):
-                await self._fold(int(script.offsets[-1]) + 1, int(script.label_offsets[-1]))
+                stops = {role: int(found[-1]) for role, found in script.next_offsets.items()}
+                await self._fold({**stops, FEATURES: int(script.offsets[-1]) + 1})
             on_progress(self.sent.position - begin, self.sent.end - begin)
         while left:
             compared.append(await self._compare(left.pop(0)))
         proof.settle(stop)
         return compared
 
-    async def _fold(self, offset: int, label_offset: int) -> None:
-        """Fold all features and labels below these offsets, in the recorded order.
+    async def _fold(self, stops: Mapping[str, int]) -> None:
+        """Fold all records of the input logs below these offsets, by role, in the recorded order.
 
-        What comes after the last prediction there may go in any order: these features were rejected, for a prediction
-        is sent of every other, and so the labels have only each other to be in order with.
+        After the last prediction the order between the topics does not matter: features there were rejected, since
+        every other one has a prediction, so only the order of the labels among themselves counts.
         """
         proof = self.proof
-        merge = Merge(proof.features, proof.labels, proof.script(offset))
+        merge = Merge(proof.buffers, proof.script(stops[FEATURES]))
         while True:
             release = merge.release(EVERYTHING)
-            if len(release.features.offsets) or len(release.labels.offsets):
-                await asyncio.to_thread(proof.step, release)
-            elif not (
-                # What waits in memory waits for labels: more features would only take room.
-                (not len(proof.features) and await self._fill(self.features, offset))
-                or (self.labels is not None and await self._fill(self.labels, label_offset))
-                or await self._fill(self.features, offset)
-            ):
+            if release.n:
+                parts = [release] if self.asking is None else await readied(self.asking, release, ASK_SECONDS)
+                for part in parts:
+                    await asyncio.to_thread(proof.step, part)
+                continue
+            # Features in memory wait for other logs: more of them would only take memory.
+            order = [role for role in self.inputs if role != FEATURES]
+            order.insert(len(order) if len(proof.buffers[FEATURES]) else 0, FEATURES)
+            for role in order:
+                if await self._fill(role, stops[role]):
+                    break
+            else:
                 if merge.script is None:
                     return
-                merge.script = None  # the rest of it points to records that are not there
+                merge.script = None  # the others refer to records that do not exist
 
-    async def _fill(self, reader: Reader, stop: int) -> bool:
-        """Read on below `stop`; whether there was anything."""
-        records = await reader.read(stop)
+    async def _fill(self, role: str, stop: int) -> bool:
+        """Read on in an input log, below `stop`; whether there was anything."""
+        records = await self.inputs[role].read(stop)
         if records:
-            buffer = self.proof.features if reader is self.features else self.proof.labels
-            columns = zip(*((r.offset, r.timestamp, r.key, r.value) for r in records), strict=True)
-            buffer.add(RawBatch(*map(list, columns)))
+            self.proof.buffers[role].add(RawBatch.of(records))
         return bool(records)
 
     async def _compare(self, version: Version) -> Compared:
         meta = version.manifest.meta
-        await self._fold(meta["feature_offset"], meta["label_offset"])
+        await self._fold({role: meta.get(state_field(role, "offset"), 0) for role in self.inputs})
         self.proof.settle(meta["feature_offset"])
-        return await asyncio.to_thread(self._held_against, version)
+        return await asyncio.to_thread(self._compare_states, version)
 
-    def _held_against(self, version: Version) -> Compared:
+    def _compare_states(self, version: Version) -> Compared:
         fold, meta = self.proof.learner, version.manifest.meta
         stored = _restored(fold.spec, version)
         one, two = stored.digest(), fold.digest()
@@ -206,7 +232,7 @@ def _quiet(done: int, total: int) -> None:
 
 async def audit(
     spec: Spec,
-    broker: str,
+    connection: Connection,
     partition: int,
     *,
     start: int | None = None,
@@ -226,26 +252,30 @@ async def audit(
     Raises
     ------
     StateError
-        It cannot be done: the state is damaged, the topics do not reach back so far, there is no such checkpoint.
+        It is not possible: the state is damaged, the topics do not reach back far enough, or there is no such
+        checkpoint.
     """
     check_partition(spec, partition)
     # In this order: predictions reach beyond every checkpoint and drift event, and inputs beyond every prediction.
-    kept = await checkpoints(spec, broker, partition)
+    kept = await checkpoints(spec, connection, partition)
     topics = spec.topics
     async with (
-        reading(broker, topics.drift, partition) as told,
-        reading(broker, topics.predictions, partition) as sent,
-        reading(broker, topics.features, partition) as features,
-        reading(broker, topics.labels, partition) as labels,
+        reading(connection, topics.drift, partition) as told,
+        reading(connection, topics.predictions, partition) as sent,
+        AsyncExitStack() as stack,
     ):
         assert told is not None
         assert sent is not None
-        assert features is not None
+        inputs: dict[str, Reader] = {}
+        for role, topic, _ in spec.inputs:
+            reader = await stack.enter_async_context(reading(connection, topic, partition))
+            assert reader is not None
+            inputs[role] = reader
         if not kept and sent.first == sent.end:
             return None
         last = None if until is None else _named(spec, partition, kept, until)
         last = last or max(kept, key=lambda one: one.manifest.sequence, default=None)
-        begin = _begin(spec, partition, kept, start, last, sent, features, labels)
+        begin = _begin(spec, partition, kept, start, last, sent, inputs)
         sequences = [one.manifest.sequence for one in kept]
         first = 0 if begin is None else sequences.index(begin.manifest.sequence) + 1
         left = kept[first : None if until is None else sequences.index(until) + 1]
@@ -259,21 +289,21 @@ async def audit(
             told.seek(max(told.first, begin.manifest.outputs.get(DRIFT, 0)))
         # A rollback can have left others behind.
         left = [one for one in left if one.manifest.meta.get("origin") == learner.origin]
-        features.seek(learner.feature_offset)
-        if labels is not None:
-            labels.seek(learner.label_offset)
-        began = (0 if begin is None else begin.manifest.sequence, learner.feature_offset, learner.label_offset)
+        for role, reader in inputs.items():
+            reader.seek(learner.offsets[role])
+        began = (0 if begin is None else begin.manifest.sequence, learner.offsets[FEATURES], learner.offsets[LABELS])
+        asking = await _asking(spec, connection, partition, inputs)
         events = await _all(told)
         whole = told.first == 0 or begin is not None
         drift = DriftProof(events, learner.drift.n_events, whole=whole)
-        proof = Proof(learner, features.end, drift.step)
+        proof = Proof(learner, inputs[FEATURES].end, drift.step)
         stop = None if until is None else int(left[-1].manifest.meta["feature_offset"])
-        compared = await _Audit(proof, sent, features, labels).run(left, stop, on_progress)
+        compared = await _Audit(proof, sent, inputs, asking).run(left, stop, on_progress)
     drift.settle()
     return Report(
         partition,
         began,
-        (until or 0, learner.feature_offset, learner.label_offset),
+        (until or 0, learner.offsets[FEATURES], learner.offsets[LABELS]),
         proof.n_compared,
         compared,
         dict(proof.counts),
@@ -283,9 +313,29 @@ async def audit(
     )
 
 
-async def _all(reader: Reader) -> Sent:
+async def _asking(spec: Spec, connection: Connection, partition: int, inputs: Mapping[str, Reader]) -> Asking | None:
+    """What asks for the schemas of the records, by what the dead letters say of those that the registry did not know.
+
+    All others were decoded, and have to be once more. None where the stream has no registry."""
+    registry = Registry.of(spec)
+    if registry is None:
+        return None
+    await predictions(registry, spec)
+    roles = {topic: role for role, topic, _ in spec.inputs}
+    refused: dict[str, list[int]] = {role: [] for role in inputs}
+    async with reading(connection, spec.topics.deadletters, partition) as letters:
+        while letters is not None and (records := await letters.read(letters.end)):
+            for headers in (dict(record.headers) for record in records):
+                if headers.get(HEADER_REASON) == UNKNOWN_SCHEMA.encode():
+                    role = roles.get(headers[HEADER_TOPIC].decode())
+                    if role is not None:  # otherwise of a topic that the stream no longer reads
+                        refused[role].append(int(headers[HEADER_OFFSET]))
+    return Asking(registry, spec, partition, refused, {role: reader.end for role, reader in inputs.items()})
+
+
+async def _all(reader: Reader) -> SentRecords:
     """Every record of a topic that has few."""
-    found = Sent([], [], [])
+    found = SentRecords([], [], [])
     while records := await reader.read(reader.end):
         found.positions.extend(r.offset for r in records)
         found.keys.extend(r.key for r in records)
@@ -300,17 +350,15 @@ def _begin(
     start: int | None,
     last: Version | None,
     sent: Reader,
-    features: Reader,
-    labels: Reader | None,
+    inputs: Mapping[str, Reader],
 ) -> Version | None:
     """The checkpoint to begin at, None for the beginning; StateError where a fold from there cannot lead to `last`."""
 
     def reached(one: Version | None) -> bool:
-        offset = label_offset = outputs = 0
-        if one is not None:
-            offset, label_offset = one.manifest.meta["feature_offset"], one.manifest.meta["label_offset"]
-            outputs = one.manifest.outputs.get(PREDICTIONS, 0)
-        return features.first <= offset and (labels is None or labels.first <= label_offset) and sent.first <= outputs
+        meta = {} if one is None else one.manifest.meta
+        outputs = 0 if one is None else one.manifest.outputs.get(PREDICTIONS, 0)
+        there = all(reader.first <= meta.get(state_field(role, "offset"), 0) for role, reader in inputs.items())
+        return there and sent.first <= outputs
 
     def leads(one: Version | None) -> bool:
         return (None if one is None else _start(spec, one)[0]) == origin
@@ -336,24 +384,17 @@ def _begin(
     if reached(wanted):
         at = "" if origin is None else f" at offset {origin[0]:,}"
         raise StateError(
-            f"the state of partition {partition} is not the fold from {beginning} on: after it{at} the stream file was "
-            f"changed, the state was imported, or models were rolled back; {cure}"
+            f"the state of partition {partition} does not follow from its records from {beginning} on: after it"
+            f"{at} the stream file was changed, the state was imported, or models were rolled back; {cure}"
         )
-    where = ", ".join(
-        f"{name} begins at {reader.first:,}"
-        for name, reader in (
-            (spec.topics.features, features),
-            (spec.topics.labels, labels),
-            (spec.topics.predictions, sent),
-        )
-        if reader is not None
-    )
+    readers = {**{spec.input_topics[role]: reader for role, reader in inputs.items()}, spec.topics.predictions: sent}
+    where = ", ".join(f"{topic} begins at {reader.first:,}" for topic, reader in readers.items())
     raise StateError(f"the topics of partition {partition} do not reach back to {beginning} ({where}): {cure}")
 
 
 def _start(spec: Spec, version: Version) -> tuple[list[int] | None, Changes]:
     """The origin of a state that goes on from a checkpoint with this stream file, and what this changes."""
-    changes = held_against(spec, version.manifest, version.chunks)
+    changes = compare_with_stream_file(spec, version.manifest, version.chunks)
     meta = version.manifest.meta
     return next_origin(meta) if changes.found else meta.get("origin"), changes
 

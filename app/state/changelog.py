@@ -1,49 +1,46 @@
 """The changelog topic of a stream's state, read and written by plain clients: no worker needs to run.
 
-A checkpoint appends chunks, then the manifest, so every prefix of the log is a whole state. Not so what a reader sees
-of a log whose front is cut off meanwhile: a chunk can be gone because a later record, past the reader's end, has taken
-its place. `read_whole` therefore reads again when the state that it got is not whole and the log has grown.
+A checkpoint appends chunks, then the manifest, so every prefix of the log holds a complete state. But if the front of
+the log is deleted while a reader reads, the state that it gets may be incomplete: a chunk can be missing because it was
+appended again, beyond the reader's end. Therefore `read_whole` reads again when the state is incomplete and the log has
+grown.
 """
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 from aiokafka.structs import TopicPartition
 
 from app.errors import SpecError, StateError, TopicError
 from app.kafka.admin import admin_client, check_state, stream_topics
+from app.kafka.connection import Connection
+from app.kafka.creating import CHANGELOG, not_ours, planned
+from app.kafka.outputs import Outputs, fenced_producer
+from app.kafka.reading import EVERYTHING, read_to_end
 from app.state import checkpoint
+from app.state.integrity import Findings, examine
 from app.state.log import StateLog
-from app.state.soundness import Findings, examine
 from app.stream_file.spec import Spec
-from app.worker.outputs import Outputs, fenced_producer
-from app.worker.reading import read_to_end
 from topics.names import changelog_topic
 
+OF_TOPIC = 1  # the source of a setting that was made for this topic
 ATTEMPTS = 8  # at reading a state that a worker is writing
 PAUSE_SECONDS = 0.2
 LEADER_SECONDS = 15.0
 
-# Records stay until we delete them. Kafka frees the disk by whole segments, so these are small.
-CONFIG = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "segment.bytes": str(16 * 1024 * 1024),
-    "message.timestamp.type": "CreateTime",
-}
+DELETES = {"cleanup.policy", "retention.ms", "retention.bytes"}  # of these, what makes Kafka delete records by itself
 
 
 class Changelog(NamedTuple):
     """A partition as it was read.
 
-    items : the last value of every key, deleted ones left out. n_records, n_bytes : all that Kafka still keeps, bytes
-    of keys and values (without Kafka's headers and its compression). end : the next offset.
+    items : the last value of every key, deleted ones left out
+    n_records, n_bytes : all that Kafka still keeps, bytes of keys and values (without Kafka's headers and its
+        compression)
+    end : the next offset
     """
 
     items: dict[bytes, bytes]
@@ -52,9 +49,9 @@ class Changelog(NamedTuple):
     end: int
 
 
-async def n_partitions(broker: str, topic: str) -> int:
+async def n_partitions(connection: Connection, topic: str) -> int:
     """Partitions of a topic, 0 where it is absent. All topics are asked for: naming one may create it."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    admin = connection.admin()
     await admin.start()
     try:
         found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
@@ -63,12 +60,12 @@ async def n_partitions(broker: str, topic: str) -> int:
     return sum(len(entry["partitions"]) for entry in found)
 
 
-async def bounds(broker: str, topic: str, partition: int) -> tuple[int, int]:
+async def bounds(connection: Connection, topic: str, partition: int) -> tuple[int, int]:
     """The first offset that is kept and the next one; (0, 0) where there is no such partition."""
-    if partition >= await n_partitions(broker, topic):
+    if partition >= await n_partitions(connection, topic):
         return 0, 0
     tp = TopicPartition(topic, partition)
-    consumer = AIOKafkaConsumer(bootstrap_servers=broker, enable_auto_commit=False)
+    consumer = connection.consumer()
     await consumer.start()
     try:
         return (await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp]
@@ -76,9 +73,9 @@ async def bounds(broker: str, topic: str, partition: int) -> tuple[int, int]:
         await consumer.stop()
 
 
-async def read(broker: str, topic: str, partition: int) -> Changelog:
+async def read(connection: Connection, topic: str, partition: int) -> Changelog:
     """A partition to where it ends now. Empty where there is no such partition."""
-    if partition >= await n_partitions(broker, topic):
+    if partition >= await n_partitions(connection, topic):
         return Changelog({}, 0, 0, 0)
     items: dict[bytes, bytes] = {}
     sizes: list[int] = []
@@ -92,27 +89,30 @@ async def read(broker: str, topic: str, partition: int) -> Changelog:
                 items[record.key] = record.value
 
     tp = TopicPartition(topic, partition)
-    bounds = await read_to_end(broker, {tp: 0}, take)
+    bounds = await read_to_end(connection, {tp: 0}, take, isolation=EVERYTHING)
     return Changelog(items, len(sizes), sum(sizes), bounds[tp].end)
 
 
-async def read_whole(broker: str, stream: str, partition: int) -> tuple[Changelog, Findings]:
-    """The changelog of a stream's partition and what is in it; read again while it is not whole and grows."""
+async def read_whole(connection: Connection, stream: str, partition: int) -> tuple[Changelog, Findings]:
+    """The changelog of a stream's partition and what was found in it; it is read again while it is incomplete and
+    grows."""
     topic = changelog_topic(stream)
     attempt = 0
     while True:
         attempt += 1
-        log = await read(broker, topic, partition)
+        log = await read(connection, topic, partition)
         findings = examine(log.items, stream, partition)
         if findings.sound and (findings.manifest is not None or log.end == 0):
             return log, findings
         await asyncio.sleep(PAUSE_SECONDS)
-        if attempt == ATTEMPTS or (await bounds(broker, topic, partition))[1] == log.end:
+        if attempt == ATTEMPTS or (await bounds(connection, topic, partition))[1] == log.end:
             return log, findings
 
 
-async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, bytes], manifest: bytes) -> None:
-    """Make a partition's state what is given, in the order of a checkpoint: chunks, then the manifest.
+async def write(
+    spec: Spec, connection: Connection, partition: int, chunks: Mapping[bytes, bytes], manifest: bytes
+) -> None:
+    """Replace a partition's state, in the order of a checkpoint: chunks, then the manifest.
 
     Parameters
     ----------
@@ -122,17 +122,17 @@ async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, 
         As encoded.
     """
     topic = changelog_topic(spec.name)
-    await ensure_changelog(spec, broker)
-    # A worker that runs in spite of everything loses the partition, and loads what is written here.
-    producer = await fenced_producer(broker, spec.name, [TopicPartition(topic, partition)])
+    await ensure_changelog(spec, connection)
+    # A worker that runs nevertheless loses the partition, and loads what is written here.
+    producer = await fenced_producer(connection, spec.name, [TopicPartition(topic, partition)])
     outputs = Outputs(producer, partition, {topic: 0})
     try:
         log = StateLog(partition)
         tp = TopicPartition(topic, partition)
-        await read_to_end(broker, {tp: 0}, log.take)
+        await read_to_end(connection, {tp: 0}, log.take, isolation=EVERYTHING)
         try:
             needed = log.needed()
-        except StateError:  # a damaged state is what this may be there to replace
+        except StateError:  # this may be there to replace a damaged state
             needed = {}
         new = {d: chunk for d, chunk in chunks.items() if d not in needed or log.chunks.get(d) != chunk}
         await outputs.write(topic, [(checkpoint.chunk_key(partition, d), chunk) for d, chunk in new.items()])
@@ -141,33 +141,59 @@ async def write(spec: Spec, broker: str, partition: int, chunks: Mapping[bytes, 
         await outputs.stop()
 
 
-async def ensure_changelog(spec: Spec, broker: str) -> None:
-    """Create the changelog where it is missing, and have Kafka leave its cleaning to us (app.state.log).
+async def ensure_changelog(spec: Spec, connection: Connection) -> None:
+    """Create the changelog if it is missing, and turn Kafka's cleaning of it off, since we do it (app.state.log).
 
     Raises
     ------
     TopicError
-        It has other partitions than the stream file says, or Kafka refuses to create it.
+        It has other partitions than the stream file says, is missing and not for us to create, or Kafka refuses that.
     """
     topic = changelog_topic(spec.name)
-    async with admin_client(broker) as admin:
+    async with admin_client(connection) as admin:
         found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
         if not found:
-            wanted = NewTopic(topic, spec.partitions, spec.replication, topic_configs=CONFIG)
-            answer = await admin.create_topics([wanted])
+            if spec.create_topics == "never":
+                raise not_ours(spec, [topic], str(connection))
+            answer = await admin.create_topics([one.new() for one in planned(spec) if one.name == topic])
             for _, code, *_ in answer.topic_errors:
                 if code and for_code(code) is not TopicAlreadyExistsError:
                     raise TopicError(
-                        f"Kafka refuses to create the topic {topic} ({for_code(code).__name__}): change partitions or "
-                        "replication in the stream file"
+                        f"Kafka refuses to create the topic {topic} ({for_code(code).__name__}): change partitions, "
+                        "replication or min_insync_replicas in the stream file"
                     )
         else:
-            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, CONFIG)])
+            await _keep_configs(admin, topic)
         async with asyncio.timeout(LEADER_SECONDS):
             while not (found and found[0]["partitions"] and all(p["leader"] >= 0 for p in found[0]["partitions"])):
                 await asyncio.sleep(0.05)
                 found = [entry for entry in await admin.describe_topics() if entry["topic"] == topic]
     check_state(spec, stream_topics(spec), {}, len(found[0]["partitions"]))
+
+
+async def _keep_configs(admin: Any, topic: str) -> None:
+    """Change the settings that differ from CHANGELOG, and keep all others that were set for this topic.
+
+    TopicError where it cannot be set, for Kafka would then delete or compact the state. If we may not read its
+    settings, they are assumed to be right.
+    """
+    answer = (await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)]))[0].to_object()
+    entries = answer["resources"][0]["config_entries"]
+    found = {entry["config_names"]: entry for entry in entries}
+    wrong = {name: value for name, value in CHANGELOG.items() if found and found[name]["config_value"] != value}
+    if not wrong:
+        return
+    own = {name: entry["config_value"] for name, entry in found.items() if entry.get("config_source") == OF_TOPIC}
+    altered = ConfigResource(ConfigResourceType.TOPIC, topic, own | CHANGELOG)
+    code, said, *_ = (await admin.alter_configs([altered]))[0].resources[0]
+    grave = wrong.keys() & DELETES
+    if code and grave:
+        settings = ",".join(f"{name}={CHANGELOG[name]}" for name in sorted(grave))
+        raise TopicError(
+            f"Expected {settings} of the topic {topic}, which holds the state, and Kafka refuses to set it "
+            f"({said or for_code(code).__name__}): set it yourself (kafka-configs.sh --alter --entity-type topics "
+            f"--entity-name {topic} --add-config {settings}), or grant the ACL AlterConfigs on the topic"
+        )
 
 
 def check_partition(spec: Spec, partition: int) -> None:

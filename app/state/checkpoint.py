@@ -1,14 +1,14 @@
-"""Checkpoints: what a partition knows as content-addressed chunks and one manifest.
+"""Checkpoints: what a partition knows, as content-addressed chunks and one manifest.
 
-The manifest of a partition is the truth: the two offsets, and references to everything the learner knows at exactly
-those. Arrays are cut into chunks named by the hash of their bytes, so a part of the state that did not change is not
-written again. Chunks are written first, the manifest last: a write that is torn anywhere leaves the old manifest with
-all its chunks. Nothing is ever deleted by its key; what no manifest needs goes when the front of the log is cut off
-(app.state.log).
+The manifest of a partition defines its state: the next offset of each input log, and references to everything that the
+learner knows at exactly these. Arrays are divided into chunks, which are named by the hash of their bytes, so a part of
+the state that did not change is not written again. Chunks are written first and the manifest last: a write that is
+interrupted leaves the old manifest with all its chunks. Nothing is ever deleted by its key; what no manifest needs is
+deleted when the front of the log is (app.state.log).
 
 Keys in the changelog (bytes): `<partition>/manifest`, `<partition>/chunk/<hash>`. The manifest is msgpack with a format
-version; a chunk is one byte that names the compression, then the bytes. Format 1 had one array of all that waits, no
-`past`, and deleted chunks by key; it is still read.
+version; a chunk is one byte that names the compression, then the bytes. Format 1 had one array of all waiting
+instances, no `past`, and deleted chunks by key; it is still read.
 """
 
 import hashlib
@@ -24,24 +24,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import StateError
-from app.partition.learner import Cut
+from app.partition.learner import Snapshot
 from models.adapter import signature
+from topics.names import INPUTS, state_field
 from topics.records import DriftRecord
 
 VERSION = 2
 READABLE = (1, VERSION)
-CHUNK_BYTES = 64 * 1024  # of uncompressed array: a leaf that is hot makes its neighbours hot, so small
+CHUNK_BYTES = (
+    64 * 1024
+)  # of uncompressed array: a leaf that changes often has its neighbours written, too, so chunks are small
 LARGE_CHUNK_BYTES = 256 * 1024  # of arrays over LARGE_BYTES, so that the manifest stays below 512 KB
 LARGE_BYTES = 512 * 1024 * 1024
 BLOCK_CHUNKS = 16  # compared at once
 MAX_CHUNK_BYTES = 4 * 1024 * 1024  # of one that is read: arrays have smaller ones, a manifest kept is below 1 MB
+MOST = 2**62  # no offset, count or size of an array is as large
+TYPES = {np.dtype(kind).str: np.dtype(kind).itemsize for kind in "?bBhHiIqQfd"}  # of arrays
 STORED, DEFLATED = b"\x00", b"\x01"
 SIGNED = b"riparian signed\n"  # before a manifest's signature of SIGNATURE_BYTES and its bytes
 SIGNATURE_BYTES = 32
 
 
 class Past(msgspec.Struct, array_like=True):
-    """An older checkpoint that is kept to roll back to. digest : of the chunk that holds its manifest."""
+    """An older checkpoint that is kept to roll back to.
+
+    sequence, created_ms : as in its manifest
+    feature_offset, label_offset : for people; its manifest has the offsets of all input logs
+    digest : of the chunk that holds its manifest
+    """
 
     sequence: int
     created_ms: int
@@ -53,11 +63,19 @@ class Past(msgspec.Struct, array_like=True):
 class Manifest(msgspec.Struct):
     """What the manifest record holds.
 
-    outputs : role of an output topic -> offset; everything below belongs to records below the two offsets.
-    arrays : name -> [dtype, shape, chunk hashes]. features : name and type of each column of x; models know only their
-    number. topics : of features and labels ("" for none). past : older checkpoints, the newest first. lost : role of an
-    input topic -> records that were deleted before they were taken, since the stream began, and the offset after them.
-    events : of the drift topic that belong to this state and may not have been sent (app/worker/runner.py).
+    version : of the format
+    stream, partition : whose state it is
+    sequence : number of the checkpoint
+    created_ms : since 1970
+    outputs : role of an output topic -> offset; everything below belongs to records below the offsets in `meta`
+    meta : of the learner's snapshot, with the next offset of every input log
+    arrays : name -> [dtype, shape, chunk hashes]
+    features : name and type of each column of x; models know only their number
+    topics : of the input logs in their order, features and labels first ("" for none)
+    past : older checkpoints, the newest first
+    lost : role of an input log -> records that were deleted before they were taken, since the stream began, and the
+        offset after them
+    events : of the drift topic that belong to this state and may not have been sent (app/worker/runner.py)
     """
 
     version: int
@@ -101,7 +119,12 @@ class _Manifest1(msgspec.Struct):
 
 
 class Encoded(NamedTuple):
-    """A checkpoint ready to be written: its manifest, the manifest's bytes, and the chunks that are new."""
+    """A checkpoint ready to be written.
+
+    manifest : what it says
+    data : the manifest's bytes
+    new : hash -> chunks that were not written before
+    """
 
     manifest: Manifest
     data: bytes
@@ -131,7 +154,7 @@ def pack(data: bytes | memoryview) -> bytes:
 
 
 def unpack(digest: bytes, packed: bytes) -> bytes | None:
-    """The bytes of a chunk; None where they are not those that it is named after."""
+    """The bytes of a chunk; None where they do not match its hash."""
     data = packed[1:]
     if packed[:1] == DEFLATED:
         inflate = zlib.decompressobj()
@@ -145,7 +168,7 @@ def unpack(digest: bytes, packed: bytes) -> bytes | None:
 
 
 class _Copy:
-    """An array as the last cut left it, and the hashes of its chunks (None where it has changed since)."""
+    """An array as of the last snapshot, and the hashes of its chunks (None for a chunk that has changed since)."""
 
     def __init__(self, array: NDArray[Any], digests: list[bytes] | None = None) -> None:
         self.dtype, self.shape = array.dtype.str, list(array.shape)
@@ -197,8 +220,8 @@ def _same(one: NDArray[np.uint8], other: NDArray[np.uint8], start: int, stop: in
 class Encoder:
     """Makes the checkpoints of one partition, one after the other.
 
-    It holds a copy of the arrays as the last checkpoint has them: what did not change since is compared, at memory
-    speed, but neither copied nor hashed nor compressed.
+    It keeps a copy of the arrays of the last checkpoint. Unchanged parts are only compared with it, at memory speed,
+    and neither copied, hashed nor compressed.
 
     Parameters
     ----------
@@ -224,24 +247,24 @@ class Encoder:
         self.features, self.topics = list(features), list(topics)
         self._entries: dict[str, tuple[str, list[int], list[bytes]]] = dict(last.arrays) if last is not None else {}
         self._copies: dict[str, _Copy] = {}
-        self._cut: Cut | None = None
+        self._snapshot: Snapshot | None = None
         if last is not None and arrays is not None and last.version == VERSION:
             self._copies = {name: _Copy(arrays[name], entry[2]) for name, entry in last.arrays.items()}
 
-    def take(self, cut: Cut) -> None:
+    def take(self, snapshot: Snapshot) -> None:
         """Copy what changed since the last call. On the learner's thread, between two steps; one checkpoint at a time.
 
-        cut : its `arrays` may be live, `frozen` are not looked at again after `encode`, `kept` are as an earlier
+        snapshot : its `arrays` may be live, `frozen` are not looked at again after `encode`, `kept` are as an earlier
         `frozen` had them.
         """
-        self._copies = {name: copy for name, copy in self._copies.items() if name in cut.arrays}
-        for name, array in cut.arrays.items():
+        self._copies = {name: copy for name, copy in self._copies.items() if name in snapshot.arrays}
+        for name, array in snapshot.arrays.items():
             copy = self._copies.get(name)
             if copy is None or copy.size != (LARGE_CHUNK_BYTES if array.nbytes > LARGE_BYTES else CHUNK_BYTES):
                 self._copies[name] = _Copy(array)
             else:
                 copy.update(array)
-        self._cut = cut._replace(arrays={})
+        self._snapshot = snapshot._replace(arrays={})
 
     def encode(
         self,
@@ -256,12 +279,13 @@ class Encoder:
     ) -> Encoded:
         """The checkpoint of the last `take`: hashes and compresses what is not in `written`. Off the learner's thread.
 
-        keep : given the hashes that this checkpoint needs, the older ones to name, and the chunks that this takes.
+        keep : given the hashes that this checkpoint needs, returns the older checkpoints to name, and the new chunks
+            for that.
         written : hashes of chunks that the changelog is known to hold, and that its last manifest needs.
         """
-        if self._cut is None:
+        if self._snapshot is None:
             raise RuntimeError("encode is called before take")
-        cut, self._cut = self._cut, None
+        snapshot, self._snapshot = self._snapshot, None
         known, new = set(written), dict[bytes, bytes]()
 
         def put(part: memoryview) -> bytes:
@@ -270,8 +294,8 @@ class Encoder:
                 new[digest] = pack(part)
             return digest
 
-        entries = {name: self._entries[name] for name in cut.kept}
-        for name, array in cut.frozen.items():
+        entries = {name: self._entries[name] for name in snapshot.kept}
+        for name, array in snapshot.frozen.items():
             raw = memoryview(_bytes_of(array))  # type: ignore[arg-type]
             size = LARGE_CHUNK_BYTES if len(raw) > LARGE_BYTES else CHUNK_BYTES
             digests = [put(raw[at : at + size]) for at in range(0, len(raw), size)]
@@ -290,7 +314,7 @@ class Encoder:
             sequence=sequence,
             created_ms=created_ms,
             outputs=dict(outputs),
-            meta=cut.meta,
+            meta=snapshot.meta,
             arrays=entries,
             features=self.features,
             topics=self.topics,
@@ -317,7 +341,7 @@ def _verified(data: bytes, trusted: bool) -> bytes:
     key = None if trusted else signature.key()
     if key is not None and not signed:
         raise StateError(
-            f"the state is not signed, and {signature.KEY} is set: take the key away, or, if you trust who could write "
+            f"the state is not signed, and {signature.KEY} is set: unset it, or, if you trust who could write "
             "the changelog topic, export the state without it and import it with it"
         )
     if key is not None and not hmac.compare_digest(data[len(SIGNED) : start], hmac.digest(key, data[start:], "sha256")):
@@ -327,12 +351,12 @@ def _verified(data: bytes, trusted: bool) -> bytes:
 
 def decode_manifest(data: bytes, trusted: bool = False) -> Manifest:
     """Read a manifest; a newer format than this code knows is refused, and so is one that is not signed by the key of
-    this process, if it has one. trusted : it was handed over by a person, and needs no signature."""
+    this process, if it has one. trusted : it was given by a person, and needs no signature."""
     data = _verified(data, trusted)
     try:
         version = msgspec.msgpack.decode(data, type=_Version).version
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise StateError("the state's manifest is damaged: it is not a manifest of this program") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _no_manifest() from error
     if version not in READABLE:
         raise StateError(
             f"the state was written in format {version}, and this version of riparian reads "
@@ -340,16 +364,27 @@ def decode_manifest(data: bytes, trusted: bool = False) -> Manifest:
         )
     try:
         if version == VERSION:
-            return msgspec.msgpack.decode(data, type=Manifest)
-        old = msgspec.structs.asdict(msgspec.msgpack.decode(data, type=_Manifest1))
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise StateError("the state's manifest is damaged: it is not a manifest of this program") from error
-    return Manifest(outputs={"predictions": old.pop("outputs_offset")}, **old)
+            manifest = msgspec.msgpack.decode(data, type=Manifest)
+        else:
+            old = msgspec.structs.asdict(msgspec.msgpack.decode(data, type=_Manifest1))
+            manifest = Manifest(outputs={"predictions": old.pop("outputs_offset")}, **old)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _no_manifest() from error
+    meta = {"n_instances": 0, "n_labels": 0, **manifest.meta}
+    offsets = {state_field(role, "offset") for role in INPUTS} | {name for name in meta if name.endswith("_offset")}
+    for field in (*offsets, "n_instances", "n_labels"):
+        if type(meta.get(field)) is not int or not 0 <= meta[field] < MOST:
+            raise _no_manifest()
+    return manifest
 
 
-def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Cut:
-    """Put the state together again from `chunks` (by hash, as stored); a missing or altered one is refused, and so are
-    shapes that no memory holds."""
+def _no_manifest() -> StateError:
+    return StateError("the state's manifest is damaged: it is not a manifest of this program")
+
+
+def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Snapshot:
+    """The snapshot that a checkpoint holds, from `chunks` (by hash, as stored). A missing or altered chunk is refused,
+    and so are shapes that exceed the memory."""
     check_shapes(manifest)
     arrays = {}
     for name, (dtype, shape, digests) in manifest.arrays.items():
@@ -365,26 +400,25 @@ def decode(manifest: Manifest, chunks: Mapping[bytes, bytes]) -> Cut:
                 )
             parts.append(part)
         if sum(map(len, parts)) != array_bytes(dtype, shape):
-            raise StateError(f"the state of partition {manifest.partition} is damaged: {name} is not of its size")
+            raise StateError(f"the state of partition {manifest.partition} is damaged: {name} has the wrong size")
         # A copy: kernels write into it, and a buffer of bytes is read-only.
         arrays[name] = np.frombuffer(b"".join(parts), dtype=np.dtype(dtype)).reshape(shape).copy()
-    return Cut({"features": manifest.features, "topics": manifest.topics, **manifest.meta}, arrays)
+    return Snapshot({"features": manifest.features, "topics": manifest.topics, **manifest.meta}, arrays)
 
 
 def array_bytes(dtype: str, shape: Sequence[int]) -> int:
     """Bytes of an array of a manifest. StateError where that is no array of numbers."""
-    try:
-        kind = np.dtype(dtype)
-    except (TypeError, ValueError):
-        kind = np.dtype(object)
-    if kind.kind not in "biuf" or any(size < 0 for size in shape):
-        raise StateError(f"the state is damaged: an array of type {dtype!r} and shape {shape} is none of a state")
-    return math.prod(shape) * kind.itemsize
+    # Not every text that numpy accepts as a type: some stand for Python objects, and kernels know only these types.
+    size = TYPES.get(dtype, 0)
+    sides = math.prod(max(side, 1) for side in shape)  # numpy makes no array with such sides, even without bytes
+    if not size or any(side < 0 for side in shape) or sides * size >= MOST:
+        raise StateError(f"the state is damaged: an array of type {dtype!r} and shape {shape} is not part of any state")
+    return math.prod(shape) * size
 
 
 def check_shapes(manifest: Manifest) -> None:
-    """StateError where the arrays of a manifest take more than the memory of this machine: chunks that are alike are
-    stored once, so a small file can ask for much."""
+    """StateError where the arrays of a manifest take more than the memory of this machine: equal chunks are stored
+    once, so a small file can need much memory."""
     wanted = sum(array_bytes(dtype, shape) for dtype, shape, _ in manifest.arrays.values())
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if wanted > there:

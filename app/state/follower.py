@@ -1,4 +1,4 @@
-"""The changelog partitions that this worker keeps in memory: its own, and those that it stands by for.
+"""The changelog partitions that this worker keeps in memory: its own, and those for which it is a standby.
 
 A standby is tailed all the time, so that a worker that takes it over has little left to read.
 """
@@ -7,13 +7,13 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from app.errors import StateError
-from app.state.log import REPLACED, StateLog
-from app.worker.reading import FETCH_BYTES, close, read_to_end
+from app.kafka.connection import Connection
+from app.kafka.reading import EVERYTHING, FETCH_BYTES, close, read_to_end
+from app.state.log import RECREATED, StateLog
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +25,13 @@ class Follower:
 
     Parameters
     ----------
-    broker : str
+    connection : Connection
     topic : str
         The changelog.
     """
 
-    def __init__(self, broker: str, topic: str) -> None:
-        self.broker = broker
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.connection = connection
         self.topic = topic
         self.logs: dict[int, StateLog] = {}
         self.standbys: frozenset[int] = frozenset()
@@ -49,15 +49,16 @@ class Follower:
             The changelog is not the one that was read before.
         """
         logs = {TopicPartition(self.topic, p): self.logs.setdefault(p, StateLog(p)) for p in partitions}
-        bounds = await read_to_end(self.broker, {tp: state.position for tp, state in logs.items()}, self._take)
+        starts = {tp: state.position for tp, state in logs.items()}
+        bounds = await read_to_end(self.connection, starts, self._take, isolation=EVERYTHING)
         for tp, found in logs.items():
             if bounds[tp].end < found.position:
                 raise StateError(
                     f"the changelog of partition {tp.partition} ends at {bounds[tp].end:,} and was read up to "
-                    f"{found.position:,}: {REPLACED}"
+                    f"{found.position:,}: {RECREATED}"
                 )
-            # After reading: what is live and stood before the first record kept has been appended again since.
-            found.cut_front(bounds[tp].first)
+            # After reading: live records before the first record that is kept have been appended again since.
+            found.truncate(bounds[tp].first)
             found.settle()
 
     def _take(self, tp: TopicPartition, records: list) -> None:  # type: ignore[type-arg]
@@ -88,9 +89,11 @@ class Follower:
         try:
             state.settle()
         except StateError as error:
-            log.warning("standby of partition %d: %s", state.partition, error)  # for whoever takes it over to refuse
+            log.warning(
+                "standby of partition %d: %s", state.partition, error
+            )  # a worker that takes the partition over will refuse it
         else:
-            state.cut_front(state.front()[0])
+            state.truncate(state.front()[0])
 
     async def _tail(self) -> None:
         while True:
@@ -103,12 +106,7 @@ class Follower:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _tail_until_lost(self) -> None:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.broker,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=FETCH_BYTES,
-        )
+        consumer = self.connection.consumer(auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES)
         await consumer.start()
         try:
             self._changed.set()

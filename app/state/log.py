@@ -1,13 +1,15 @@
-"""The log of a partition's state, as far as it was read or written: a fold over the records of its changelog. Pure.
+"""What one partition of the changelog holds, as far as it was read or written, and what of it may be deleted. Pure.
 
-The changelog is a log that we clean ourselves. Chunks and manifests are appended; the last manifest and the older ones
-that it names (`past`) say what is live. When the log has grown to more than twice of that, the live chunks at its front
-are appended once more and everything before the first live record is deleted (`DeleteRecords`). So the log is bounded
-by the state, whatever the uptime, in steps that are no larger than what was just written. Kafka's own cleaner
-(`cleanup.policy=compact`) gives no such bound: it leaves the active segment alone, and runs when it likes.
+We clean the changelog ourselves. Chunks and manifests are appended; records that the last manifest needs, or an older
+one that it names (`past`), are live. When the log has grown to more than `CLEAN_FACTOR` times what is live, the live
+chunks at its front are appended once more and everything before the first live record is deleted (`DeleteRecords`). So
+the log is bounded by the size of the state, however long a worker runs, and cleaning appends little more than each
+checkpoint has written itself. Kafka's own cleaner (`cleanup.policy=compact`) gives no such bound: it does not clean the
+active segment, and does not say when it runs.
 
 Invariant: a manifest needs only chunks that the manifest before it needed (itself or for its `past`), or that were
-written between the two. So whatever no manifest needs when the next one comes may be forgotten.
+written between the two. So when a manifest comes, chunks that are older than it and that no manifest needs may be
+dropped.
 """
 
 from collections import deque
@@ -27,15 +29,15 @@ from app.state.checkpoint import (
     unpack,
 )
 
-CLEAN_BYTES = 16 * 1024 * 1024  # a log below this is left alone
+CLEAN_BYTES = 16 * 1024 * 1024  # a smaller log is not cleaned
 CLEAN_FACTOR = 1.75  # cleaning begins at this multiple of the live bytes ...
 HURRY_FACTOR = 2.75  # ... and has no limit beyond this one; an older checkpoint that is dropped makes it up to 2.6
-COPY_FACTOR = 1.25  # bytes copied forward at most, a byte written
+COPY_FACTOR = 1.25  # most bytes that are appended again per byte that a checkpoint writes
 PAST_BYTES = 8 * 1024 * 1024  # older checkpoints may take this much, or ...
 PAST_SHARE = 0.5  # ... this share of the state's own bytes
 RECORD_BYTES = 70  # headers of a record, about
 
-REPLACED = (
+RECREATED = (
     "the topic was deleted and created again while a worker ran; start the worker again to make the state anew from "
     "the records that the topics still hold, or import an export"
 )
@@ -86,7 +88,7 @@ class StateLog:
         if offset < self.position:
             raise StateError(
                 f"the changelog of partition {self.partition} went back from offset {self.position:,} to {offset:,}: "
-                f"{REPLACED}"
+                f"{RECREATED}"
             )
         self.position = offset + 1
         key = key or b""
@@ -124,7 +126,7 @@ class StateLog:
         return None if data is None else decode_manifest(data)
 
     def needed(self) -> dict[bytes, None]:
-        """Hashes of the live chunks (the keys; ordered, so that everything repeats)."""
+        """Hashes of the live chunks (the keys). Their order is fixed, so that results are reproducible."""
         if self._needed is None:
             needed: dict[bytes, None] = {}
             manifest = self.manifest
@@ -139,7 +141,7 @@ class StateLog:
         return self._needed
 
     def settle(self) -> None:
-        """Forget the chunks that came before the last manifest and that nothing needs."""
+        """Drop the chunks that came before the last manifest and that no manifest needs."""
         needed = self.needed()
         for digest in [d for d in self.chunks if d not in needed and self._where[d] < self._at]:
             del self.chunks[digest], self._where[digest]
@@ -154,10 +156,10 @@ class StateLog:
     # -- the older checkpoints ---------------------------------------------------------------------------------
 
     def keep(self, chunks: set[bytes], count: int, every_ms: int) -> tuple[list[Past], dict[bytes, bytes]]:
-        """Which older checkpoints the next one shall name, the newest first, and the new chunk that this takes.
+        """The older checkpoints that the next one names, the newest first, and the new chunk that is needed for that.
 
-        The last manifest becomes one of them when the newest of them is `every_ms` older. The oldest go beyond
-        `count`, and beyond a share of the state's bytes.
+        The last manifest becomes one of them when it is `every_ms` newer than the newest of them. The oldest are
+        dropped beyond `count`, and beyond a share of the state's bytes.
 
         Parameters
         ----------
@@ -192,7 +194,7 @@ class StateLog:
     # -- cleaning ----------------------------------------------------------------------------------------------
 
     def to_copy(self, n_written: int) -> list[bytes]:
-        """Hashes of the live chunks at the front that shall be appended once more now.
+        """Hashes of the live chunks at the front of the log that are to be appended again now.
 
         n_written : bytes that the checkpoint just wrote.
         """
@@ -223,7 +225,7 @@ class StateLog:
             n_bytes += size
         return self.position, n_bytes
 
-    def cut_front(self, offset: int) -> None:
+    def truncate(self, offset: int) -> None:
         """Everything before `offset` is deleted."""
         while self._records and self._records[0].offset < offset:
             record = self._records.popleft()

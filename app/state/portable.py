@@ -1,7 +1,7 @@
 """A partition's state as one file: written from a changelog, read back and put into another. Pure.
 
 The file: a magic line, a msgpack map (format version, manifest, chunks by hash) and the BLAKE2b hash of all that comes
-before, so a file that was cut short or changed is refused. Manifest and chunks are the bytes of the changelog.
+before, so a file that was truncated or altered is refused. Manifest and chunks are the bytes of the changelog.
 """
 
 import hashlib
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from app.errors import StateError
+from app.partition.changes import next_origin
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint
-from app.state.changes import next_origin
 from app.stream_file.spec import Spec
 
 MAGIC = b"riparian state\n"
@@ -37,7 +37,7 @@ class Exported(NamedTuple):
 
 
 def pack(items: Mapping[bytes, bytes], partition: int) -> bytes:
-    """The file of a changelog's items, which must be sound and have a manifest (`soundness.examine`)."""
+    """The file of a changelog's items, which must be sound and have a manifest (`integrity.examine`)."""
     data = items[checkpoint.manifest_key(partition)]
     needed = sorted(checkpoint.decode_manifest(data, trusted=True).chunks())
     content = Content(FORMAT, data, {digest: items[checkpoint.chunk_key(partition, digest)] for digest in needed})
@@ -51,16 +51,16 @@ def unpack(data: bytes, where: str) -> Exported:
     Raises
     ------
     StateError
-        It is not an exported state, is of another format, was cut short or altered.
+        It is not an exported state, is of another format, or was truncated or altered.
     """
     if not data.startswith(MAGIC):
         raise StateError(f"{where} is not an exported state: give a file that riparian export wrote")
     body = data[len(MAGIC) : -DIGEST_BYTES]
     if _digest(data[:-DIGEST_BYTES]) != data[-DIGEST_BYTES:]:
-        raise StateError(f"{where} is damaged (it was cut short or altered): export the state again")
+        raise StateError(f"{where} is damaged (it was truncated or altered): export the state again")
     try:
         found = msgspec.msgpack.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise StateError(f"{where} is damaged (it is not msgpack): export the state again") from None
     version = found.get("format") if isinstance(found, dict) else None
     if version != FORMAT:
@@ -91,7 +91,7 @@ def addressed(exported: Exported, spec: Spec, sequence: int, outputs: Mapping[st
     """The manifest for a stream's changelog: same offsets, same state, encoded."""
     manifest = exported.manifest
     meta = manifest.meta
-    if manifest.stream != spec.name:  # what it learned before is in no predictions of this one
+    if manifest.stream != spec.name:  # predictions of this stream do not record what the state learned before
         meta = {**meta, "origin": next_origin(meta)}
     manifest = msgspec.structs.replace(
         manifest,
@@ -101,7 +101,7 @@ def addressed(exported: Exported, spec: Spec, sequence: int, outputs: Mapping[st
         sequence=sequence,
         outputs=dict(outputs),
         meta=meta,
-        topics=[spec.topics.features, spec.topics.labels or ""],
+        topics=list(spec.input_topics.values()),
         past=[],
     )
     return checkpoint.encode_manifest(manifest)

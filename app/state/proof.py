@@ -1,11 +1,11 @@
-"""The proof of a partition: the fold of its retained records, held against what was sent and stored. Pure.
+"""Audits a partition: folds its retained records again, and compares the result with what was sent and stored. Pure.
 
-The predictions topic records the order in which features and labels were applied (`merge.Script`). Folded again in
+The predictions topic records the order in which the input logs were applied (`merge.Script`). Folded again in
 that order, the records must give every prediction that was sent, once and in order, and at the offsets of every later
 checkpoint its state, to the last bit.
 
-A prediction is compared as it is encoded. Only a class of probability 0 may be listed or not: that depends on the
-classes which were known at the end of the batch that it was encoded with.
+A prediction is compared as it is encoded. Only whether a class of probability 0 is listed may differ: that depends on
+the classes that were known at the end of the batch with which it was encoded.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
+from msgspec.structs import astuple
 
-from app.partition.learner import SETTINGS, Outcome, PartitionLearner
-from app.partition.merge import Buffer, Ints, Release, Script
-from topics.names import CHAMPION
+from app.partition.learner import SETTINGS, PartitionLearner
+from app.partition.merge import Ints, Release, Script
+from app.partition.outcome import Outcome
+from topics.names import FEATURES, LABELS
 
 LISTED = 1000  # differences of a kind that are listed; all are counted
 
@@ -32,10 +33,12 @@ KINDS = (DIFFERENT, MISSING, REPEATED, OUT_OF_ORDER, UNFOUNDED, UNREADABLE)
 
 
 class Difference(NamedTuple):
-    """One prediction that is not as it should be.
+    """One prediction that differs.
 
-    offset, label_offset : source offset, and the next label by the fold (where it has none: as sent). position : where
-    it stands in the predictions topic. sent, made : the record's fields, and what the fold gives.
+    kind : one of KINDS
+    offset, label_offset : source offset, and the next label by the fold (where it has none: as sent)
+    position : where it stands in the predictions topic
+    sent, made : the record's fields, and what the fold gives
     """
 
     kind: str
@@ -50,21 +53,20 @@ class Difference(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-class Sent(NamedTuple):
-    """Records of the predictions topic, in its order. positions : their offsets in it."""
+class SentRecords(NamedTuple):
+    """Records of the predictions topic, in its order.
+
+    positions : their offsets in it
+    keys, values : as they stand there
+    """
 
     positions: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
 
-    def part(self, start: int, stop: int | None = None) -> "Sent":
+    def part(self, start: int, stop: int | None = None) -> "SentRecords":
         """Records start to stop."""
-        return Sent(self.positions[start:stop], self.keys[start:stop], self.values[start:stop])
-
-
-class _Place(msgspec.Struct):
-    offset: int
-    label_offset: int
+        return SentRecords(self.positions[start:stop], self.keys[start:stop], self.values[start:stop])
 
 
 class Proof:
@@ -88,67 +90,69 @@ class Proof:
     ) -> None:
         self.learner = learner
         self._on_step = on_step
-        self.features = Buffer(learner.feature_offset, learner.feature_time)
-        self.labels = Buffer(learner.label_offset, learner.label_time)
+        self.buffers = learner.buffers()
         self.counts: Counter[str] = Counter()
         self.listed: dict[str, list[Difference]] = {kind: [] for kind in KINDS}
         self.first: Difference | None = None  # the one with the lowest source offset
         self.n_compared = 0
         self._features_end = features_end
         self._begun = False
-        self._last = learner.feature_offset - 1  # the largest offset that was expected so far
-        self._script = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self._sent = Sent([], [], [])  # as many as `_script` has
+        self._last = learner.offsets[FEATURES] - 1  # the largest offset that was expected so far
+        self._script = Script()
+        self._sent = SentRecords([], [], [])  # as many as `_script` has
         self._astray: set[int] = set()  # offsets whose only prediction was out of order
-        self._place = msgspec.json.Decoder(_Place).decode
+        self._place, self._plain = learner.codec.read_place, learner.codec.read_prediction
 
     @property
     def holds(self) -> bool:
-        """Whether every prediction so far was as it should be."""
+        """Whether no prediction so far differed."""
         return not self.counts.total()
 
     # -- what was sent -----------------------------------------------------------------------------------------
 
-    def expect(self, sent: Sent) -> None:
+    def expect(self, sent: SentRecords) -> None:
         """Take the next records of the predictions topic, when the records of those before have been folded.
 
-        Of records that do not ascend, the fewest are set aside: the others are the script to follow.
+        If their offsets do not ascend, as few records as possible are left out, and the others are the script to
+        follow.
         """
         self.settle()
-        places: list[tuple[int, int]] = []
+        places: list[tuple[int, ...]] = []
         kept: list[int] = []
         for i, value in enumerate(sent.values):
             try:
-                place = self._place(value or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+                place = astuple(self._place(value))
+            except ValueError:
                 self._note(Difference(UNREADABLE, position=sent.positions[i], sent=_text(value)))
                 continue
-            if not self._begun and place.offset < self.learner.feature_offset:
-                continue  # what a checkpoint begins with may stand behind predictions of records before it
+            if not self._begun and place[0] < self.learner.offsets[FEATURES]:
+                continue  # the first predictions after a checkpoint may be of records before it
             self._begun = True
             kept.append(i)
-            places.append((place.offset, place.label_offset))
+            places.append(place)
         at = np.array(kept, np.int64)
-        offsets, label_offsets = np.array(places, np.int64).reshape(-1, 2).T
+        script = Script.of(list(self.learner.rules), places)
+        offsets = script.offsets
         fits = np.flatnonzero((offsets > self._last) & (offsets < self._features_end))
         fits = fits[longest_ascent(offsets[fits], strict=True)]
         follow = np.zeros(len(at), bool)
         follow[fits] = True
         expected = set(offsets[fits].tolist())
         for i in np.flatnonzero(~follow).tolist():
-            self._set_aside(sent, int(at[i]), int(offsets[i]), int(label_offsets[i]), expected)
-        at, offsets, label_offsets = at[fits], offsets[fits], label_offsets[fits]
-        self._script = Script(offsets, possible(label_offsets))
-        rows = at.tolist()
+            self._set_aside(sent, int(at[i]), int(offsets[i]), int(script.next_offsets[LABELS][i]), expected)
+        self._script = Script(
+            offsets[fits], {role: possible(found[fits]) for role, found in script.next_offsets.items()}
+        )
+        rows = at[fits].tolist()
         self._sent = sent
         if len(rows) < len(sent.values):
-            self._sent = Sent(
+            self._sent = SentRecords(
                 [sent.positions[i] for i in rows], [sent.keys[i] for i in rows], [sent.values[i] for i in rows]
             )
-        if len(offsets):
-            self._last = int(offsets[-1])
+        if len(rows):
+            self._last = int(self._script.offsets[-1])
 
-    def _set_aside(self, sent: Sent, i: int, offset: int, label_offset: int, expected: set[int]) -> None:
+    def _set_aside(self, sent: SentRecords, i: int, offset: int, label_offset: int, expected: set[int]) -> None:
         kind = REPEATED
         if offset >= self._features_end:
             kind = UNFOUNDED
@@ -161,23 +165,22 @@ class Proof:
                 self.listed[MISSING].remove(one)
                 self.counts[MISSING] -= 1
                 self.first = None if self.first == one else self.first
-        self._note(Difference(kind, offset, label_offset, sent.positions[i], _plain(sent.values[i])))
+        self._note(Difference(kind, offset, label_offset, sent.positions[i], self._plain(sent.values[i])))
 
     def script(self, before: int | None = None) -> Script:
         """The order to follow for the expected predictions that were not folded yet, of records below `before`."""
-        stop = None if before is None else int(np.searchsorted(self._script.offsets, before))
-        return Script(self._script.offsets[:stop], self._script.label_offsets[:stop])
+        return self._script.part(0, None if before is None else int(np.searchsorted(self._script.offsets, before)))
 
     def settle(self, before: int | None = None) -> None:
-        """All records (below `before`) were folded: what is still expected of them was sent for no record."""
+        """All records (below `before`) were folded: a prediction that is still expected was sent without a record."""
         stop = len(self.script(before).offsets)
         for i, offset in enumerate(self._script.offsets[:stop].tolist()):
-            fields = _plain(self._sent.values[i])
+            fields = self._plain(self._sent.values[i])
             self._note(Difference(UNFOUNDED, offset, fields["label_offset"], self._sent.positions[i], fields))
         self._drop(stop)
 
     def _drop(self, n: int) -> None:
-        self._script = Script(*(column[n:] for column in self._script))
+        self._script = self._script.part(n)
         self._sent = self._sent.part(n)
 
     # -- the fold ----------------------------------------------------------------------------------------------
@@ -187,12 +190,13 @@ class Proof:
         outcome = self.learner.step(release)
         if self._on_step is not None:
             self._on_step(outcome)
-        if not len(release.features.offsets):
+        taken = release.pieces[FEATURES].offsets
+        if not len(taken):
             return
-        n = int(np.searchsorted(self._script.offsets, release.features.offsets[-1], side="right"))
+        n = int(np.searchsorted(self._script.offsets, taken[-1], side="right"))
         offsets, sent = self._script.offsets[:n], self._sent.part(0, n)
         self._drop(n)
-        made = self._encoded(outcome)
+        made = self.learner.encode(outcome)
         self.n_compared += n
         if np.array_equal(offsets, outcome.offsets):
             if sent.values != made or sent.keys != outcome.keys:
@@ -205,39 +209,23 @@ class Proof:
             if row is not None:
                 self._compare(sent, i, outcome, row, made)
                 continue
-            fields = _plain(sent.values[i])
+            fields = self._plain(sent.values[i])
             self._note(Difference(UNFOUNDED, offset, fields["label_offset"], sent.positions[i], fields))
         for offset, row in rows.items():
             if offset not in self._astray:
-                label_offset = int(outcome.label_offsets[row])
-                self._note(Difference(MISSING, offset, label_offset, made=_plain(made[row])))
+                label_offset = int(outcome.next_offsets[LABELS][row])
+                self._note(Difference(MISSING, offset, label_offset, made=self._plain(made[row])))
         self._astray -= rows.keys()
 
-    def _encoded(self, outcome: Outcome) -> list[bytes]:
-        """What a worker would send for an outcome."""
-        learner = self.learner
-        asked = learner.spec.predictions
-        roles = [role for role in outcome.p if role != CHAMPION] if asked.challengers else []
-        return learner.codec.encode_predictions(
-            ids=outcome.ids,
-            p=outcome.p[CHAMPION],
-            classes=learner.classes,
-            model=learner.model_names[CHAMPION],
-            offsets=outcome.offsets.tolist(),
-            label_offsets=outcome.label_offsets.tolist(),
-            probabilities=asked.probabilities,
-            challengers={role: outcome.p[role] for role in roles} or None,
-        )
-
-    def _compare(self, sent: Sent, i: int, outcome: Outcome, row: int, made: list[bytes]) -> None:
+    def _compare(self, sent: SentRecords, i: int, outcome: Outcome, row: int, made: list[bytes]) -> None:
         if sent.values[i] == made[row] and sent.keys[i] == outcome.keys[row]:
             return
-        was, is_ = _plain(sent.values[i]), _plain(made[row])
+        was, is_ = self._plain(sent.values[i]), self._plain(made[row])
         if sent.keys[i] != outcome.keys[row]:
             was, is_ = {"key": _text(sent.keys[i]), **was}, {"key": _text(outcome.keys[row]), **is_}
         elif _listed_classes(was) == _listed_classes(is_):
             return
-        offset, label_offset = int(outcome.offsets[row]), int(outcome.label_offsets[row])
+        offset, label_offset = int(outcome.offsets[row]), int(outcome.next_offsets[LABELS][row])
         self._note(Difference(DIFFERENT, offset, label_offset, sent.positions[i], was, is_))
 
     def _note(self, found: Difference) -> None:
@@ -263,7 +251,7 @@ def differing_parts(learner: PartitionLearner, other: PartitionLearner) -> list[
 
 
 def longest_ascent(values: Ints, *, strict: bool) -> Ints:
-    """Indices of the most values that ascend when the others are left out; of equals the first. O(n log n)."""
+    """Indices of a longest ascending subsequence, the first of several. O(n log n)."""
     steps = np.diff(values)
     if (steps > 0).all() if strict else (steps >= 0).all():
         return np.arange(len(values))
@@ -286,13 +274,13 @@ def longest_ascent(values: Ints, *, strict: bool) -> Ints:
     return np.array(chosen[::-1], np.int64)
 
 
-def possible(label_offsets: Ints) -> Ints:
-    """Label offsets that can be followed: where they run backwards, the fewest are taken for wrong."""
-    kept = longest_ascent(label_offsets, strict=False)
-    if len(kept) == len(label_offsets):
-        return label_offsets
-    lowest = np.full(len(label_offsets), np.iinfo(np.int64).min)
-    lowest[kept] = label_offsets[kept]
+def possible(next_offsets: Ints) -> Ints:
+    """Next offsets of a log without decreases: where they run backwards, as few as possible are taken for wrong."""
+    kept = longest_ascent(next_offsets, strict=False)
+    if len(kept) == len(next_offsets):
+        return next_offsets
+    lowest = np.full(len(next_offsets), np.iinfo(np.int64).min)
+    lowest[kept] = next_offsets[kept]
     return np.maximum.accumulate(lowest)
 
 
@@ -307,12 +295,6 @@ def _listed_classes(prediction: dict[str, Any]) -> dict[str, Any]:
             for role, part in found["challengers"].items()
         }
     return found
-
-
-def _plain(value: bytes | None) -> dict[str, Any]:
-    """The fields of a prediction record that `_Place` could read."""
-    fields: dict[str, Any] = msgspec.json.decode(value or b"{}")
-    return fields
 
 
 def _text(data: bytes | None) -> str | None:

@@ -1,33 +1,44 @@
-"""The drift events of a fold, held against those that were sent. Pure."""
+"""Compares the drift events of a fold with those that were sent. Pure."""
 
 from collections import Counter
 from typing import Any
 
 import msgspec
 
-from app.partition.learner import Outcome
-from app.state.proof import DIFFERENT, LISTED, MISSING, OUT_OF_ORDER, REPEATED, UNFOUNDED, UNREADABLE, Difference, Sent
+from app.partition.outcome import Outcome
+from app.state.proof import (
+    DIFFERENT,
+    LISTED,
+    MISSING,
+    OUT_OF_ORDER,
+    REPEATED,
+    UNFOUNDED,
+    UNREADABLE,
+    Difference,
+    SentRecords,
+)
 from topics.records import DriftRecord
+from topics.reports import read_drift
 
 
 class DriftProof:
-    """Events are numbered without a hole, so each has its twin by its number.
+    """Events are numbered without gaps, so a number pairs an event of the fold with the one that was sent.
 
-    The last ones of a fold need not have been sent: a worker waits for a prediction behind them. An event that is
-    missing shows therefore when a later one is there.
+    The last events of a fold need not have been sent, because a worker waits for a later prediction before it sends
+    them. So an event only counts as missing when a later one was sent.
 
     Parameters
     ----------
-    sent : Sent
-        All records of the drift topic from where the proof begins, in its order. Read before the predictions end, so
-        that whatever they tell of has been folded at the end.
+    sent : SentRecords
+        All records of the drift topic from where the proof begins, in its order. They are read before the end of the
+        predictions is determined, so that at the end everything that they refer to has been folded.
     first : int
         Number of the first event of the fold. Earlier ones may stand in the topic.
     whole : bool
         Whether the topic still holds all of them: retention may have taken the oldest ones.
     """
 
-    def __init__(self, sent: Sent, first: int, *, whole: bool = True) -> None:
+    def __init__(self, sent: SentRecords, first: int, *, whole: bool = True) -> None:
         self.counts: Counter[str] = Counter()
         self.listed: list[Difference] = []
         self.n_compared = 0
@@ -35,12 +46,11 @@ class DriftProof:
         self._last = -1  # offset of the last prediction
         self._made: dict[int, DriftRecord] = {}
         self._sent: dict[int, tuple[int, DriftRecord]] = {}
-        decode = msgspec.json.Decoder(DriftRecord).decode
         last = first - 1
         for position, value in zip(sent.positions, sent.values, strict=True):
             try:
-                record = decode(value or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+                record = read_drift(value)
+            except ValueError:
                 self._note(Difference(UNREADABLE, position=position))
                 continue
             if record.number < first:

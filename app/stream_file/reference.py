@@ -1,4 +1,4 @@
-"""The stream file described for people and for editors, from the one place that validates it.
+"""Descriptions of the stream file for people and for editors, made from the classes that validate it.
 
 `python -m app.stream_file.reference` writes the tables of docs/stream-file.md again; a test fails where they are out
 of date. `riparian check --schema` prints the JSON Schema.
@@ -44,6 +44,11 @@ def json_schema() -> dict[str, Any]:
     definitions["FeatureSpec"] = {
         "anyOf": [{"enum": definitions["FeatureSpec"]["properties"]["type"]["enum"]}, definitions["FeatureSpec"]],
         "description": definitions["FeatureSpec"].pop("description"),
+    }
+    formats = definitions["CodecSpec"]["properties"]["features"]["enum"]
+    definitions["CodecSpec"] = {
+        "anyOf": [{"enum": formats}, definitions["CodecSpec"]],
+        "description": definitions["CodecSpec"].pop("description"),
     }
     definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])
     return schema

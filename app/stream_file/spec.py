@@ -4,6 +4,7 @@
 durations are float seconds in a Spec. docs/stream-file.md is generated from the descriptions (reference.py).
 """
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,13 +13,17 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 
 from app.errors import SpecError
 from app.stream_file.durations import duration
+from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
 from app.stream_file.spec_errors import sentence
 from app.stream_file.spec_parts import (
     AUTO,
     KEY,
     NAME,
+    RECORD_NAME,
     ROLE,
+    TOPIC_NAME,
     CheckpointSpec,
+    CodecSpec,
     DriftSpec,
     FeatureSpec,
     JoinSpec,
@@ -28,9 +33,11 @@ from app.stream_file.spec_parts import (
     Part,
     PredictionsSpec,
     RecordSpec,
+    RegistrySpec,
     TopicsSpec,
     Values,
     check_name,
+    codec_form,
     drift_form,
     feature_form,
     model_form,
@@ -38,9 +45,12 @@ from app.stream_file.spec_parts import (
     trust_form,
 )
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
-from topics import records
-from topics.layout import check_paths, first_conflict
-from topics.names import CHAMPION, INPUTS, OUTPUTS, topic_name
+from topics import codecs, records
+from topics.envelopes import AROUND, CLOUDEVENTS, placed
+from topics.headers import header_of
+from topics.names import CHAMPION, INPUTS, OUTPUTS, PREDICTIONS, InputLog, group_id, place_field, topic_name
+from topics.paths import check_paths, dotted, first_conflict
+from topics.schemas import Schemas
 from topics.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -67,6 +77,23 @@ class Spec(Part):
     replication: int = Field(
         default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
     )
+    min_insync_replicas: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="`min.insync.replicas` of the topics that Riparian creates: how many replicas have a record before "
+        "it is acknowledged; null for the broker's default.",
+    )
+    create_topics: Literal["missing", "never"] = Field(
+        default="missing",
+        description="Which topics Riparian creates: those that are `missing`, or `never` any. Then a start without "
+        "them stops, with the commands that create them.",
+    )
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
+        default="none",
+        description="Compression of the predictions and dead letters that workers write. The state is compressed by "
+        "itself.",
+    )
     standbys: int = Field(
         default=1, ge=0, le=10, description="Other workers that keep a copy of each partition's state in memory."
     )
@@ -75,12 +102,12 @@ class Spec(Part):
     )
     lost: Literal["stop", "skip"] = Field(
         default="stop",
-        description="What a worker does where Kafka has deleted records before they were learned: `stop`, or `skip` "
+        description="What a worker does if Kafka has deleted records before they were learned: `stop`, or `skip` "
         "them and count.",
     )
     topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
-    record: RecordSpec = Field(default_factory=RecordSpec, description="Where everything stands in a feature record.")
-    label: LabelSpec = Field(default_factory=LabelSpec, description="Where everything stands in a label record.")
+    record: RecordSpec = Field(default_factory=RecordSpec, description="Where the fields of a feature record are.")
+    label: LabelSpec = Field(default_factory=LabelSpec, description="Where the fields of a label record are.")
     features: Annotated[
         dict[str, Annotated[FeatureSpec, BeforeValidator(feature_form)]], BeforeValidator(name_keys)
     ] = Field(
@@ -89,40 +116,56 @@ class Spec(Part):
     classes: Values | None = Field(
         default=None,
         min_length=2,
-        description="Class labels. They are closed then: other labels are rejected. Left out, they are learned. Of "
+        description="Class labels; any other label is rejected. If left out, classes are learned as they come. For "
         "bags: the two classes, the negative one first.",
     )
     max_classes: int = Field(
-        default=100, ge=2, le=1000, description="Most classes learned; a label of one more is rejected."
+        default=100,
+        ge=2,
+        le=1000,
+        description="Most classes that are learned; a label with a new one beyond is rejected.",
     )
     max_class_bytes: int = Field(
         default=128,
         ge=1,
         le=1024,
-        description="Longest class learned, in bytes of its JSON text; a longer label is rejected. Predictions list "
-        "every class.",
+        description="Longest class that is learned, in bytes of its JSON text; a longer label is rejected. "
+        "Predictions list every class.",
     )
     champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
         default=ModelSpec(model=AUTO),
         description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
         "`auto`, a forest that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (25), and if "
-        "challengers are left out, some to hold it against.",
+        "challengers are left out, some to compare it with.",
     )
     challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
         Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
     )
     join: JoinSpec = Field(default_factory=JoinSpec, description="How features wait for their labels.")
-    checkpoint: CheckpointSpec = Field(default_factory=CheckpointSpec, description="How often state is made safe.")
+    checkpoint: CheckpointSpec = Field(
+        default_factory=CheckpointSpec, description="How often checkpoints are written, and which are kept."
+    )
     drift: Annotated[DriftSpec, BeforeValidator(drift_form)] = Field(
         default_factory=DriftSpec, description="What watches for concept drift; `none` for nothing."
     )
     metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
     predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
-    codec: Literal["json"] = Field(default="json", description="Format of the records.")
+    codec: Annotated[CodecSpec, BeforeValidator(codec_form)] = Field(
+        default_factory=CodecSpec, description="Format of the records: `json`, or one for each kind of record."
+    )
+    kafka: KafkaSpec = Field(
+        default_factory=KafkaSpec,
+        description="Settings of the connection under librdkafka's names, such as `security.protocol` "
+        "([connect](connect.md)). A secret may only be a reference.",
+    )
+    registry: RegistrySpec | None = Field(
+        default=None, description="Schema registry of the formats whose records name a schema (`avro`)."
+    )
     trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(trust_form)] = Field(
         default_factory=list,
         description="What workers may run besides Riparian: `code` that this file names (a model's `import_path`), and "
-        "`pickles` of such models in the state, which have to be signed. A file with it is a program: read it as one.",
+        "`pickles` of such models in the state, which have to be signed. A file with `trust` is a program: "
+        "review it as one.",
     )
     seed: int = Field(
         default=0,
@@ -133,6 +176,7 @@ class Spec(Part):
 
     _models: dict[str, tuple[str, dict[str, Any]]] = PrivateAttr(default_factory=dict)
     _mapping: records.Mapping = PrivateAttr()
+    _schemas: Schemas = PrivateAttr(default_factory=Schemas)
 
     @model_validator(mode="before")
     @classmethod
@@ -149,13 +193,24 @@ class Spec(Part):
     @model_validator(mode="after")
     def _check(self) -> "Spec":
         self._check_topics()
+        self._check_registry()
         self._check_classes()
         self._mapping = self._map()
         self._models = self._check_models()
         self._check_drift()
+        if PROVIDER in self.kafka.settings and "code" not in self.trust:
+            raise ValueError(
+                f"trust: expected [code], since kafka.{PROVIDER} names code that would run, found nothing; add it "
+                "where you trust that code, or name it in the properties file of the connection instead"
+            )
         return self
 
     def _check_topics(self) -> None:
+        if self.min_insync_replicas is not None and self.min_insync_replicas > self.replication:
+            raise ValueError(
+                f"min_insync_replicas: expected at most replication, {self.replication}, found "
+                f"{self.min_insync_replicas}: Kafka would take no record; lower it, or raise replication"
+            )
         roles: dict[str, str] = {}
         for role in (*INPUTS, *OUTPUTS):
             name = getattr(self.topics, role)
@@ -176,6 +231,51 @@ class Spec(Part):
                 raise ValueError(
                     "label: expected only with a topic of labels, found topics.labels without one; remove it"
                 )
+
+    def _check_registry(self) -> None:
+        registered = self.codec.registered()
+        if not registered:
+            if self.registry is not None:
+                raise ValueError(
+                    f"registry: expected only with a codec of a registry ({', '.join(codecs.REGISTERED)}), found none; "
+                    "name one at codec, or remove registry"
+                )
+            return
+        further = [log.role for log in self.inputs if log.role not in INPUTS]
+        if PREDICTIONS in registered and further:
+            raise ValueError(
+                f"codec.predictions: expected json, since predictions name their place in {further[0]}, found "
+                f"{registered[PREDICTIONS]}, whose schema has no field for it; write json there"
+            )
+        kind, name = next(iter(registered.items()))
+        package = codecs.REGISTERED[name]
+        if importlib.util.find_spec(package) is None:
+            raise ValueError(
+                f"codec: expected the Python package {package} for {name}, found none; install it with "
+                f"pip install 'riparian[{name}]', or choose another codec"
+            )
+        if self.registry is None:
+            raise ValueError(
+                f"registry: expected the schema registry of codec {name}, found nothing; add registry, with its url"
+            )
+        if self.registry.subjects == TOPIC_NAME:
+            return
+        for kind in registered:
+            topic = getattr(self.topics, kind)
+            if kind != PREDICTIONS and topic is not None and getattr(self.registry.records, kind) is None:
+                raise ValueError(
+                    f"registry.records.{kind}: expected the full name of the schema, since subjects are named by "
+                    f"{self.registry.subjects}, found nothing; write it like com.shop.Order"
+                )
+
+    def subject(self, kind: str) -> str:
+        """The subject of the schemas of a kind of record: "features", "labels" or "predictions"."""
+        assert self.registry is not None
+        topic, style = getattr(self.topics, kind), self.registry.subjects
+        if style == TOPIC_NAME:
+            return f"{topic}-value"
+        name = "riparian.Prediction" if kind == PREDICTIONS else getattr(self.registry.records, kind)
+        return str(name) if style == RECORD_NAME else f"{topic}-{name}"
 
     def _check_classes(self) -> None:
         bounds = sorted(self.model_fields_set & {"max_classes", "max_class_bytes"})
@@ -200,33 +300,56 @@ class Spec(Part):
 
     def _map(self) -> records.Mapping:
         bags = self.task == records.MULTI_INSTANCE
+        record, label = _places("record", self.record), _places("label", self.label)
+        for kind, part in (("features", self.record), ("labels", self.label)):
+            form = getattr(self.codec, kind)
+            if part.envelope is not None and form != "json":
+                raise ValueError(
+                    f"codec.{kind}: expected json, since the records have an envelope, {part.envelope}, found {form}; "
+                    "change one of them"
+                )
         inside = () if bags else self.record.x
         features = tuple(
             records.Feature(name, feature.type, feature.from_ or (*inside, name))
+            if bags
+            else records.Feature(
+                name,
+                feature.type,
+                _placed(f"features.{name}", feature.from_ or (*inside, name), self.record.envelope),
+            )
             for name, feature in self.features.items()
         )
-        owners = {f"record.{field}": getattr(self.record, field) for field in ("id", "time", "y")}
+        owners = {f"record.{field}": record[field] for field in ("id", "time", "y")}
         places = {f"features.{feature.name}": feature.path for feature in features}
         if bags:
             if not self.record.x:
                 raise ValueError('record.x: expected the path of the list of instances, found ""; name the field')
-            _check_owners({**owners, "record.x": self.record.x})
+            for owner, path in places.items():
+                if header_of(path) is not None:
+                    raise ValueError(
+                        f'{owner}: expected a path into each instance of a bag, found "{path[0]}", which the whole '
+                        "record has once; give it a path in the instance, or leave it out"
+                    )
+            _check_owners({**owners, "record.x": record["x"]})
             _check_owners(places)
         else:
             _check_owners({**owners, **places})
-        _check_owners({f"label.{field}": getattr(self.label, field) for field in ("id", "time", "y")})
+        _check_owners({f"label.{field}": path for field, path in label.items()})
         return records.Mapping(
             task=self.task,
             features=features,
-            x=self.record.x,
-            id=None if self.record.id == KEY else self.record.id,
-            time=self.record.time,
-            y=self.record.y,
-            label_id=None if self.label.id == KEY else self.label.id,
-            label_y=self.label.y,
-            label_time=self.label.time,
+            x=record["x"] or (),
+            id=None if record["id"] == KEY else record["id"],
+            time=record["time"],
+            y=record["y"],
+            label_id=None if label["id"] == KEY else label["id"],
+            label_y=label["y"] or (),
+            label_time=label["time"],
+            envelope=self.record.envelope,
+            label_envelope=self.label.envelope,
             max_bytes=self.record.max_bytes,
             max_instances=self.record.max_instances,
+            further=tuple(place_field(log.role) for log in self.inputs if log.role not in INPUTS),
         )
 
     def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -344,9 +467,43 @@ class Spec(Part):
         """Role -> (name of the learner, all its parameters), the champion first."""
         return dict(self._models)
 
+    @property
+    def inputs(self) -> tuple[InputLog, ...]:
+        """The input logs of the stream, the features first."""
+        topics = {role: getattr(self.topics, role) for role in INPUTS}
+        return tuple(InputLog(role, topic) for role, topic in topics.items() if topic is not None)
+
+    @property
+    def input_topics(self) -> dict[str, str]:
+        """Role of an input log -> its topic; "" where labels come inside the feature records."""
+        return dict.fromkeys(INPUTS, "") | {log.role: log.topic for log in self.inputs}
+
+    @property
+    def group(self) -> str:
+        """The consumer group of the workers."""
+        return group_id(self.name, self.kafka.prefix)
+
     def mapping(self) -> records.Mapping:
-        """Where everything stands in the records, as a codec wants it."""
+        """Where the fields of the records are, as a codec needs it."""
         return self._mapping
+
+    def make_codec(self) -> codecs.Codec:
+        """What decodes and encodes the records. It keeps no state."""
+        return codecs.of_stream(self.codec.formats(), self._mapping, self._schemas)
+
+    @property
+    def schemas(self) -> Schemas:
+        """What is known of the registry's schemas, for all codecs of this stream."""
+        return self._schemas
+
+    def header_topics(self) -> list[str]:
+        """The input topics whose records are read with their headers."""
+        asked = self.make_codec().headers
+        wanted = {
+            self.topics.features: asked.features or self.predictions.trace,
+            self.topics.labels: asked.labels,
+        }
+        return [topic for topic, is_wanted in wanted.items() if is_wanted and topic is not None]
 
     def vocabularies(self) -> list[Vocabulary | None]:
         """A new vocabulary for each feature that is not numeric; None for the others."""
@@ -365,6 +522,26 @@ class Spec(Part):
         if self.task == records.REGRESSION:
             return None
         return Vocabulary(self.max_classes, self.classes, self.max_class_bytes)
+
+
+def _placed(owner: str, path: records.Path, envelope: str | None) -> records.Path:
+    try:
+        return placed(path, envelope)
+    except ValueError as error:
+        raise ValueError(f"{owner}: {error}") from None
+
+
+def _places(owner: str, part: RecordSpec | LabelSpec) -> dict[str, records.Path | None]:
+    """Where each field of `record` or `label` stands, from the top of the record. An event brings its own time, and an
+    id of what it is about the features of."""
+    found: dict[str, records.Path | None] = {}
+    for field in ("id", "time", "y", *(("x",) if isinstance(part, RecordSpec) else ())):
+        path = getattr(part, field)
+        own = field == "time" or (field == "id" and isinstance(part, RecordSpec))
+        if part.envelope == CLOUDEVENTS and own and field not in part.model_fields_set:
+            path = (f"{AROUND}{field}",)
+        found[field] = path if path is None or path == KEY else _placed(f"{owner}.{field}", path, part.envelope)
+    return found
 
 
 def place_of(role: str) -> str:
@@ -388,11 +565,9 @@ def _check_owners(owners: Mapping[str, records.Path | None]) -> None:
         cure = "give one of them another path"
         if one == "record.y":
             cure += ", or set record.y to null"
-        raise ValueError(
-            f'{other}: expected a field of its own, found "{".".join(path)}", which {one} reads too; {cure}'
-        )
+        raise ValueError(f'{other}: expected a field of its own, found "{dotted(path)}", which {one} reads too; {cure}')
     raise ValueError(
-        f'{other}: expected a path beside "{".".join(path)}", which {one} reads, found "{".".join(other_path)}"; '
+        f'{other}: expected a path beside "{dotted(path)}", which {one} reads, found "{dotted(other_path)}"; '
         "a field holds a value or other fields, so map one of them elsewhere"
     )
 
@@ -402,7 +577,8 @@ def build(data: dict[str, Any], where: str = "stream") -> Spec:
     try:
         return Spec.model_validate(data)
     except ValidationError as error:
-        raise SpecError(f"{where}: {sentence(error, Spec)}") from None
+        said = sentence(error, Spec)
+    raise SpecError(f"{where}: {said}")
 
 
 def loads(text: str, where: str = "stream") -> Spec:

@@ -1,4 +1,4 @@
-"""One sentence for whatever is wrong with a stream file: the field, what was expected, what was found, the cure."""
+"""One sentence for each mistake in a stream file: the field, what was expected, what was found, and what to change."""
 
 import difflib
 import json
@@ -51,7 +51,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     first = next((m for m in mistakes if m["type"] == "extra_forbidden"), mistakes[0])
     kind, context = first["type"], first.get("ctx", {})
     parts = [part for part in first["loc"] if part != "[key]"]
-    where = ".".join(map(str, parts))
+    where = ".".join(str(part) or '""' for part in parts)
     if kind == "extra_forbidden":
         wrong = str(parts[-1])
         return f'{where}: expected {_known(model, parts[:-1])}, found "{wrong}"; {_cure(model, parts)}'
@@ -61,7 +61,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
         said = str(context["error"])
         return f"{where}: {said}" if where else said
     if first["loc"][-1] == "[key]":
-        where = ".".join(map(str, parts[:-1]))
+        where = ".".join(str(part) or '""' for part in parts[:-1])
         return f"{where}: expected a name, found {found(first['input'])}; put it in quotes"
     expected = _EXPECTED.get(kind, first["msg"]).format_map(_Plain(context))
     cure = _CURES.get(kind, "change it")

@@ -7,6 +7,7 @@ see are ValueErrors that read on after the name of the field: "expected …, fou
 import math
 import re
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -18,11 +19,14 @@ from pydantic import (
     model_validator,
 )
 
+from app.references import is_reference
 from app.stream_file.durations import duration
 from app.stream_file.spec_errors import found
 from topics import records
-from topics.layout import check_paths
+from topics.codecs import CODECS, REGISTERED, Formats
+from topics.headers import header_of
 from topics.names import MAX_TOPIC_LENGTH, OUTPUTS, check_topic_name, topic_name
+from topics.paths import MAX_INDEX, Index, check_paths, parse
 from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
 # Stands for the Kafka key where a path is expected.
@@ -33,15 +37,19 @@ ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 def _parse_path(value: Any) -> records.Path:
     """A path as a tuple of field names; () for ""."""
-    parts = value.split(".") if isinstance(value, str) and value else value
+    parts = value
+    if isinstance(value, str) and value:
+        parts = (value,) if value.startswith(records.HEADER) else parse(value)
     if value == "" or value == ():
         return ()
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+    if not isinstance(parts, list | tuple) or not all(type(part) in (str, Index, int) for part in parts):
         raise ValueError(
             f"expected a path such as customer.age, found {found(value)}; write field names joined by dots"
         )
-    path = tuple(parts)
+    path = tuple(Index(f"[{part}]") if isinstance(part, int) else part for part in parts)
     check_paths([path])
+    if any(part.startswith(records.HEADER) for part in path) and (len(path) > 1 or not header_of(path)):
+        raise ValueError(f'expected the name of a header, found {found(value)}; write "{records.HEADER}NAME", alone')
     return path
 
 
@@ -54,6 +62,12 @@ def _not_empty(path: records.Path) -> records.Path:
 def _not_key(path: records.Path) -> records.Path:
     if path == KEY:
         raise ValueError('expected a path into the record, found "@key"; only an id can be the Kafka key')
+    return path
+
+
+def _not_header(path: records.Path) -> records.Path:
+    if header_of(path) is not None:
+        raise ValueError(f'expected a path into the record, found "{path[0]}"; a header holds one value only')
     return path
 
 
@@ -99,12 +113,22 @@ def model_form(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
-_PATH_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_PATH_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "array",
+            "items": {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0, "maximum": MAX_INDEX}]},
+        },
+    ]
+}
 _AnyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_key), WithJsonSchema(_PATH_SCHEMA)]
+_ObjectPath = Annotated[_AnyPath, AfterValidator(_not_header)]
 _FieldPath = Annotated[_AnyPath, AfterValidator(_not_empty)]
 _IdPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
 _Topic = Annotated[str, AfterValidator(_check_topic)]
 _Scalar = Annotated[Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+_Envelope = Literal["debezium", "connect", "cloudevents"] | None
 Values = Annotated[list[_Scalar], AfterValidator(_check_distinct)]
 
 
@@ -127,7 +151,7 @@ def _topic(role: str, text: str) -> Any:
 
 
 class TopicsSpec(Part):
-    """Names of topics. Those that are left out are called after the stream."""
+    """Names of topics. Topics that are left out are named after the stream."""
 
     features: _Topic = _topic("features", "features")
     labels: _Topic | None = _topic("labels", "labels, or null where labels only come inside the feature records")
@@ -138,7 +162,13 @@ class TopicsSpec(Part):
 
 
 class RecordSpec(Part):
-    """Where everything stands in a feature record."""
+    """Where the fields of a feature record are."""
+
+    envelope: _Envelope = Field(
+        default=None,
+        description="What stands around the row: `debezium`, `connect` or `cloudevents`; null for nothing. Paths "
+        "begin at the row.",
+    )
 
     id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
     time: _FieldPath | None = Field(
@@ -146,13 +176,13 @@ class RecordSpec(Part):
         description="Path of the event time: epoch milliseconds, epoch seconds (numbers below 1e11) or ISO 8601 (UTC "
         "unless it says so).",
     )
-    x: _AnyPath = Field(
+    x: _ObjectPath = Field(
         default="x",
         description='Path of the object that holds the features; "" for the record itself. Of bags: of '
         "the list of instances, each an object.",
     )
     y: _FieldPath | None = Field(
-        default="y", description="Path of a label inside the feature record, used where it is there; null to ignore it."
+        default="y", description="Path of a label inside the feature record, used if it is present; null to ignore it."
     )
     max_bytes: int = Field(
         default=262_144, ge=1, le=104_857_600, description="Largest record that is decoded, in bytes."
@@ -163,7 +193,11 @@ class RecordSpec(Part):
 
 
 class LabelSpec(Part):
-    """Where everything stands in a label record."""
+    """Where the fields of a label record are."""
+
+    envelope: _Envelope = Field(
+        default=None, description="What stands around the label's row, as in `record.envelope`."
+    )
 
     id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
     y: _FieldPath = Field(default="y", description="Path of the label.")
@@ -179,17 +213,20 @@ class FeatureSpec(Part):
     )
     values: Values | None = Field(
         default=None,
-        description="Values of a nominal feature. It is closed then: records with another value are rejected. Left "
-        "out, values are learned as they come.",
+        description="Values of a nominal feature; a record with any other value is rejected. If left out, values are "
+        "learned as they come.",
     )
     max_values: int = Field(
-        default=1000, ge=1, le=1_000_000, description="Most values learned; a record with one more is rejected."
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="Most values that are learned; a record with a new one beyond is rejected.",
     )
     from_: _FieldPath | None = Field(
         default=None,
         alias="from",
-        description="Path of the value from the record's top, of bags from the instance. Default: its name, inside "
-        "`record.x`.",
+        description="Path of the value from the top of the record (for bags, of the instance). Default: its name, "
+        "inside `record.x`.",
     )
 
     @model_validator(mode="after")
@@ -214,7 +251,7 @@ class ModelSpec(Part):
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
-    model: str = Field(description="Name of a learner. Its parameters stand beside it: see `riparian models`.")
+    model: str = Field(description="Name of a learner. Its parameters are fields beside it: see `riparian models`.")
     on_drift: _OnDrift | None = Field(
         default=None, description="What is done when its errors rise. Default: what `drift.on_drift` says."
     )
@@ -233,18 +270,31 @@ class JoinSpec(Part):
         description="How long an instance waits for its label, and a label for its instance, by record timestamps.",
     )
     max_pending: int = Field(
-        default=1_000_000, ge=1, le=10**12, description="Most instances that wait, a partition; the oldest leaves."
+        default=1_000_000,
+        ge=1,
+        le=10**12,
+        description="Most instances that wait, per partition; beyond, the oldest is dropped.",
     )
     max_pending_bytes: int = Field(
         default=1_000_000_000,
         ge=1_000_000,
         le=10**15,
-        description="Most bytes that waiting instances take, a partition; the oldest leaves. An instance is reckoned "
-        "at 128 bytes, its id, 8 a feature, and 8 for each output of each model; the arrays may be twice as large. A "
-        "bag: 16 more, and 8 a feature of each of its instances.",
+        description="Most bytes that waiting instances take, per partition; beyond, the oldest is dropped. An instance "
+        "counts as 128 bytes, its id, 8 per feature, and 8 for each output of each model; the arrays may be twice as "
+        "large. A bag: 16 more, and 8 per feature of each of its instances.",
     )
     max_labels: int = Field(
-        default=100_000, ge=1, le=10**12, description="Most labels that wait, a partition; the oldest leaves."
+        default=100_000,
+        ge=1,
+        le=10**12,
+        description="Most labels that wait, per partition; beyond, the oldest is dropped.",
+    )
+    max_buffered_bytes: int = Field(
+        default=268_435_456,
+        ge=1_000_000,
+        le=10**15,
+        description="Most bytes of records that a worker has fetched and not learned yet, of all its partitions "
+        "together; for a moment it can be one poll more.",
     )
     max_wait: duration("2s") = Field(  # type: ignore[valid-type]
         default="2s",
@@ -310,9 +360,9 @@ class DriftSpec(Part):
     )
     on_drift: _OnDrift = Field(
         default="alert",
-        description="What is done when the errors of a model rise: `nothing` (it is written and counted only), "
+        description="What is done when the errors of a model rise: `nothing` (it is only written and counted), "
         "`alert`, `reset` (the model begins anew) or `replace` (a fresh one learns beside it, and takes its place when "
-        "it is better). A model may say otherwise.",
+        "it is better). A model may have an `on_drift` of its own.",
     )
     window: int = Field(
         default=1000, ge=50, le=1_000_000, description="Labels over which a fresh model has to be better (`replace`)."
@@ -326,7 +376,7 @@ class DriftSpec(Part):
 
 
 class CheckpointSpec(Part):
-    """How often state is made safe."""
+    """How often checkpoints are written, and which are kept."""
 
     every: duration("5s", 0.1) = Field(  # type: ignore[valid-type]
         default="5s", description="Time between two checkpoints of a partition."
@@ -335,13 +385,14 @@ class CheckpointSpec(Part):
         default=0.1,
         gt=0,
         le=1,
-        description="Share of a processor core that checkpoints of a partition may take; they get rarer to keep it.",
+        description="Share of a processor core that checkpoints of a partition may take; they become rarer "
+        "to keep within it.",
     )
     keep: int = Field(
         default=5,
         ge=0,
         le=100,
-        description="Older checkpoints kept to roll back to, as far as they take little room beside the state.",
+        description="Older checkpoints kept to roll back to, as long as they take little room beside the state.",
     )
     keep_every: duration("10m", 0.0) = Field(  # type: ignore[valid-type]
         default="10m", description="Time between two checkpoints that are kept."
@@ -363,6 +414,118 @@ class MetricsSpec(Part):
     )
 
 
+def _check_format(value: Any) -> Any:
+    if not isinstance(value, str) or value not in CODECS:
+        known = " or ".join(f'"{name}"' for name in CODECS)
+        raise ValueError(f"expected {known}, found {found(value)}; write {known}")
+    return value
+
+
+def codec_form(value: Any) -> Any:
+    """One format for all records as one for each kind."""
+    if isinstance(value, dict | CodecSpec):
+        return value
+    return dict.fromkeys(Formats._fields, _check_format(value))
+
+
+_Format = Annotated[Any, BeforeValidator(_check_format), WithJsonSchema({"enum": list(CODECS)})]
+
+
+class CodecSpec(Part):
+    """The formats of the records. `codec: json` for all of them."""
+
+    features: _Format = Field(default="json", description="Format of the feature records.")
+    labels: _Format = Field(default="json", description="Format of the label records.")
+    predictions: _Format = Field(default="json", description="Format of the predictions.")
+
+    def formats(self) -> Formats:
+        return Formats(self.features, self.labels, self.predictions)
+
+    def registered(self) -> dict[str, str]:
+        """Kind of record -> its format, where records of it name a schema of a registry."""
+        return {kind: name for kind, name in self.formats()._asdict().items() if name in REGISTERED}
+
+    def plain(self) -> Any:
+        """The name of the format where all are of one; else role -> name."""
+        formats = self.formats()
+        return formats.features if len(set(formats)) == 1 else formats._asdict()
+
+
+def _check_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f'expected the address of a registry, found "{url}"; write it like https://registry:8081')
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("expected an address without user and password; give them as username and password")
+    return url.rstrip("/")
+
+
+def _check_secret(value: str) -> str:
+    if not is_reference(value):  # not shown: it may be the secret itself
+        raise ValueError(
+            "expected where the secret stands, found something else; write ${NAME} for an environment variable, or "
+            "file:PATH"
+        )
+    return value
+
+
+_Url = Annotated[str, AfterValidator(_check_url)]
+_Secret = Annotated[str, AfterValidator(_check_secret)]
+TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = "topic-name", "record-name", "topic-record-name"
+
+
+class RecordNames(Part):
+    """Full names of the records' schemas, for subjects that are named after them."""
+
+    features: str | None = Field(default=None, description="Of the feature records.")
+    labels: str | None = Field(default=None, description="Of the label records.")
+
+
+class RegistrySpec(Part):
+    """Where the schemas of the records are."""
+
+    url: _Url = Field(description="Address of the registry, of Confluent's API: `https://registry:8081`.")
+    username: str | None = Field(default=None, description="User (basic authentication).")
+    password: _Secret | None = Field(default=None, description="Password: `${NAME}` or `file:PATH`.")
+    token: _Secret | None = Field(default=None, description="Bearer token: `${NAME}` or `file:PATH`.")
+    ca: str | None = Field(
+        default=None, description="PEM file of the certificates to trust. Default: those of the system."
+    )
+    certificate: str | None = Field(default=None, description="PEM file of the client's certificate (mutual TLS).")
+    key: str | None = Field(default=None, description="PEM file of its key. Default: the same file.")
+    key_password: _Secret | None = Field(default=None, description="Password of the key: `${NAME}` or `file:PATH`.")
+    subjects: Literal["topic-name", "record-name", "topic-record-name"] = Field(
+        default="topic-name",
+        description="How subjects are named: `topic-name` (`TOPIC-value`), `record-name` (the schema's full name) or "
+        "`topic-record-name` (`TOPIC-` and the full name).",
+    )
+    records: RecordNames = Field(
+        default_factory=RecordNames,
+        description="Full names of the schemas, where subjects are named after them. Predictions are "
+        "`riparian.Prediction`.",
+    )
+    max_wait: duration("10s") = Field(  # type: ignore[valid-type]
+        default="10s",
+        description="How long a record waits for a schema that the registry does not know, before it is rejected. "
+        "While the registry does not answer, it waits on.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "RegistrySpec":
+        if (self.username is None) != (self.password is None):
+            missing = "username" if self.username is None else "password"
+            raise ValueError(f"expected username and password together, found no {missing}; add it or remove both")
+        if self.token is not None and self.username is not None:
+            raise ValueError("expected username and password or token, found both; remove one of them")
+        for name in ("key", "key_password"):
+            if getattr(self, name) is not None and self.certificate is None:
+                raise ValueError(f"expected certificate beside {name}, found none; name its PEM file")
+        for name in ("ca", "certificate"):
+            if getattr(self, name) is not None and not self.url.startswith("https:"):
+                raise ValueError(f'expected {name} only with https, found "{self.url}"; write https, or remove {name}')
+        return self
+
+
 class PredictionsSpec(Part):
     """What a prediction record holds."""
 
@@ -370,3 +533,8 @@ class PredictionsSpec(Part):
         default=False, description="Whether predictions of challengers are written beside the champion's."
     )
     probabilities: bool = Field(default=True, description="Whether the probabilities of the classes are written.")
+    trace: bool = Field(
+        default=False,
+        description="Whether a prediction has the headers `traceparent` and `tracestate` of its feature record (W3C "
+        "Trace Context).",
+    )

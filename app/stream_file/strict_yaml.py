@@ -3,8 +3,8 @@
 PyYAML reads YAML 1.1, in which `no` is false, `12:30` is 750, `010` is 8, `1e-7` is a text, a date is an object, and of
 two equal keys the last one wins in silence. Here, as in YAML 1.2, only `true` and `false` are booleans, numbers are
 decimal, everything else is text, and a key that comes twice is an error. `1_000_000` is still a number; `007` is text,
-because it is somebody's post code. There are no merge keys (`<<`), and what aliases repeat is counted: both can make
-gigabytes of a kilobyte.
+because it is somebody's post code. Merge keys (`<<`) are not allowed, and values that aliases repeat are counted,
+because both can turn a kilobyte into gigabytes.
 """
 
 import re
@@ -91,13 +91,13 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = error.problem or error.context or "it cannot be read"
-        raise SpecError(f"{where}: {line}expected YAML, found a mistake: {problem}; mend that line") from None
+        raise SpecError(f"{where}: {line}expected YAML, found a mistake: {problem}; correct that line") from None
     except yaml.YAMLError as error:
         said = str(error).splitlines()[0]
-        raise SpecError(f"{where}: expected YAML, found a mistake: {said}; mend it") from None
+        raise SpecError(f"{where}: expected YAML, found a mistake: {said}; correct it") from None
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:  # `!!bool abc` is a KeyError
         raise SpecError(
-            f"{where}: expected YAML, found what cannot be read ({type(error).__name__}); mend it"
+            f"{where}: expected YAML, found what cannot be read ({type(error).__name__}); correct it"
         ) from None
     if found is None:
         raise SpecError(
@@ -105,7 +105,7 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
         )
     if not isinstance(found, dict):
         raise SpecError(
-            f"{where}: expected fields such as name: and task:, found a {_kind(found)}; write one field a line"
+            f"{where}: expected fields such as name: and task:, found a {_kind(found)}; write one field per line"
         )
     if _size(found, {}) > MOST_VALUES:
         raise SpecError(f"{where}: expected at most {MOST_VALUES:,} values, found more; write fewer, or fewer aliases")

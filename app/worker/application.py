@@ -3,10 +3,8 @@
 Faust does membership, assignment (with standbys), the web server and the life cycle; the engine does the rest.
 """
 
-import errno
 import gc
 import logging
-import os
 import signal
 import socket
 import time
@@ -14,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import faust
-from aiohttp.web import SockSite
 
-from app.errors import RiparianError
+from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
-from app.worker import recovery, transport
+from app.worker import front, recovery, transport
+from app.worker.access import Access
+from app.worker.backpressure import POLL_PIECES
 from app.worker.engine import Engine
 from app.worker.runner import Observer
-from topics.names import group_id
+from app.worker.silence import LOOK_SECONDS
+from topics.names import changelog_topic
 
 HEARTBEAT_SECONDS = 1.0
 COLLECT_SECONDS = 5.0
 REPEAT_SECONDS = 10.0
-PORTS = 100  # that are tried, where the first is taken
-
 
 # Every worker says so whenever another one starts or stops.
 REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
@@ -49,38 +47,9 @@ class Repeated(logging.Filter):
         return True
 
 
-def listen(host: str, port: int, or_next: bool = False) -> socket.socket:
-    """A socket that listens for the web server; it holds the port from here on, whatever other workers start.
-
-    Parameters
-    ----------
-    or_next : bool
-        Whether the next port that is free will do where this one is taken.
-
-    Raises
-    ------
-    RiparianError
-        There is no such address, or the port is taken.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for each in range(port, min(port + PORTS, 65536) if or_next else port + 1):
-        try:
-            return socket.create_server((host, each), family=family)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise RiparianError(
-                    f"the web server cannot listen on {host}:{each} ({os.strerror(error.errno or 0)}): choose another "
-                    "--web-host or --web-port, or none by --web-port 0"
-                ) from None
-    raise RiparianError(
-        f"port {port} of {host} is in use, perhaps by another worker: choose another by --web-port, or leave it "
-        "out for the next free one"
-    )
-
-
 def create_app(
     spec: Spec,
-    broker: str,
+    connection: Connection,
     *,
     web: socket.socket | None,
     data_dir: Path,
@@ -92,8 +61,7 @@ def create_app(
     Parameters
     ----------
     spec : Spec
-    broker : str
-        HOST:PORT, several separated by commas.
+    connection : Connection
     web : socket, optional
         Where the web server listens; None for no web server.
     data_dir : Path
@@ -105,8 +73,8 @@ def create_app(
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     app = faust.App(
-        group_id(spec.name),
-        broker=";".join(f"kafka://{host}" for host in broker.split(",")),
+        spec.group,
+        **connection.faust(),
         store="memory://",
         datadir=str(data_dir),
         topic_partitions=spec.partitions,
@@ -117,7 +85,7 @@ def create_app(
         stream_recovery_delay=0.0,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=2 * 1024 * 1024,
-        broker_max_poll_records=100_000,
+        broker_max_poll_records=POLL_PIECES,
         broker_session_timeout=session_timeout,
         broker_heartbeat_interval=HEARTBEAT_SECONDS,
         broker_check_crcs=True,
@@ -131,14 +99,25 @@ def create_app(
         TableManager=recovery.Tables,
     )
     if web is not None:
-        app.web._transport_handlers["tcp"] = lambda: SockSite(app.web._runner, web)
-    # Faust names the changelog, and assigns it and its standbys with the partitions; the engine reads and writes it.
-    app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions)
+        front.serve(app, web)
+    # Faust assigns the changelog and its standbys with the partitions; the engine reads and writes it.
+    changelog = app.topic(changelog_topic(spec.name), partitions=spec.partitions, internal=True, allow_empty=True)
+    app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions, changelog_topic=changelog)
     recovery.install(app)
-    engine = Engine(spec, broker, observer)
+    engine = Engine(spec, connection, observer)
+    access = Access(connection)
     engine.attach(app)
     source_topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
-    transport.install(app, source_topics, engine.assign, engine.add)
+    transport.install(
+        app,
+        source_topics,
+        spec.header_topics(),
+        engine.assign,
+        engine.add,
+        engine.denied,
+        engine.backpressure,
+        connection.rack,
+    )
 
     for name in source_topics:
         app.topics.add(app.topic(name, partitions=spec.partitions))  # subscribe
@@ -150,6 +129,11 @@ def create_app(
     @app.on_before_shutdown.connect  # type: ignore[untyped-decorator]
     async def stopping(_app: Any, **_: Any) -> None:
         await engine.stop()
+
+    @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
+    async def look() -> None:
+        await engine.silence.look([runner.learner for runner in engine.runners.values()])
+        await access.look(engine.thread._consumer)
 
     @app.timer(COLLECT_SECONDS)  # type: ignore[untyped-decorator]
     async def collect() -> None:
@@ -165,6 +149,7 @@ def run(app: Any, engine: Engine, *, loglevel: str) -> None:
     # is in cycles goes with the timer.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
+    front.raise_file_limit()
     # Faust sets the root logger to DEBUG whatever is asked for; its client would build a record for every debug line,
     # a quarter of the fetching thread's time.
     for library in ("aiokafka", "asyncio", "faust", "mode"):

@@ -6,32 +6,42 @@ topics are sought to the manifest's offsets.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
-from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.admin import RecordsToDelete
+from aiokafka.errors import IllegalStateError, KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from app.errors import RiparianError, StateError, TopicError
+from app.kafka import rights
+from app.kafka.connection import Connection
+from app.kafka.limits import largest_batches
+from app.kafka.outputs import Outputs, close, fenced_producer
+from app.kafka.reading import COMMITTED
 from app.partition.inputs import Lost
 from app.partition.learner import PartitionLearner
-from app.partition.merge import Ends
+from app.registry.client import Registry
 from app.state import checkpoint
 from app.state.follower import Follower
+from app.state.loading import Loaded
 from app.state.log import StateLog
 from app.stream_file.spec import Spec
-from app.worker.outputs import Outputs, close, fenced_producer
-from app.worker.retained import check_inputs
+from app.worker.backpressure import Backpressure
+from app.worker.continuity import check_inputs
 from app.worker.runner import Observer, Runner
-from app.worker.sent import Sent, read_sent
+from app.worker.silence import Silence
+from app.worker.tail import Tail, read_tails
 from app.worker.transport import ConsumerThread, Fetched
-from topics.names import OUTPUTS, changelog_topic
+from topics.names import FEATURES, OUTPUTS, changelog_topic
+
+if TYPE_CHECKING:
+    from app.kafka.connection import Admin, Consumer, Producer
 
 log = logging.getLogger(__name__)
 
@@ -45,40 +55,33 @@ class SupersededError(Exception):
     """Another rebalance has begun; what was asked for is not wanted any more."""
 
 
-class Loaded(NamedTuple):
-    """A partition as its changelog has it. notes : sentences on what the stream file changed."""
-
-    learner: PartitionLearner
-    encoder: checkpoint.Encoder
-    manifest: checkpoint.Manifest | None
-    notes: list[str]
-
-
 class Engine:
     """All runners of a worker.
 
     Parameters
     ----------
     spec : Spec
-    broker : str
+    connection : Connection
     observer : Observer
     """
 
-    def __init__(self, spec: Spec, broker: str, observer: Observer) -> None:
+    def __init__(self, spec: Spec, connection: Connection, observer: Observer) -> None:
         self.spec = spec
-        self.broker = broker
+        self.connection = connection
         self.observer = observer
         self.features: list[tuple[str, str]] = [(name, feature.type) for name, feature in spec.features.items()]
-        self.features_topic: str = spec.topics.features
-        self.labels_topic: str | None = spec.topics.labels
         self.changelog: str = changelog_topic(spec.name)
         self.runners: dict[int, Runner] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
-        self.follower = Follower(broker, self.changelog)
+        self.backpressure = Backpressure(spec.join.max_buffered_bytes)
+        self.registry = Registry.of(spec)
+        self.silence = Silence(spec, connection)
+        self.follower = Follower(connection, self.changelog)
         self._app: Any = None
-        self._asker: AIOKafkaConsumer | None = None
-        self._admin: AIOKafkaAdminClient | None = None
+        self._asker: Consumer | None = None
+        self._admin: Admin | None = None
+        self.limits: Mapping[str, int] = {}  # output topic or changelog -> how large a batch it takes
         self.n_fenced = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,14 +101,14 @@ class Engine:
         thread: ConsumerThread = self._app.consumer.thread
         return thread
 
-    def tp_features(self, partition: int) -> TP:
-        return TP(self.features_topic, partition)
-
-    def tp_labels(self, partition: int) -> TP:
-        return TP(self.labels_topic or "", partition)
+    def input_tps(self, partition: int) -> dict[str, TP]:
+        """Role of each input log -> its topic and partition."""
+        return {role: TP(topic, partition) for role, topic, _ in self.spec.inputs}
 
     async def crash(self, error: BaseException) -> None:
         """Stop the worker because of `error`. What a person can mend leaves no traceback in the log."""
+        if rights.denied(error):
+            error = await rights.explained(self.spec, self.connection, "worker", error)
         self.failure = self.failure or error
         if isinstance(error, RiparianError) and self.give_up is not None:
             log.error("%s", error)
@@ -113,30 +116,50 @@ class Engine:
         else:
             await self._app.crash(error)
 
+    def denied(self, error: BaseException) -> None:
+        """Stop the worker, which may not fetch any more."""
+        if self.failure is None:
+            task = asyncio.create_task(self.crash(error), name="denied")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
     def commit(self, offsets: Mapping[TP, int]) -> None:
         """Tell lag monitors what is durable; nothing depends on it."""
         self.thread.commit_sources(offsets)
 
-    async def ends(self, partition: int) -> Ends | None:
-        """Where both topics of a partition end now; None where the broker does not say.
+    def reached(self, tp: TP, end: int, next_offset: int) -> bool:
+        """Whether all records of a topic below `end` have been fetched. next_offset : after the last that came."""
+        return self.thread.reached(tp, end, next_offset)
+
+    def end_offset(self, tp: TP) -> int | None:
+        """Where a topic ended at the last fetch, as far as it is known."""
+        with contextlib.suppress(AssertionError):  # a rebalance may come between its two questions
+            return self.thread.end_offset(tp)
+        return None
+
+    def buffered_bytes(self, tp: TP) -> int:
+        """Bytes of a topic that were fetched and are not learned yet."""
+        return self.backpressure.bytes_of(tp)
+
+    async def ends(self, partition: int) -> dict[str, int] | None:
+        """Role of each input log -> where its partition ends now; None where the broker does not say.
 
         By a connection of its own: on the fetching one, the answer would come after the pending fetch's.
         """
-        topics = (self.features_topic, self.labels_topic)
-        tps = [TopicPartition(topic, partition) for topic in topics]
+        tps = self.input_tps(partition)
         try:
-            found = await self._asker.end_offsets(tps)  # type: ignore[union-attr]
+            found = await self._asker.end_offsets([TopicPartition(*tp) for tp in tps.values()])  # type: ignore[union-attr]
         except KafkaError as error:
             log.debug("no end offsets: %r", error)
             await asyncio.sleep(0.1)
             return None
-        return Ends(*(found[tp] for tp in tps))
+        return {role: found[TopicPartition(*tp)] for role, tp in tps.items()}
 
     async def delete_before(self, partition: int, offset: int) -> bool:
         """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""
         try:
             if self._admin is None:
-                admin = AIOKafkaAdminClient(bootstrap_servers=self.broker)
+                admin = self.connection.admin()
                 await admin.start()
                 self._admin = admin
             await self._admin.delete_records({TopicPartition(self.changelog, partition): RecordsToDelete(offset)})
@@ -159,6 +182,12 @@ class Engine:
         runner = self.runners.get(tp.partition)
         if runner is not None:
             runner.add(tp, fetched)
+
+    def learned(self, offsets: Mapping[TP, int]) -> None:
+        """What stands before these offsets is not in memory any more: fetch on where that had stopped."""
+        for tp, offset in offsets.items():
+            for resumed in self.backpressure.release(tp, offset):
+                self.thread.pause(resumed, False)
 
     # -- assignment --------------------------------------------------------------------------------------------
 
@@ -194,6 +223,8 @@ class Engine:
             try:
                 return await self._load(partitions, generation)
             except (KafkaError, OSError, TopicError) as error:
+                if rights.denied(error):
+                    raise await rights.explained(self.spec, self.connection, "worker", error) from error
                 # A fenced one too: whoever fenced us is an owner of before, or a rebalance is on its way.
                 log.warning("partitions %s are not loaded yet (%r): trying again", partitions, error)
                 missing = (missing or time.monotonic()) if isinstance(error, TopicError) else 0.0
@@ -213,13 +244,15 @@ class Engine:
 
     async def _load(self, partitions: list[int], generation: int) -> dict[TP, int]:
         if self._asker is None:
-            asker = AIOKafkaConsumer(bootstrap_servers=self.broker, enable_auto_commit=False)
+            asker = self.connection.consumer(isolation_level=COMMITTED)
             await asker.start()
             self._asker = asker
         await self._check_topics(partitions)
         if not partitions:
             return {}
-        producers: list[AIOKafkaProducer] = []
+        written = (self.changelog, *(getattr(self.spec.topics, role) for role in OUTPUTS))
+        self.limits = await largest_batches(self.connection, written)
+        producers: list[Producer] = []
         try:
             for made in await asyncio.gather(*map(self._fence, partitions), return_exceptions=True):
                 if isinstance(made, BaseException):
@@ -228,20 +261,16 @@ class Engine:
             self._check(generation)
             await self.follower.catch_up(partitions)
             loaded = [await self.in_thread(self._restore, self.follower.logs[p]) for p in partitions]
-            sent = await read_sent(self.spec, self.broker, loaded)
-            lost = await check_inputs(self.spec, self.broker, loaded, sent)
+            tails = await read_tails(self.spec, self.connection, loaded)
+            lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
-            runners = [self._runner(*each) for each in zip(loaded, sent, lost, producers, strict=True)]
+            runners = [self._runner(*each) for each in zip(loaded, tails, lost, producers, strict=True)]
         except BaseException:
             await asyncio.gather(*map(close, producers))
             raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
         self.runners.update((runner.partition, runner) for runner in runners)
-        offsets = {}
-        for runner in runners:
-            offsets[self.tp_features(runner.partition)] = runner.features.next_offset
-            if self.labels_topic is not None:
-                offsets[self.tp_labels(runner.partition)] = runner.labels.next_offset
+        offsets = {tp: runner.buffers[role].next_offset for runner in runners for role, tp in runner.tps.items()}
         try:
             epochs = await self.thread.seek_sources(offsets)
         except (AssertionError, IllegalStateError) as error:  # not assigned any more, and nobody told us yet
@@ -257,7 +286,7 @@ class Engine:
     async def _check_topics(self, partitions: list[int]) -> None:
         """TopicError where a topic of the stream was deleted while this worker ran."""
         outputs, there = self.spec.topics, await self._asker.topics()  # type: ignore[union-attr]
-        inputs = [topic for topic in (self.features_topic, self.labels_topic) if topic is not None]
+        inputs = [log.topic for log in self.spec.inputs]
         cures = {
             "bring its records back, or give the stream a new name": inputs,
             "start the worker again to make the state anew from the records that the topics still hold": [
@@ -277,53 +306,62 @@ class Engine:
                     "while the worker ran; start the worker again"
                 )
 
-    async def _fence(self, partition: int) -> AIOKafkaProducer:
-        outputs = self.spec.topics
-        topics = (self.changelog, *(getattr(outputs, role) for role in OUTPUTS))
-        tps = [TopicPartition(topic, partition) for topic in topics]
-        return await fenced_producer(self.broker, self.spec.name, tps)
+    async def _fence(self, partition: int) -> "Producer":
+        tps = [TopicPartition(topic, partition) for topic in self.limits]
+        return await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
 
     def _restore(self, state: StateLog) -> Loaded:
         """Off the event loop: a learner and what writes its checkpoints, as the last manifest has them."""
         partition, manifest = state.partition, state.manifest
         learner = PartitionLearner(self.spec, partition)
-        topics = [self.features_topic, self.labels_topic or ""]
+        topics = self.spec.input_topics
         if manifest is None:
-            encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics)
+            encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics.values())
             return Loaded(learner, encoder, None, [])
         if manifest.stream != self.spec.name or manifest.partition != partition:
             raise StateError(
                 f"the changelog holds the state of partition {manifest.partition} of stream "
                 f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
             )
-        cut = checkpoint.decode(manifest, state.chunks)
-        notes = learner.restore(cut, topics)
-        encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics, manifest, cut.arrays)
+        snapshot = checkpoint.decode(manifest, state.chunks)
+        notes = learner.restore(snapshot, topics)
+        encoder = checkpoint.Encoder(
+            self.spec.name, partition, self.features, topics.values(), manifest, snapshot.arrays
+        )
         return Loaded(learner, encoder, manifest, notes)
 
-    def _runner(self, loaded: Loaded, sent: Sent, lost: dict[str, Lost], producer: AIOKafkaProducer) -> Runner:
+    def _runner(self, loaded: Loaded, tail: Tail, lost: dict[str, Lost], producer: "Producer") -> Runner:
         learner, encoder, manifest, notes = loaded
         partition = learner.partition
         for note in notes:
             log.warning("partition %d: %s", partition, note)
         log.info(
-            "partition %d: checkpoint %d at offsets %d and %d, %d predictions sent since",
+            "partition %d: checkpoint %d at offsets %s, %d predictions sent since",
             partition,
             0 if manifest is None else manifest.sequence,
-            learner.feature_offset,
-            learner.label_offset,
-            len(sent.script.offsets),
+            " and ".join(map(str, learner.offsets.values())),
+            len(tail.script.offsets),
         )
-        outputs = Outputs(producer, partition, {**sent.ends, self.changelog: 0})
-        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, sent, lost)
+        self.silence.begin(learner)
+        outputs = Outputs(producer, partition, {**tail.ends, self.changelog: 0}, self.spec.compression)
+        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, tail, lost)
 
-    def fenced(self, runner: Runner) -> None:
-        """A runner was told that another owner has begun. If the partition is ours nevertheless, begin again."""
-        self.n_fenced += 1
-        self.again(runner, "another worker has taken it over")
+    async def ended(self, runner: Runner, error: BaseException) -> None:
+        """A runner could not go on: begin again where its state stands, or end the worker."""
+        if isinstance(error, ProducerFenced):  # if the partition is ours nevertheless, begin again
+            self.n_fenced += 1
+            self._restart(runner, "another worker has taken it over")
+        elif isinstance(error, asyncio.CancelledError):
+            self._restart(runner, "a request was cancelled")
+        elif isinstance(error, KafkaError) and not rights.denied(error):
+            self._restart(runner, repr(error))
+        else:
+            if not isinstance(error, RiparianError | KafkaError):
+                log.error("partition %d stops: %s", runner.partition, error, exc_info=error)
+            await self.crash(error)
 
-    def again(self, runner: Runner, why: str) -> None:
-        """A runner could not go on: begin again where its state stands, if the partition is ours still."""
+    def _restart(self, runner: Runner, why: str) -> None:
+        """Load a partition once more, if it is ours still."""
         log.warning("partition %d: %s", runner.partition, why)
         if self.runners.get(runner.partition) is runner:
             task = asyncio.create_task(self._reload(runner, self._generation), name=f"reload-{runner.partition}")
@@ -335,7 +373,7 @@ class Engine:
             await self._drop([runner.partition])
             await asyncio.sleep(RELOAD_SECONDS)
             self._check(generation)
-            if self.tp_features(runner.partition) in self.consumer.assignment():
+            if runner.tps[FEATURES] in self.consumer.assignment():
                 await self._insist([runner.partition], generation)
         except SupersededError:
             return
@@ -348,6 +386,7 @@ class Engine:
             runners = [self.runners.pop(partition) for partition in partitions if partition in self.runners]
             await asyncio.gather(*(runner.stop() for runner in runners))
             for runner in runners:
+                self.backpressure.end(self.input_tps(runner.partition).values())
                 self.observer.dropped(runner.partition)
 
     async def revoke(self) -> None:

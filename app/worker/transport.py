@@ -1,23 +1,23 @@
 """Whole-batch delivery: Faust's transport, with the records of the source topics going straight to the engine.
 
-Faust spends about 75 µs on every delivered message, and about 1 ms on every delivered event when a batch is one. The
-fetched records of a source partition are therefore handed from the fetching thread to the engine, a batch a fetch,
-without passing Faust's streams. Changelog topics stay as they are, one message at a time, so that tables recover as
-Faust means them to.
+Faust spends about 75 µs on every delivered message, and about 1 ms on every delivered event when an event is a whole
+batch. The fetched records of a source partition are therefore handed from the fetching thread to the engine, one batch
+per fetch, without passing Faust's streams. Changelog topics are delivered one message at a time, as Faust does it; what
+a recovery reads of them is in recovery.py.
 
 A worker whose broker goes away while Faust starts would end with a traceback; here what needs a broker to start waits.
 
 Four habits of Faust and its client are replaced for the source topics, because they lose or repeat records:
 
-- Records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked the engine
-  for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is fetched after
-  it, so that a batch that was fetched before a rebalance can never be taken for one after it.
+- In Faust, records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked
+  the engine for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is
+  fetched after it, so that a batch that was fetched before a rebalance can never be taken for one after it.
 - Offsets are committed as events are acknowledged, ahead of the state, and an error of a commit ends the worker. Here
   the engine commits the offsets of its manifests, when the broker lets it; they are for lag monitors only.
 - Where the broker does not have the offset that is asked for, the client goes on from the first that there is, and
   tells nobody. Here the batch that follows says so (`Fetched.jump`).
 - A full buffer leaves fetched records inside the client, which then stops asking for the other partitions. Here
-  everything fetched is drained at once, and back-pressure pauses the partition in the client.
+  everything fetched is drained at once, and back-pressure pauses the partition in the client (`backpressure`).
 
 Private methods of faust-streaming 0.15.3 and aiokafka 0.14.0 are overridden; tests/app/test_transport.py checks that
 they are still there with the same signatures.
@@ -26,23 +26,27 @@ they are still there with the same signatures.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import faust
-from aiokafka.consumer import fetcher as aiokafka_fetcher
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from app.kafka import unpacking
+from app.kafka.reading import COMMITTED, close
+from app.kafka.rights import denied
+from app.kafka.unpacking import BatchRecords, size_of
 from app.partition.merge import concatenate
-from app.worker.reading import close
+from app.worker.backpressure import Backpressure
 from topics.records import RawBatch
 
 log = logging.getLogger(__name__)
 
 FETCH_MAX_WAIT_MS = 250
+FETCH_BYTES = 16 * 1024 * 1024  # of an answer, compressed; the client asks a broker again when it is unpacked
 START_PAUSE_SECONDS = 0.5
 
 Seeks = Callable[[set[TP]], Awaitable[Mapping[TP, int]]]
@@ -59,41 +63,6 @@ class Fetched(NamedTuple):
     raw: RawBatch
     epoch: int
     jump: tuple[int, int] | None = None
-
-
-class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
-    """Fetched records of a partition; those of source topics come out as one RawBatch per Kafka batch.
-
-    A consumer that asks for deserialized values is given records.
-
-    positions : where the next fetch of a partition shall begin. jumps : where it began elsewhere, from and to.
-    """
-
-    next_fetch_offset: int
-    source_topics: frozenset[str] = frozenset()
-    positions: ClassVar[dict[TopicPartition, int]] = {}
-    jumps: ClassVar[dict[TopicPartition, tuple[int, int]]] = {}
-
-    def _unpack_records(self) -> Iterator[Any]:
-        if self._tp.topic not in self.source_topics or self._value_deserializer is not None:
-            yield from super()._unpack_records()
-            return
-        records = self._records
-        expected = self.positions.get(self._tp, self.next_fetch_offset)
-        if expected != self.next_fetch_offset:
-            self.jumps[self._tp] = expected, self.next_fetch_offset
-        while records.has_next():
-            batch = records.next_batch()
-            if self._check_crcs and not batch.validate_crc():
-                raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
-            first = self.next_fetch_offset
-            self.next_fetch_offset = self.positions[self._tp] = batch.next_offset
-            if batch.is_control_batch:
-                continue
-            rows = [(r.offset, r.timestamp, r.key, r.value) for r in batch if r.offset >= first]
-            if rows:
-                offsets, timestamps, keys, values = zip(*rows, strict=True)
-                yield RawBatch(list(offsets), list(timestamps), list(keys), list(values))
 
 
 async def when_there(service: Any, action: Callable[[], Awaitable[None]]) -> None:
@@ -132,6 +101,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer = super()._create_worker_consumer(transport)
         # While a fetch for a silent topic is out, a topic that was just drained has to wait: keep that short.
         consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
+        consumer._isolation_level = COMMITTED
+        consumer._fetch_max_bytes = FETCH_BYTES
+        consumer._client_rack = Consumer.rack
         return consumer
 
     async def on_thread_stop(self) -> None:
@@ -147,12 +119,21 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         deadline = time.monotonic() + (timeout or 0.0)
         while True:
             left = max(0.0, deadline - time.monotonic())
-            found = await super()._fetch_records(consumer, active_partitions, timeout=left, max_records=max_records)
+            try:
+                found = await super()._fetch_records(consumer, active_partitions, timeout=left, max_records=max_records)
+            except KafkaError as error:
+                if not denied(error):
+                    raise
+                self.parent_loop.call_soon_threadsafe(Consumer.refused, error)
+                await asyncio.sleep(START_PAUSE_SECONDS)  # until the worker ends
+                return {}
             others: dict[TP, Any] = {}
             for tp, items in found.items():
                 if tp.topic in BatchRecords.source_topics:
                     raw = concatenate(items)
-                    self.drained[tp] = raw.offsets[-1] + 1
+                    self.drained[tp] = end = raw.offsets[-1] + 1
+                    if Consumer.backpressure.add(tp, end, len(raw), size_of(raw)):
+                        self._pause(TopicPartition(tp.topic, tp.partition), True)
                     jump = BatchRecords.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
                     fetched = Fetched(raw, self.epochs.get(tp, 0), jump)
                     self.parent_loop.call_soon_threadsafe(Consumer.deliver, tp, fetched)
@@ -160,6 +141,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                     others[tp] = items
             if others or not self.consumer.flow_active or time.monotonic() >= deadline:
                 return others
+            await asyncio.sleep(0)  # heartbeats go on while a large batch comes piece by piece
 
     async def seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
         """Seek source partitions, beginning a new epoch for each; the epochs."""
@@ -167,8 +149,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def _seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
         consumer = self._ensure_consumer()
+        Consumer.backpressure.begin(offsets)
         for tp, offset in offsets.items():
             topic_partition = TopicPartition(tp.topic, tp.partition)
+            consumer.resume(topic_partition)  # an earlier runner may have left it paused
             consumer.seek(topic_partition, offset)
             BatchRecords.positions[topic_partition] = offset
             BatchRecords.jumps.pop(topic_partition, None)
@@ -219,12 +203,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return position is not None and position >= end
 
     def end_offset(self, tp: TP) -> int | None:
-        """End of the partition at the last answered fetch."""
+        """Where the partition ended at the last answered fetch: before the first transaction that is open."""
         consumer = self._consumer
         topic_partition = TopicPartition(tp.topic, tp.partition)
         if consumer is None or topic_partition not in consumer.assignment():
             return None
-        end: int | None = consumer.highwater(topic_partition)
+        end: int | None = consumer.last_stable_offset(topic_partition)
         return end
 
 
@@ -232,8 +216,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     """Faust's consumer, with offsets and seeks of the source topics in the engine's hands."""
 
     _thread: ConsumerThread
-    seeks: Seeks | None = None  # both set by `install`
+    seeks: Seeks | None = None  # all set by `install`
     deliver: Deliver = staticmethod(lambda tp, fetched: None)
+    refused: Callable[[BaseException], None] = staticmethod(lambda error: None)
+    backpressure: Backpressure
+    rack: str | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -285,7 +272,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
 
 class Producer(driver.Producer):  # type: ignore[misc]
-    """Faust's producer: it asks for the changelog's topic when a worker starts, and writes nothing."""
+    """Faust's producer: it writes nothing."""
 
     async def on_start(self) -> None:
         await when_there(self, self._connect)
@@ -303,18 +290,29 @@ class Transport(driver.Transport):  # type: ignore[misc]
     Producer = Producer
 
     async def _create_topic(self, owner: Any, *args: Any, **kwargs: Any) -> None:
-        create = super()._create_topic
-        await when_there(owner, lambda: create(owner, *args, **kwargs))
+        """All topics are there before the app starts: asking for one again would only need the right to create it."""
 
 
-def install(app: faust.App, source_topics: Iterable[str], seeks: Seeks, deliver: Deliver) -> None:
+def install(
+    app: faust.App,
+    source_topics: Iterable[str],
+    header_topics: Iterable[str],
+    seeks: Seeks,
+    deliver: Deliver,
+    refused: Callable[[BaseException], None],
+    backpressure: Backpressure,
+    rack: str | None,
+) -> None:
     """Make `app` hand the records of `source_topics` to `deliver`, from the offsets that `seeks` returns on assignment.
+    Those of `header_topics` have their headers. `refused` is told that an ACL was taken away. rack : from whose
+    replicas to fetch.
 
-    The client has no hook for the unpacking of records, so the class it uses is exchanged, for the whole process: a
-    process runs one worker.
+    What unpacks records is exchanged for the whole process: a process runs one worker.
     """
-    BatchRecords.source_topics = frozenset(source_topics)
-    aiokafka_fetcher.PartitionRecords = BatchRecords
+    unpacking.install(frozenset(source_topics), frozenset(header_topics))
     Consumer.seeks = staticmethod(seeks)
     Consumer.deliver = staticmethod(deliver)
+    Consumer.refused = staticmethod(refused)
+    Consumer.backpressure = backpressure
+    Consumer.rack = rack
     app.transport = Transport(app.conf.broker_consumer, app)

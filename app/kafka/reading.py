@@ -1,22 +1,30 @@
-"""Partitions read from an offset to where they end now, by a consumer of their own: all at once, or in pieces."""
+"""Reads partitions from an offset to their present end, with a consumer of its own: all at once, or in pieces."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from app.errors import TopicError
+from app.kafka import unpacking
+from app.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from app.kafka.connection import Consumer
 
 log = logging.getLogger(__name__)
 
+# Input topics are read so by everybody, and end where the first open transaction begins. Without transactions it is the
+# same as reading everything. What a partition's owner writes (outputs, changelog) is read to its very end: see outputs.
+COMMITTED = "read_committed"
+EVERYTHING = "read_uncommitted"
 FETCH_BYTES = 8 * 1024 * 1024
 POLL_MS = 10  # the end may be control records: they come, but as nothing, and the client waits for more
-PIECE = 20_000  # records
+PIECE = 4096  # records
 PIECE_BYTES = 4 * 1024 * 1024
 
 
@@ -31,11 +39,11 @@ def _as_it_is(value: bytes) -> bytes:
     return value
 
 
-async def close(consumer: AIOKafkaConsumer) -> None:
+async def close(consumer: "Consumer") -> None:
     """Stop a consumer, and raise CancelledError only where it was our task that was cancelled.
 
     While the broker is away, the client cancels a fetch that waits for its next attempt, and lets that error out of
-    `stop` before its connections are closed (aiokafka 0.14.0, `Fetcher.close`). Whoever awaits it would end silently.
+    `stop` before its connections are closed (aiokafka 0.14.0, `Fetcher.close`). The awaiting task would end silently.
     """
     try:
         await consumer.stop()
@@ -47,10 +55,11 @@ async def close(consumer: AIOKafkaConsumer) -> None:
 
 
 async def read_to_end(
-    broker: str,
+    connection: Connection,
     starts: Mapping[TopicPartition, int],
     take: Callable[[TopicPartition, list[Any]], None],
     stops: Mapping[TopicPartition, int] | None = None,
+    isolation: str = COMMITTED,
 ) -> dict[TopicPartition, Bounds]:
     """Read partitions to where they end at the call, all at once; where each begins and ends.
 
@@ -62,6 +71,8 @@ async def read_to_end(
         Given consecutive records (ConsumerRecord) of a partition, below its end.
     stops : mapping of TopicPartition to int, optional
         Where to stop reading, of partitions that shall not be read to their end.
+    isolation : str
+        COMMITTED or EVERYTHING.
 
     Raises
     ------
@@ -70,12 +81,12 @@ async def read_to_end(
     """
     if not starts:
         return {}
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker,
-        enable_auto_commit=False,
+    unpacking.install()
+    consumer = connection.consumer(
         auto_offset_reset="earliest",
         fetch_max_wait_ms=100,
         max_partition_fetch_bytes=FETCH_BYTES,
+        isolation_level=isolation,
         value_deserializer=_as_it_is,  # records, and not batches, of source topics too (app.worker.transport)
     )
     await consumer.start()
@@ -93,7 +104,7 @@ async def read_to_end(
             else:
                 consumer.pause(tp)
         while left:
-            found = await consumer.getmany(*left, timeout_ms=POLL_MS)
+            found = await consumer.getmany(*left, timeout_ms=POLL_MS, max_records=PIECE)
             for tp, records in found.items():
                 if records[-1].offset >= until[tp]:
                     records = [record for record in records if record.offset < until[tp]]
@@ -118,7 +129,7 @@ class Reader:
         Next offset.
     """
 
-    def __init__(self, consumer: AIOKafkaConsumer, tp: TopicPartition, first: int, end: int) -> None:
+    def __init__(self, consumer: "Consumer", tp: TopicPartition, first: int, end: int) -> None:
         self._consumer, self._tp = consumer, tp
         self.first, self.end = first, end
         self.position = first
@@ -154,18 +165,18 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(broker: str, topic: str | None, partition: int) -> AsyncIterator[Reader | None]:
+async def reading(connection: Connection, topic: str | None, partition: int) -> AsyncIterator[Reader | None]:
     """A reader of a topic's partition; None for no topic."""
     if topic is None:
         yield None
         return
+    unpacking.install()
     tp = TopicPartition(topic, partition)
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker,
-        enable_auto_commit=False,
+    consumer = connection.consumer(
         auto_offset_reset="none",
         fetch_max_wait_ms=100,
         max_partition_fetch_bytes=PIECE_BYTES,
+        isolation_level=COMMITTED,
     )
     await consumer.start()
     try:

@@ -1,8 +1,9 @@
-"""Is the state that a changelog holds whole? Every chunk hashed again, and the manifest held against its chunks. Pure.
+"""Whether the state in a changelog is complete and unaltered: hashes every chunk again and compares the manifest with
+its chunks. Pure.
 
-A chunk that no manifest needs (an orphan) is no damage: every checkpoint leaves those of the one before that it does
-not share, until the log is cleaned (app.state.log), and one that was torn leaves its own. But an orphan whose bytes do
-not give its hash is: the next checkpoint would take it for written, and refer to it.
+A chunk that no manifest needs (an orphan) is not damage: every checkpoint leaves chunks that only the one before
+needed, until the log is cleaned (app.state.log), and so does an incomplete checkpoint. But an orphan whose bytes do not
+match its hash is damage: the next checkpoint would take it as written, and refer to it.
 """
 
 from collections.abc import Mapping
@@ -15,9 +16,12 @@ from app.state import checkpoint
 class Findings(NamedTuple):
     """What the items of one partition's changelog are.
 
-    manifest : None where there is none, or it cannot be read. damage : sentences, none where the state is sound.
-    missing, altered : hash in hex -> the array that needs the chunk ("" for an altered orphan). orphaned : hashes that
-    no manifest needs. n_chunks : chunks that were hashed. gone : older checkpoints that cannot be gone back to.
+    manifest : None where there is none, or it cannot be read
+    damage : sentences, none where the state is sound
+    missing, altered : hash in hex -> the array that needs the chunk ("" for an altered orphan)
+    orphaned : hashes that no manifest needs
+    n_chunks : chunks that were hashed
+    gone : older checkpoints that are incomplete, so that no rollback to them is possible
     """
 
     partition: int
@@ -117,8 +121,8 @@ def examine(items: Mapping[bytes, bytes], stream: str, partition: int) -> Findin
 class Part(NamedTuple):
     """A part of the state: `models/champion`, `metrics/champion`, `pending`, `vocabularies`.
 
-    n_bytes : of the arrays. n_chunks, stored_bytes : of the chunks, as compressed; one that several parts share is
-    counted for the first.
+    n_bytes : of the arrays
+    n_chunks, stored_bytes : of the chunks, as compressed; one that several parts share is counted for the first
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""A partition's state out of a changelog into a file, from a file into a changelog, and back to an older checkpoint.
+"""Export, import and rollback: a partition's state from a changelog into a file, from a file into a changelog, and back
+to an older checkpoint.
 
-Export needs nothing to stand still. The others do: a worker keeps its learner in memory and would write over what was
-put there, so a stream with workers is refused.
+Workers may run during an export, but not during an import or rollback: a worker keeps its learner in memory and would
+overwrite the new state. So these refuse a stream that has workers.
 """
 
 import contextlib
@@ -15,24 +16,25 @@ from aiokafka.structs import TopicPartition
 
 from app.errors import DataError, StateError, TopicError
 from app.kafka import admin
+from app.kafka.connection import Connection
+from app.kafka.reading import EVERYTHING, read_to_end
+from app.partition.changes import next_origin
 from app.state import checkpoint, portable
 from app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
-from app.state.changes import next_origin
 from app.state.log import StateLog
 from app.stream_file.spec import Spec
-from app.worker.reading import read_to_end
-from topics.names import PREDICTIONS, changelog_topic
+from topics.names import PREDICTIONS, changelog_topic, state_field
 
 
 class Version(NamedTuple):
-    """A checkpoint that can be gone back to. chunks : what it needs, by hash, as stored."""
+    """A complete checkpoint. chunks : those that it needs, by hash, as stored."""
 
     manifest: checkpoint.Manifest
     chunks: dict[bytes, bytes]
 
 
-async def export_state(spec: Spec, broker: str, partition: int, file: Path) -> checkpoint.Manifest:
-    """Write the last checkpoint of a partition to `file`, which appears whole or not at all.
+async def export_state(spec: Spec, connection: Connection, partition: int, file: Path) -> checkpoint.Manifest:
+    """Write the last checkpoint of a partition to `file`, which appears complete or not at all.
 
     Raises
     ------
@@ -42,7 +44,7 @@ async def export_state(spec: Spec, broker: str, partition: int, file: Path) -> c
         The file cannot be written.
     """
     check_partition(spec, partition)
-    log, findings = await read_whole(broker, spec.name, partition)
+    log, findings = await read_whole(connection, spec.name, partition)
     if not log.items:
         raise no_state(spec, partition)
     if findings.manifest is None or not findings.sound:
@@ -72,9 +74,15 @@ def read_file(file: Path) -> portable.Exported:
 
 
 async def import_state(
-    spec: Spec, broker: str, partition: int, exported: portable.Exported, where: str, *, replace: bool = False
+    spec: Spec,
+    connection: Connection,
+    partition: int,
+    exported: portable.Exported,
+    where: str,
+    *,
+    replace: bool = False,
 ) -> int:
-    """Make `exported` the state of a partition. Its number (sequence) there.
+    """Make `exported` the state of a partition. Returns its number (sequence) there.
 
     Workers go on from its offsets. What the partition's predictions topic holds from these offsets on is not sent
     again, as after a crash.
@@ -95,8 +103,8 @@ async def import_state(
             f"belongs to the records of its partition, give --partition {manifest.partition}"
         )
     portable.restore(spec, exported)
-    await _check_stream(spec, broker, manifest, where)
-    log = await read(broker, changelog_topic(spec.name), partition)
+    await _check_stream(spec, connection, manifest, where)
+    log = await read(connection, changelog_topic(spec.name), partition)
     if log.items and not replace:
         raise StateError(
             f"partition {partition} of the stream {spec.name} has a state already: give --replace to put {where} in "
@@ -107,20 +115,23 @@ async def import_state(
     if held is not None:
         with contextlib.suppress(StateError):  # replacing a damaged state is what import is for
             sequence = max(sequence, checkpoint.decode_manifest(held).sequence + 1)
-    # Where to read predictions back from is an offset of the predictions topic that the state was exported beside. In
-    # another one it means nothing: there all is read, and what belongs to records below the offsets is left out.
-    first, end = await bounds(broker, spec.topics.predictions, partition)
+    # The offset from which predictions are read back belongs to the predictions topic of the stream from which the
+    # state was exported. In another topic it has no meaning: there all predictions are read, and those for records
+    # below the offsets are left out.
+    first, end = await bounds(connection, spec.topics.predictions, partition)
     same = manifest.stream == spec.name and first <= manifest.outputs.get(PREDICTIONS, 0) <= end
     data = portable.addressed(exported, spec, sequence, manifest.outputs if same else {})
-    await write(spec, broker, partition, exported.chunks, data)
+    await write(spec, connection, partition, exported.chunks, data)
     return sequence
 
 
-async def versions(spec: Spec, broker: str, partition: int) -> tuple[checkpoint.Manifest | None, list[Version]]:
+async def versions(
+    spec: Spec, connection: Connection, partition: int
+) -> tuple[checkpoint.Manifest | None, list[Version]]:
     """The last checkpoint of a partition and all those that the changelog still holds, the newest first.
 
-    Every manifest that was read is tried with those that it names, so one of them may be whole though the last
-    checkpoint is not.
+    Every manifest that was read is tried, and those that it names, so an older one may be found complete though the
+    last is not.
     """
     check_partition(spec, partition)
     log = StateLog(partition)
@@ -135,8 +146,8 @@ async def versions(spec: Spec, broker: str, partition: int) -> tuple[checkpoint.
                 manifests[digest] = record.value
 
     topic = changelog_topic(spec.name)
-    if partition < await n_partitions(broker, topic):
-        await read_to_end(broker, {TopicPartition(topic, partition): 0}, take)
+    if partition < await n_partitions(connection, topic):
+        await read_to_end(connection, {TopicPartition(topic, partition): 0}, take, isolation=EVERYTHING)
     whole = {digest for digest, packed in log.chunks.items() if checkpoint.unpack(digest, packed) is not None}
     found: dict[int, Version] = {}
     last = None
@@ -150,12 +161,12 @@ async def versions(spec: Spec, broker: str, partition: int) -> tuple[checkpoint.
     return last, [found[sequence] for sequence in sorted(found, reverse=True)]
 
 
-async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_only: bool = False) -> int:
+async def rollback(spec: Spec, connection: Connection, partition: int, to: int, *, models_only: bool = False) -> int:
     """Make an older checkpoint of a partition its state again, under a new number, which is returned.
 
-    Without `models_only`, offsets and all go back: the records since are learned again, in the order that the
-    predictions recorded, and come to the same unless topics, stream file or program changed. With it, only the models
-    go back; offsets, what waits and metrics stay, so what was learned since is forgotten.
+    Without `models_only`, offsets and all go back: the records since are learned again in the order that the
+    predictions recorded, with the same result unless topics, stream file or program changed. With it, only the models
+    go back; offsets, waiting instances and metrics stay, so what was learned since is forgotten.
 
     Raises
     ------
@@ -164,7 +175,7 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
     TopicError
         The offsets are not in the topics any more.
     """
-    last, found = await versions(spec, broker, partition)
+    last, found = await versions(spec, connection, partition)
     if last is None:
         raise no_state(spec, partition)
     chosen = next((version for version in found if version.manifest.sequence == to), None)
@@ -180,7 +191,7 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
                 "out --models-only"
             )
         older = {name: entry for name, entry in manifest.arrays.items() if name.startswith("models/")}
-        # A model on trial is one of now: it does not go back, so its trial ends.
+        # A model on trial belongs to the current models: it does not go back, so its trial ends.
         now = ("models/", "drift/trials/")
         rest = {name: entry for name, entry in last.arrays.items() if not name.startswith(now)}
         meta = {**last.meta, "origin": next_origin(last.meta)}
@@ -190,8 +201,8 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
         chunks = {**newest.chunks, **chunks}
     where = f"checkpoint {to:,}"
     portable.restore(spec, portable.Exported(manifest, chunks))
-    await _check_stream(spec, broker, manifest, where)
-    # What we go back from stays to be gone back to.
+    await _check_stream(spec, connection, manifest, where)
+    # The newest checkpoint stays available for a later rollback.
     past, more = [], dict[bytes, bytes]()
     for version in [newest] if newest.manifest.sequence > to else []:
         data = checkpoint.encode_manifest(version.manifest)
@@ -207,21 +218,19 @@ async def rollback(spec: Spec, broker: str, partition: int, to: int, *, models_o
         past=past,
     )
     needed = {digest: {**chunks, **more}[digest] for digest in [*manifest.chunks(), *more]}
-    await write(spec, broker, partition, needed, checkpoint.encode_manifest(manifest))
+    await write(spec, connection, partition, needed, checkpoint.encode_manifest(manifest))
     return sequence
 
 
-async def _check_stream(spec: Spec, broker: str, manifest: checkpoint.Manifest, where: str) -> None:
+async def _check_stream(spec: Spec, connection: Connection, manifest: checkpoint.Manifest, where: str) -> None:
     """StateError where the stream has workers, TopicError where its topics do not hold the next records."""
-    report = await admin.lag(spec, broker)
+    report = await admin.lag(spec, connection)
     if report.workers:
         raise StateError(
             f"the stream {spec.name} has {report.workers} worker{'' if report.workers == 1 else 's'} (group "
             f"{report.group}): stop all, wait until riparian lag shows none, and try again"
         )
-    wanted = {spec.topics.features: manifest.meta["feature_offset"]}
-    if spec.topics.labels is not None:
-        wanted[spec.topics.labels] = manifest.meta["label_offset"]
+    wanted = {topic: manifest.meta[state_field(role, "offset")] for role, topic, _ in spec.inputs}
     for row in report.rows:
         if row.partition == manifest.partition:
             _check_offset(where, row, wanted[row.topic])

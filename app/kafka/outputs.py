@@ -1,15 +1,16 @@
 """What a partition's owner writes: predictions, metrics, dead letters and state, by one producer that can be fenced.
 
-Only one worker may write for a partition: the last one that it was assigned to. A worker that was stopped, or cut off,
-until its partitions moved does not know that they did. So every owner takes the next epoch of the partition's
-transactional id from the broker, and writes an abort marker of that epoch into the partition of each topic that it
-will write to: a transaction with nothing in it. From that moment the broker refuses everything that carries an older
-epoch (`ProducerFenced`), in all of these topics. What it sends afterwards is not transactional, so it costs what an
-idempotent producer's sends cost, and a consumer needs no isolation level. The order at an assignment is therefore:
-fence, then read (state and outputs, to their ends), then go on.
+Only one worker may write for a partition: the last one that it was assigned to. A worker that was stopped or
+disconnected while its partitions moved does not know that they did. So every owner takes the next epoch of the
+partition's transactional id from the broker, and writes an abort marker of that epoch into the partition of each topic
+that it will write to: a transaction with nothing in it. From then on the broker refuses everything with an older epoch
+(`ProducerFenced`) in all of these topics. What it sends afterwards is not transactional, so it costs what an idempotent
+producer's sends cost, and a consumer needs no isolation level. The order at an assignment is therefore: fence, then
+read (state and outputs, to their ends), then go on.
 
-The client knows this only as transactions: its manager is told to forget the transactional id after the marker, which
-leaves an idempotent producer with the id's producer id and epoch. tests/app/test_transport.py checks the private names.
+The client supports this only for transactions: after the marker, its transaction manager is told to forget the
+transactional id, which leaves an idempotent producer with that id's producer id and epoch. tests/app/test_transport.py
+checks the private names.
 """
 
 import asyncio
@@ -19,9 +20,8 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     BrokerResponseError,
     KafkaError,
@@ -30,46 +30,56 @@ from aiokafka.errors import (
     OutOfOrderSequenceNumber,
     ProducerFenced,
     RecordListTooLargeError,
+    TopicAuthorizationFailedError,
     UnknownProducerId,
 )
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import TopicPartition
 
-from app.errors import BrokerError
+from app.errors import AccessError, BrokerError
+from app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
+from topics.names import transactional_id
+
+if TYPE_CHECKING:
+    from app.kafka.connection import Producer
 
 log = logging.getLogger(__name__)
 
-MAX_BATCH_BYTES = 900_000  # below the broker's default limit of 1 MB a batch
-MAX_REQUEST_BYTES = 4_000_000
+LEAST_BATCH_BYTES = 16_384  # if a topic takes less, the records are too large
 MAX_OUTSTANDING = 8  # batches of one topic on their way before a step waits
 FENCE_TIMEOUT_MS = 10_000  # after which the broker aborts the marker's transaction by itself
 CLOSE_SECONDS = 3.0  # for what was sent to be acknowledged, before it is given up
 
-# Answers after which a new producer does better. All that can be tried again is, by the client.
+# By the numbers of Kafka's record format.
+COMPRESSION = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+# Errors after which a new producer can succeed. The client itself retries all that can be retried.
 LOST_TRACK = (ProducerFenced, OutOfOrderSequenceNumber, UnknownProducerId)
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
-def transactional_id(stream: str, partition: int) -> str:
-    """The id that the owners of a partition share."""
-    return f"riparian-{stream}-{partition}"
-
-
-async def fenced_producer(broker: str, stream: str, tps: Iterable[TopicPartition]) -> AIOKafkaProducer:
+async def fenced_producer(
+    connection: Connection, stream: str, tps: Iterable[TopicPartition], limits: Iterable[int] = ()
+) -> "Producer":
     """A producer, after every earlier one of the same stream and partition has lost the right to write to `tps`.
+
+    Parameters
+    ----------
+    limits : iterable of int
+        How large a batch each of the topics takes. A batch of several records is not larger than the smallest limit,
+        and every record that the largest limit allows is accepted.
 
     Raises
     ------
     KafkaError
         The broker does not answer, or does not allow it.
     """
-    tps = list(tps)
-    producer = AIOKafkaProducer(
-        bootstrap_servers=broker,
+    tps, limits = list(tps), list(limits)
+    producer = connection.producer(
         transactional_id=transactional_id(stream, tps[0].partition),
         transaction_timeout_ms=FENCE_TIMEOUT_MS,
-        acks="all",
-        max_batch_size=MAX_BATCH_BYTES,
-        max_request_size=MAX_REQUEST_BYTES,
+        max_batch_size=max(LEAST_BATCH_BYTES, min(MAX_BATCH_BYTES, *limits)) if limits else MAX_BATCH_BYTES,
+        max_request_size=max(MAX_REQUEST_BYTES, *limits) if limits else MAX_REQUEST_BYTES,
     )
     try:
         await producer.start()
@@ -89,8 +99,8 @@ async def fenced_producer(broker: str, stream: str, tps: Iterable[TopicPartition
     return producer
 
 
-async def close(producer: AIOKafkaProducer) -> None:
-    """Close a producer; while no broker takes what it holds, give that up.
+async def close(producer: "Producer") -> None:
+    """Close a producer; records that no broker accepts within seconds are dropped.
 
     The client would wait for the broker however long it is away, and nobody could stop the worker.
     """
@@ -101,11 +111,17 @@ async def close(producer: AIOKafkaProducer) -> None:
                 return
 
 
-def refused(topic: str, error: KafkaError) -> Exception:
-    """What to raise for an error of `topic`: a sentence where Kafka will not have the record, whoever sends it."""
+def broker_error(topic: str, error: KafkaError) -> Exception:
+    """The exception for an error of `topic`: with a sentence if Kafka refuses the record for good, whichever worker
+    sends it."""
     if error.retriable or isinstance(error, LOST_TRACK) or not isinstance(error, BrokerResponseError):
         found: Exception = error
         return found
+    if isinstance(error, TopicAuthorizationFailedError):
+        return AccessError(
+            f"Kafka does not let this client write to {topic}: grant the ACL Write on it (riparian deploy acls prints "
+            "how), and start again; a worker goes on from its last checkpoint"
+        )
     cure = "see the broker's log"
     if isinstance(error, TOO_LARGE):
         cure = f"set the topic's max.message.bytes to 1 MB or more (batches have up to {MAX_BATCH_BYTES:,} bytes)"
@@ -125,12 +141,17 @@ class Outputs:
     partition : int
     ends : mapping of str to int
         Where each topic's partition ended when the producer was fenced: nobody else has written since.
+    compression : str
+        Of the batches that `build` makes, one of COMPRESSION. Single records (the state's chunks) come as they are.
     """
 
-    def __init__(self, producer: AIOKafkaProducer, partition: int, ends: Mapping[str, int]) -> None:
+    def __init__(
+        self, producer: "Producer", partition: int, ends: Mapping[str, int], compression: str = "none"
+    ) -> None:
         self._producer = producer
+        self._codec = COMPRESSION[compression]
         self.partition = partition
-        # Counted as sent, not as acknowledged: a cut taken now must know where its own outputs end.
+        # Counted as sent, not as acknowledged: a snapshot that is taken now must know where its own outputs end.
         self.position = dict(ends)
         self._outstanding: dict[str, deque[asyncio.Future[Any]]] = {}
 
@@ -145,22 +166,26 @@ class Outputs:
         self,
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
-        headers: Iterable[list[tuple[str, bytes]]] | None = None,
+        headers: Iterable[list[tuple[str, bytes | None]]] | None = None,
     ) -> list[Any]:
         """Batches of records. Thread-safe; called off the event loop."""
         batches = []
-        batch = self._producer.create_batch()
+        batch = self._batch()
         now = int(time.time() * 1000)
         append = batch.append
         for key, value, more in zip(keys, values, headers or repeat([]), strict=False):
             if append(timestamp=now, key=key, value=value, headers=more) is None:
                 batches.append(batch)
-                batch = self._producer.create_batch()
+                batch = self._batch()
                 append = batch.append
                 append(timestamp=now, key=key, value=value, headers=more)
         if batch.record_count():
             batches.append(batch)
         return batches
+
+    def _batch(self) -> BatchBuilder:
+        """An empty batch. The producer's own are compressed as it is, and it is the state's, too."""
+        return BatchBuilder(self._producer._message_accumulator._batch_size, self._codec)
 
     async def send(self, topic: str, batches: Iterable[Any]) -> None:
         """Send batches built by `build`; waits only when too many are on their way."""
@@ -179,20 +204,20 @@ class Outputs:
         return future
 
     async def _patiently(self, topic: str, send: Any, *args: Any, **named: Any) -> Any:
-        """Hand something to the client, which gives up when the broker has been away for so long that it is full."""
+        """Hand something to the client, again and again while its buffer is full because the broker is away."""
         while True:
             try:
                 return await send(*args, **named)
             except KafkaTimeoutError:
                 log.warning("partition %d: no broker takes what is sent; trying again", self.partition)
             except KafkaError as error:
-                raise refused(topic, error) from error
+                raise broker_error(topic, error) from error
 
     async def write(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> list[int]:
         """Append records and return their offsets when the broker has them all; raises what it refuses."""
         futures = [await self.send_one(topic, key, value) for key, value in records]
         offsets = [(await self._acknowledged(topic, future)).offset for future in futures]
-        if min(offsets, default=0) < 0:  # taken for a repetition of what stands there, somewhere
+        if min(offsets, default=0) < 0:  # the broker took it for a repetition of an earlier batch
             raise KafkaError(f"the broker does not say where the records of {topic} stand")
         return offsets
 
@@ -201,7 +226,7 @@ class Outputs:
         try:
             return await asyncio.shield(future)  # others may be waiting for it
         except KafkaError as error:
-            raise refused(topic, error) from error
+            raise broker_error(topic, error) from error
 
     async def _track(self, topic: str, future: asyncio.Future[Any]) -> None:
         outstanding = self._outstanding.setdefault(topic, deque())

@@ -1,20 +1,20 @@
-"""What waits, as checkpoints hold it: immutable segments in order of arrival, and a bitmap each of those that left.
+"""How checkpoints store what waits: immutable segments in order of arrival, each with a bitmap of what has left.
 
-What arrived since the last cut and still waits becomes a new segment; what is in one already is not written again. So
-an instance whose label came before the next checkpoint is never written, and one that outlives it is written once,
-until its segment is written anew:
+What arrived since the last checkpoint and still waits becomes a new segment. What is in a segment already is not
+written again. So an instance whose label comes before the next checkpoint is never written, and any other is written
+once, unless its segment is rewritten for one of two reasons:
 
-- *Small* segments. A slow stream would make thousands of segments of a handful each, and the manifest names them all.
-  When FANOUT segments of one size class (up to 15, 255 or 4,095 rows) have gathered, the oldest of them become one.
-- *Thin* segments. When more than half of all written rows have left (and SLACK more), the thinnest are written anew.
-  Cleaning by need and the thinnest first follows Rosenblum, Ousterhout: The design and implementation of a
-  log-structured file system. ACM TOCS 10, 1992.
+- It is *small*. A slow stream would make thousands of segments with a handful of rows each, and the manifest names all
+  of them. When FANOUT segments of one size class (up to 15, 255 or 4,095 rows) are there, the oldest ones are merged.
+- It is *thin*: most of its rows have left. When more than half of all written rows have left (and SLACK more), the
+  thinnest segments are rewritten, as in Rosenblum, Ousterhout: The design and implementation of a log-structured file
+  system. ACM TOCS 10, 1992.
 
-One cut writes anew at most MAX_ROWS rows, or as many as are new. All it does costs time by what changed, and by
-the number of segments, which is at most 2 rows / SMALL + 48 or so. Segments whose rows have all left are dropped.
+One checkpoint rewrites at most MAX_ROWS rows, or as many as are new. Its time depends on what changed and on the number
+of segments, which is at most about 2 rows / SMALL + 48. Segments whose rows have all left are dropped.
 
-A segment is one array of bytes, so that it is one entry of the manifest: a msgpack header, then each column after the
-other, serial numbers and times as differences; all that helps compression.
+A segment is one array of bytes, and so one entry of the manifest: a msgpack header, then one column after the other.
+Serial numbers and times are stored as differences, which compress better.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,27 +24,37 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.partition.shelf import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL, Ints, Shelf, gathered
+from app.partition.ids import Ints, gathered
+from app.partition.joining import HEAD, HOME, NEXT_SERIAL, ROW_BITS, ROW_MASK, SERIAL, SINCE, TAIL
+from app.partition.waiting_index import WaitingIndex
 
 MAX_ROWS = 16_384  # of a segment
-SMALL = 4_096  # rows from which on a segment is not joined to others
-FANOUT = 16  # a power of two
-SLACK = 4_096
+SMALL = 4_096  # a segment with fewer rows is merged with others of its size
+FANOUT = 16  # how many of them; a power of two
+SLACK = 4_096  # rows
 HEADER_BYTES = 4
 
 Columns = dict[str, NDArray[Any]]
 """Name -> (n, ...) array. `serial`, by which segments are put in order of arrival, is always there."""
 
 
-class PendingCut(NamedTuple):
-    """What a checkpoint writes. arrays : new or changed. kept : names of earlier ones that are as they were."""
+class PendingCheckpoint(NamedTuple):
+    """What a checkpoint writes.
+
+    arrays : new or changed.
+    kept : names of arrays of earlier checkpoints that have not changed.
+    """
 
     arrays: dict[str, NDArray[Any]]
     kept: list[str]
 
 
 class _Segment:
-    """rows : (n,) int32, the row of each place, -1 where it has left. holed : whether its bitmap was written."""
+    """A segment that was written.
+
+    rows : (n,) int32, the row of each place, -1 where it has left.
+    holed : whether its bitmap was written, too.
+    """
 
     def __init__(self, rows: NDArray[np.int32], holed: bool = False) -> None:
         self.rows = rows
@@ -57,7 +67,7 @@ class _Segment:
 
 
 class Segments:
-    """Segments of one shelf.
+    """Segments of one waiting index.
 
     Parameters
     ----------
@@ -73,11 +83,11 @@ class Segments:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def cut(self, shelf: Shelf, columns: Callable[[Ints], Columns]) -> PendingCut:
-        """What changed since the last cut, all of it at the first. columns : rows -> what is to be written of them."""
+    def checkpoint(self, index: WaitingIndex, columns: Callable[[Ints], Columns]) -> PendingCheckpoint:
+        """What changed since the last checkpoint, everything at first. columns : rows -> what is written of them."""
         segments, arrays = self._segments, dict[str, NDArray[Any]]()
-        changed = self._settle(shelf.leavers())
-        fresh = shelf.fresh()
+        changed = self._settle(index.leavers())
+        fresh = index.fresh()
         anew = [segments.pop(number).rows for number in self._chosen(max(MAX_ROWS, len(fresh)))]
         kept = []
         for number, segment in segments.items():
@@ -89,20 +99,20 @@ class Segments:
                 kept.append(self._bitmap(number))
         rows = np.concatenate([*anew, np.zeros(0, np.int32)]).astype(np.int64)
         rows = rows[rows >= 0]
-        rows = rows[np.argsort(shelf.book[rows, SERIAL])]
+        rows = rows[np.argsort(index.entries[rows, SERIAL])]
         # Apart from what is new: what has waited for long is likely to go on, and makes segments that stay full.
         for part in (*_parts(rows), *_parts(fresh)):
             arrays[self._name(self.next)] = encode(columns(part))
-            self._add(shelf, self.next, part.astype(np.int32))
+            self._add(index, self.next, part.astype(np.int32))
             self.next += 1
-        return PendingCut(arrays, kept)
+        return PendingCheckpoint(arrays, kept)
 
     def restore(
-        self, shelf: Shelf, arrays: Mapping[str, NDArray[Any]], next_serial: int, written: bool
-    ) -> tuple[Shelf, list[tuple[Ints, Columns, NDArray[np.bool_]]]]:
-        """Fill an empty shelf from the segments in `arrays`. written : whether they then count as written.
+        self, index: WaitingIndex, arrays: Mapping[str, NDArray[Any]], next_serial: int, written: bool
+    ) -> tuple[WaitingIndex, list[tuple[Ints, Columns, NDArray[np.bool_]]]]:
+        """Fill an empty index from the segments in `arrays`. written : whether they then count as written.
 
-        Returns the shelf, and for each segment the rows of what is still alive, its columns, and (n,) what of them is.
+        Returns the index, and for each segment the rows of what is still alive, its columns, and (n,) what of them is.
         """
         found = []
         for name, array in arrays.items():
@@ -115,13 +125,17 @@ class Segments:
                 found.append((int(rest), columns, alive))
         found.sort(key=lambda item: item[0])
         serials, arrived, starts, lengths, text = (np.concatenate(c) for c in zip(*_pieces(found), strict=True))
-        if not ((starts >= 0) & (lengths >= 0) & (starts + lengths <= len(text))).all():
+        sound = (lengths >= 0) & (lengths <= len(text)) & (starts >= 0) & (starts <= len(text) - lengths)
+        if not sound.all():
             raise ValueError("the ids that wait are damaged")  # a kernel would read anywhere
         order = np.argsort(serials)
-        shelf, rows = shelf.refill(*gathered(text, starts[order], lengths[order]), arrived[order])
-        shelf.book[rows, SERIAL] = serials[order]
-        shelf.at[NEXT_SERIAL] = next_serial
-        shelf.at[SINCE] = shelf.at[TAIL] if written else shelf.at[HEAD]
+        numbers = np.concatenate([[-1], serials[order], [next_serial]])
+        if not (np.diff(numbers) > 0).all() or any(number >= self.next for number, _, _ in found):
+            raise ValueError("the numbers of what waits are damaged")  # a kernel would look for the next one for ever
+        index, rows = index.refill(*gathered(text, starts[order], lengths[order]), arrived[order])
+        index.entries[rows, SERIAL] = serials[order]
+        index.at[NEXT_SERIAL] = next_serial
+        index.at[SINCE] = index.at[TAIL] if written else index.at[HEAD]
         by_segment = np.empty_like(rows)
         by_segment[order] = rows
         restored = []
@@ -130,9 +144,9 @@ class Segments:
             if written:
                 by_place = np.full(len(alive), -1, np.int32)
                 by_place[alive] = rows
-                self._add(shelf, number, by_place, holed=self._bitmap(number) in arrays)
+                self._add(index, number, by_place, holed=self._bitmap(number) in arrays)
             restored.append((rows, columns, alive))
-        return shelf, restored
+        return index, restored
 
     def _name(self, number: int) -> str:
         return f"{self.name}/{number}"
@@ -140,10 +154,10 @@ class Segments:
     def _bitmap(self, number: int) -> str:
         return f"{self.name}/{number}/alive"
 
-    def _add(self, shelf: Shelf, number: int, rows: NDArray[np.int32], holed: bool = False) -> None:
+    def _add(self, index: WaitingIndex, number: int, rows: NDArray[np.int32], holed: bool = False) -> None:
         self._segments[number] = _Segment(rows, holed)
         places = np.flatnonzero(rows >= 0)
-        shelf.book[rows[places], HOME] = (number << ROW_BITS) | places
+        index.entries[rows[places], HOME] = (number << ROW_BITS) | places
 
     def _settle(self, homes: Ints) -> set[int]:
         """Strike out those that have left; the numbers of the segments that changed and are not empty now."""

@@ -1,5 +1,5 @@
-"""At an assignment: what the input topics retain of what the partitions' states need next, and whether they are the
-topics that the states were learned from."""
+"""Looks, at an assignment, whether the input topics still hold the records that each partition's state needs next, and
+whether they are the topics that the states were learned from."""
 
 import logging
 from collections.abc import Sequence
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.structs import TopicPartition
 
+from app.kafka.connection import Connection
+from app.kafka.reading import read_to_end
 from app.partition import inputs
 from app.partition.inputs import Lost, Mark, Position
-from app.worker.reading import read_to_end
-from topics.names import FEATURES, LABELS
 
 if TYPE_CHECKING:
+    from app.state.loading import Loaded
     from app.stream_file.spec import Spec
-    from app.worker.engine import Loaded
-    from app.worker.sent import Sent
+    from app.worker.tail import Tail
 
 log = logging.getLogger(__name__)
 
 
 async def check_inputs(
-    spec: "Spec", broker: str, loaded: Sequence["Loaded"], sent: Sequence["Sent"]
+    spec: "Spec", connection: Connection, loaded: Sequence["Loaded"], tails: Sequence["Tail"]
 ) -> list[dict[str, Lost]]:
     """For each partition: role of an input topic -> what it has lost, and the offset from which to take records.
 
@@ -32,7 +32,7 @@ async def check_inputs(
     StateError
         A topic is not what it was; or records are lost, and the stream file says to stop.
     """
-    places = [_positions(spec, one, what) for one, what in zip(loaded, sent, strict=True)]
+    places = [_positions(spec, one, tail) for one, tail in zip(loaded, tails, strict=True)]
     marks = {TopicPartition(p.topic, p.partition): p.mark for each in places for p in each.values()}
     found: dict[TopicPartition, Mark] = {}
 
@@ -43,7 +43,7 @@ async def check_inputs(
 
     starts = {tp: 0 if mark is None else mark.offset for tp, mark in marks.items()}
     stops = {tp: 0 if mark is None else mark.offset + 1 for tp, mark in marks.items()}
-    bounds = await read_to_end(broker, starts, take, stops)
+    bounds = await read_to_end(connection, starts, take, stops)
     checked = []
     for one, each in zip(loaded, places, strict=True):
         lost: dict[str, Lost] = {}
@@ -53,7 +53,7 @@ async def check_inputs(
             n = inputs.check(position, first, end, found.get(tp))
             start = first if position.wanted is None else position.wanted
             if n and spec.lost == inputs.STOP:
-                raise inputs.refusal(position.topic, position.partition, start, first)
+                raise inputs.records_lost(position.topic, position.partition, start, first)
             if n:
                 log.warning("Kafka has %s", inputs.gone(position.topic, position.partition, start, first))
             before = one.manifest.lost.get(role, (0, 0))[0] if one.manifest is not None else 0
@@ -64,25 +64,18 @@ async def check_inputs(
     return checked
 
 
-def _positions(spec: "Spec", loaded: "Loaded", sent: "Sent") -> dict[str, Position]:
+def _positions(spec: "Spec", loaded: "Loaded", tail: "Tail") -> dict[str, Position]:
     """Where a partition's state stands in its input topics, by role."""
-    learner, manifest, script = loaded.learner, loaded.manifest, sent.script
+    learner, manifest = loaded.learner, loaded.manifest
     marks, before = learner.marks(), {} if manifest is None else manifest.lost
-    # Label offsets that the predictions tell of; 0 is also what stands there when no label was taken.
-    told = script.label_offsets[script.label_offsets > 0]
-    places = {
-        FEATURES: (spec.topics.features, learner.feature_offset, script.offsets),
-        LABELS: (spec.topics.labels, learner.label_offset, told - 1),
-    }
     found = {}
-    for role, (topic, offset, taken) in places.items():
-        if topic is None:
-            continue
+    for role, topic, _ in spec.inputs:
+        offset, taken = learner.offsets[role], tail.script.taken(role)
         wanted: int | None = max(offset, before[role][1] if role in before else 0)
         if manifest is None:  # there may be outputs all the same: then the state is made anew, from their beginning
             wanted = int(taken[0]) if len(taken) else None
         elif offset == 0 and role not in before:
             wanted = None
-        seen = max(offset, sent.refused.get(topic, 0), int(taken[-1]) + 1 if len(taken) else 0)
+        seen = max(offset, tail.rejected.get(topic, 0), int(taken[-1]) + 1 if len(taken) else 0)
         found[role] = Position(topic, learner.partition, wanted, seen, marks.get(role))
     return found

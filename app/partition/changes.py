@@ -1,9 +1,9 @@
 """What a changed stream file means for a state that was made with an earlier one. Pure.
 
-A checkpoint holds the models with their parameters and the `settings` that a fold depends on. At a start these are held
-against the stream file: what is equal is carried over, a challenger that is not is restarted or dropped, and what
-would give the state another meaning is refused. A model is known by its name and parameters, not by its role, so a
-stream file in which champion and challenger have changed places goes on with both.
+A checkpoint holds the models with their parameters and the `settings` that a fold depends on. At a start these are
+compared with the stream file: what is equal is carried over, a challenger that is not equal is restarted or dropped,
+and what would give the state another meaning is refused. A model is known by its name and parameters, not by its role,
+so a stream file in which champion and challenger have changed places goes on with both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from app.stream_file.durations import format_duration
 from app.stream_file.spec import Spec, place_of
+from models.contract import Schema
 from models.drift import DETECTORS as KNOWN
 from models.drift import find
 from models.registry import REGISTRY
@@ -67,7 +68,7 @@ def next_origin(meta: Mapping[str, Any]) -> list[int]:
 
 def settings(spec: Spec) -> dict[str, Any]:
     """What the fold and its predictions depend on besides the models and the values known: place -> plain value."""
-    found: dict[str, Any] = {"task": spec.task, "codec": spec.codec, "seed": spec.seed}
+    found: dict[str, Any] = {"task": spec.task, "codec": spec.codec.plain(), "seed": spec.seed}
     for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
         found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
     bounds = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
@@ -94,20 +95,20 @@ def reconcile(
     spec: Spec,
     meta: Mapping[str, Any],
     vocabularies: Sequence[Sequence[Scalar] | None],
-    topics: Sequence[str] = (),
+    topics: Mapping[str, str] | None = None,
 ) -> Changes:
     """Hold a state against the stream file.
 
     Parameters
     ----------
     meta : mapping
-        Of its cut: models, classes, and (since format 2) settings, features, topics.
+        Of its snapshot: models, classes, and (since format 2) settings, features, topics.
     vocabularies : for each feature the values known, in order of their codes; None for a numeric one.
-    topics : sequence of str, optional
-        The stream's own features and labels topics ("" for none), where the state must have been made with these.
+    topics : mapping of str to str, optional
+        The stream's `input_topics`, where the state must have been made with these.
     """
     spec = spec.adopting(meta)
-    found = [*_topics(meta, topics), *_task(spec, meta)]
+    found = [*_topics(meta, topics or {}), *_task(spec, meta)]
     if found:
         return Changes(found, {})
     found = _features(spec, meta, vocabularies)
@@ -118,9 +119,9 @@ def reconcile(
     return Changes([*found, *models, *_settings(spec, meta)], takes)
 
 
-def _topics(meta: Mapping[str, Any], topics: Sequence[str]) -> list[Change]:
+def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:
     found = []
-    for role, was, now in zip(("features", "labels"), meta.get("topics") or (), topics, strict=False):
+    for (role, now), was in zip(topics.items(), meta.get("topics") or (), strict=False):
         if was != now:
             sentence = f"topics.{role} was {was or 'none'}, is {now or 'none'}: offsets of one topic mean nothing in "
             found.append(Change(f"topics.{role}", REFUSED, f"{sentence}another; {CURE}"))
@@ -323,3 +324,20 @@ def _value(place: str, value: Any) -> str:
     if isinstance(value, list | tuple):
         return ".".join(value) or '""'
     return f"{value}"
+
+
+def room_of(meta: Mapping[str, Any], known: Sequence[Sequence[Scalar] | None], task: str) -> Schema | None:
+    """The capacities that the arrays of a state have; None in states that were written before these were noted.
+
+    known : values of the nominal features. ValueError where there is more room than a vocabulary of these and of the
+    classes reserves (Vocabulary.capacity): arrays of any size would be made for it.
+    """
+    if "room" not in meta:
+        return None
+    n_values, n_outputs = meta["room"]
+    classes = meta["classes"]
+    most = [0 if values is None else max(2, 2 * len(values)) for values in known]
+    fits = all(min(1, top) <= n <= top for n, top in zip(n_values, most, strict=True))
+    if not fits or not 1 <= n_outputs <= (1 if classes is None else max(2, 2 * len(classes))):
+        raise ValueError("the room that it names is not that of its values and classes")
+    return Schema(tuple(n_values), n_outputs, task)

@@ -1,0 +1,97 @@
+"""`riparian ui`: the live page of some streams."""
+
+import asyncio
+import contextlib
+import signal
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from app.cli import broker_option
+from app.errors import SpecError
+from app.kafka.connection import Connection
+
+PORT = 6080
+
+
+@click.command("ui")
+@click.argument(
+    "streams", metavar="STREAM.yaml...", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False)
+)
+@broker_option
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=PORT,
+    show_default=f"{PORT}, or the next one that is free",
+    help="Port of the page.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address that the page listens on; 0.0.0.0 for all. Whoever reaches it sees the streams.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".riparian/ui"),
+    show_default=True,
+    help="A folder of the page's own, where it keeps a week of history.",
+)
+@click.option("--open", "browse", is_flag=True, help="Open the page in the browser.")
+@click.pass_context
+def command(
+    context: click.Context,
+    streams: tuple[Path, ...],
+    connection: Connection,
+    port: int,
+    host: str,
+    data_dir: Path,
+    browse: bool,
+) -> None:
+    """Show streams live in a browser: quality, drift, models, partitions, dead letters.
+
+    Reads the streams' outputs from Kafka and changes nothing; workers may run or not. It is a process of its own, so no
+    worker pays for it.
+    """
+    from app.stream_file import spec as stream_file
+
+    specs = [(path, stream_file.load(path)) for path in streams]
+    names = [spec.name for _, spec in specs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SpecError(f"two of the stream files describe the stream {twice}: give each stream once")
+
+    from app.kafka.ports import listen
+    from app.page.models import ModelPages
+    from app.page.server import Page, is_loopback, serve
+    from app.page.store import Store
+    from app.page.view import StreamView
+    from app.page.watch import Watch
+
+    chosen = context.get_parameter_source("port") is not ParameterSource.DEFAULT
+    sock = listen(host, port, or_next=not chosen)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{sock.getsockname()[1]}/"
+    with Store(data_dir / "history.sqlite") as store:
+        watch = Watch([StreamView(spec) for _, spec in specs], connection, store)
+        paths = {spec.name: str(path) for path, spec in specs}
+        page = Page(watch, paths, ModelPages(connection), loopback=is_loopback(host))
+        click.echo(f"riparian: {', '.join(names)} on {connection}: {address} (Ctrl-C ends it)", err=True)
+        if browse:
+            click.launch(address)
+
+        async def run() -> None:
+            task = asyncio.ensure_future(serve(page, sock))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+        try:
+            asyncio.run(run())
+        finally:
+            watch.save()

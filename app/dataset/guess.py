@@ -1,0 +1,169 @@
+"""A stream guessed from a data file: types of features, the label, and the columns from which a model cannot learn.
+
+If something is not clear, it is not guessed: a `DataError` asks for the option that decides it. Columns are judged as
+`riparian evaluate` judges them (`app.dataset.data.Column`).
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from app.dataset.data import MOST_NOMINAL, Column, DataFile
+from app.errors import DataError
+from app.stream_file.draft import Draft, Feature, listed, quoted
+from app.stream_file.spec_parts import NAME
+from topics.paths import check_paths
+from topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, REGRESSION, Path
+
+LABELS = ("label", "class", "target", "y", "outcome")
+IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
+FEW = 20  # whole numbers of so few values may be codes
+MOST_TEXTS = 50  # a column of so many texts, nearly all of them different, names rows
+TRUTHS = {"true", "false"}
+
+
+def words(name: str) -> list[str]:
+    """ "customerId", "customer_id" and "Customer-ID" to ["customer", "id"]."""
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower().replace("_", " ").replace("-", " ").split()
+
+
+def likely_label(names: Sequence[str]) -> str | None:
+    """The one name that means a label; else the last name of which a part does; None where that is not clear."""
+    named = [name for name in names if name.lower() in LABELS]
+    if named:
+        return named[0] if len(named) == 1 else None
+    return names[-1] if names and set(words(names[-1])) & set(LABELS) else None
+
+
+def is_id(name: str, column: Column) -> bool:
+    """Whether a column is an id, by its name, and its values do not contradict that."""
+    called = name.lower() in IDS or words(name)[-1:] in (["id"], ["uuid"])
+    return called and not column.fractional and (not column.values or len(column) * 2 > column.n)
+
+
+def judge(name: str, column: Column, path: Path | None = None) -> Feature:
+    """One feature, or why the column is not one."""
+
+    def left_out(kind: str, remark: str) -> Feature:
+        return Feature(name, kind, f"left out: {remark}", True, path)
+
+    kind = NUMERIC if column.numeric else NOMINAL
+    try:
+        check_paths([path or (name,)])
+    except ValueError:
+        return left_out(kind, "no record may have a field of this name, so rename it")
+    if not len(column):
+        return left_out(kind, "it is empty everywhere")
+    if len(column) == 1:
+        return left_out(kind, f"it is {quoted(column.values[0][:40])} everywhere")
+    if is_id(name, column):
+        return left_out(kind, "it looks like an id, which teaches a model nothing")
+    if column.is_time:
+        return left_out(NOMINAL, "it holds times, each of which comes once")
+    if column.numeric:
+        codes = not column.fractional and len(column) <= FEW
+        return Feature(
+            name, kind, f"{len(column)} whole numbers; nominal, if they are codes" if codes else "", path=path
+        )
+    if {value.lower() for value in column.values} == TRUTHS:
+        return Feature(name, BOOLEAN, path=path)
+    if len(column) > MOST_NOMINAL or (len(column) >= MOST_TEXTS and len(column) > 0.9 * column.n):
+        example = quoted((column.example or "")[:30])
+        if column.mostly_numbers:
+            return left_out(NUMERIC, f"it holds numbers and texts such as {example}, where a number is expected")
+        return left_out(NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few")
+    return Feature(name, NOMINAL, listed(column.values, "values"), path=path)
+
+
+def stream_name(text: str) -> str:
+    """A name for a stream, of the name of a file."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
+    return name if NAME.fullmatch(name) else "stream"
+
+
+def of_file(
+    file: DataFile,
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    task: str | None = None,
+    nominal: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    bag: str | None = None,
+) -> Draft:
+    """A stream for a file. label, task, nominal, ignore, bag : what is known already.
+
+    Raises
+    ------
+    DataError
+        It is not clear which column is the label, or no feature is left.
+    """
+    for known, role in ((label, "the label"), (bag, "the bag of a row")):
+        if known is not None:
+            file.position(known, role)
+    columns, n = file.look(nominal=nominal, ignore=[*ignore, *([] if bag is None else [bag])], target=label)
+    where = str(file.path)
+    label = settle(label or likely_label(list(columns)), list(columns), where)
+    goal = columns.pop(label)
+    features = [judge(one, column) for one, column in columns.items()]
+    for at, feature in enumerate(features):
+        if columns[feature.name].is_time:
+            hour = f"; --date-parts {feature.name} makes {feature.name}_hour and {feature.name}_weekday of it"
+            features[at] = feature._replace(remark=feature.remark + hour)
+    check_left(features, label, where)
+    found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
+    shown = {f.name: _example(columns[f.name]) for f in features if not f.dropped}
+    stream = name or stream_name(file.path.name.removesuffix(".gz").removesuffix(".csv"))
+    x = json.dumps(shown, ensure_ascii=False)
+    hints = [
+        "Records as `riparian replay` makes them of the file, the id being the number of the row:",
+        f'  {stream}.features  {{"id": "17", "x": {x if len(x) <= 80 else x[:78] + " …}"}}}',
+        f'  {stream}.labels    {{"id": "17", "y": {json.dumps(_example(goal), ensure_ascii=False)}}}',
+    ]
+    return Draft(
+        name=stream,
+        source=f"{n:,} rows of {file.path.name}",
+        task=MULTI_INSTANCE if bag is not None else found,
+        label=label,
+        features=features,
+        classes=classes if bag is None else sorted(classes),
+        hints=hints if bag is None else (),
+    )
+
+
+def settle(label: str | None, names: Sequence[str], where: str) -> str:
+    if label is None:
+        listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+        raise DataError(f"it is not clear which of the columns of {where} is the label: name it by --label ({listed})")
+    return label
+
+
+def check_left(features: Sequence[Feature], label: str, where: str) -> None:
+    if all(feature.dropped for feature in features):
+        raise DataError(
+            f"{where} has no feature left beside the label {label!r}: expected a column of numbers, or of few texts"
+        )
+
+
+def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str, list[str]]:
+    """Task and classes."""
+    if len(goal) < 2:
+        raise DataError(
+            f"column {label!r} of {where} has {len(goal)} value: name another --label, or show more records"
+        )
+    found = task or goal.task
+    if found == REGRESSION:
+        if not goal.numeric:
+            raise DataError(f"column {label!r} of {where} is not numeric: use --task classification")
+        return found, []
+    if len(goal) > MOST_NOMINAL:
+        raise DataError(f"column {label!r} of {where} has {len(goal):,} values: name another --label")
+    return found, goal.values
+
+
+def _example(column: Column) -> Any:
+    """A value of a column as JSON has it."""
+    if not column.numeric:
+        return column.first
+    return float(column.first) if column.fractional else int(float(column.first))

@@ -1,0 +1,90 @@
+"""The topics that a stream needs, as Riparian creates them, and the commands of Kafka's own tool that create the same.
+
+`planned` is the one place that says how a topic is made: by a worker, by a replay, or by hand.
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.errors import TopicError
+from topics.names import DEADLETTERS, INPUTS, OUTPUTS, TIMESTAMP_AFTER, TIMESTAMP_AFTER_MS, changelog_topic
+
+if TYPE_CHECKING:
+    from aiokafka.admin import NewTopic
+
+    from app.stream_file.spec import Spec
+
+# A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
+DEADLETTER_BYTES = 2_000_000
+# Of the changelog. Records stay until we delete them. Kafka frees the disk by whole segments, so these are small.
+CHANGELOG = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "message.timestamp.type": "CreateTime",
+}
+
+
+class Planned(NamedTuple):
+    """A topic to create. configs : its settings, by Kafka's names; all others are the broker's defaults."""
+
+    name: str
+    partitions: int
+    replication: int
+    configs: dict[str, str]
+
+    def new(self) -> "NewTopic":
+        """As the admin client takes it."""
+        from aiokafka.admin import NewTopic
+
+        return NewTopic(self.name, self.partitions, self.replication, topic_configs=dict(self.configs))
+
+    def command(self, servers: str, command_config: str | None = None) -> str:
+        """A command of kafka-topics.sh, quoted for a shell."""
+        words = ["kafka-topics.sh", "--bootstrap-server", servers]
+        words += [] if command_config is None else ["--command-config", command_config]
+        words += ["--create", "--if-not-exists", "--topic", self.name, "--partitions", str(self.partitions)]
+        words += ["--replication-factor", str(self.replication)]
+        words += [word for name, value in self.configs.items() for word in ("--config", f"{name}={value}")]
+        return shlex.join(words)
+
+
+def planned(spec: "Spec") -> list[Planned]:
+    """All topics of a stream, its inputs first and its changelog last."""
+    durable = {} if spec.min_insync_replicas is None else {"min.insync.replicas": str(spec.min_insync_replicas)}
+    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS)}
+    found = {name: _configs(spec, role) for role, name in named.items() if name is not None}
+    found[changelog_topic(spec.name)] = CHANGELOG
+    return [Planned(name, spec.partitions, spec.replication, configs | durable) for name, configs in found.items()]
+
+
+def _configs(spec: "Spec", role: str) -> dict[str, str]:
+    retention_ms = -1 if spec.retention is None else round(1000 * spec.retention)
+    configs = {
+        "cleanup.policy": "delete",
+        "retention.ms": str(retention_ms),
+        "message.timestamp.type": "CreateTime",
+    }
+    if role in INPUTS:
+        configs[TIMESTAMP_AFTER] = str(TIMESTAMP_AFTER_MS)
+    if role == DEADLETTERS:
+        configs["max.message.bytes"] = str(DEADLETTER_BYTES)
+    return configs
+
+
+def not_ours(spec: "Spec", missing: Sequence[str], servers: str, *more: str) -> TopicError:
+    """What to say where topics are missing that somebody else creates. more : topics that may be."""
+    plural = len(missing) > 1
+    lines = [one.command(servers) for one in planned(spec) if one.name in (*missing, *more)]
+    return TopicError(
+        f"The topic{'s' if plural else ''} {', '.join(missing)} of the stream {spec.name} {'are' if plural else 'is'} "
+        "missing, and the stream file says create_topics: never: create what is missing by these commands, or leave "
+        "create_topics out\n" + "\n".join(lines)
+    )
+
+
+def commands(spec: "Spec", servers: str, command_config: str | None = None) -> Iterable[str]:
+    """A command for each topic."""
+    return (one.command(servers, command_config) for one in planned(spec))

@@ -1,0 +1,206 @@
+"""Makes records of fetched Kafka batches: those of the source topics a *piece* at a time, all others one by one.
+
+A piece is several small batches or a part of a large one, about `PIECE_BYTES`, so that a reader can stop between two
+pieces, however large a batch is, and continue later from the offset that it has reached. Records of transactions that
+were aborted are left out where the consumer asks for that. A batch that cannot be decompressed within the bound is one
+record, whose value is `Unread`, in place of the last of them; and so is what follows in a batch where the name of a
+header is no text.
+
+The client has no hook for unpacking, so its class is replaced in the whole process.
+"""
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
+
+from aiokafka.consumer import fetcher as aiokafka_fetcher
+from aiokafka.structs import TopicPartition
+
+from app.kafka import decompression
+from app.kafka.decompression import UnreadableBatchError
+from topics.records import RawBatch, Unread
+
+PIECE_BYTES = 1024 * 1024
+PIECE_RECORDS = 8192
+NO_NAME = "the name of a header is not UTF-8"
+FEW = 16  # records that are taken of a fetch before it is known how large they are
+HEADER_BYTES = 150  # that a header takes besides its name and value: three objects, and a place in a list
+RECORD_BYTES = 200  # that a record takes besides its key and value: four objects, and places in lists
+
+
+class Unpacked(NamedTuple):
+    """A record that stands for those of a batch, with the attributes of the client's own."""
+
+    offset: int
+    timestamp: int
+    value: bytes
+    key: bytes | None = None
+    timestamp_type: int = 0
+    headers: tuple[()] = ()
+    checksum: None = None
+
+
+def size_of(raw: RawBatch) -> int:
+    """Bytes that records take in memory."""
+    size = sum(_lengths(raw.keys)) + sum(_lengths(raw.values)) + RECORD_BYTES * len(raw)
+    if raw.headers is not None:
+        size += sum(HEADER_BYTES + len(name) + len(value or b"") for one in raw.headers for name, value in one)
+    return size
+
+
+def _few(n_bytes: int, mean: int) -> int:
+    """How many records of `mean` bytes complete a piece that has n_bytes."""
+    return min(PIECE_RECORDS, (PIECE_BYTES - n_bytes) // mean + 1)
+
+
+def _nothing(with_headers: bool) -> tuple[list[Any], ...]:
+    return tuple([] for _ in range(5 if with_headers else 4))
+
+
+def _lengths(column: list[bytes | None]) -> Iterator[int]:
+    return map(len, filter(None, column))
+
+
+_COLUMNS = attrgetter("offset", "timestamp", "key", "value")
+_WITH_HEADERS = attrgetter("offset", "timestamp", "key", "value", "headers")
+
+
+def _unread(batch: Any, first: int, why: str) -> Unpacked:
+    """Stands for the records of a batch from offset `first` on."""
+    last = batch.next_offset - 1
+    return Unpacked(last, batch.first_timestamp, Unread.batch(first, last, why))
+
+
+class _Rows:
+    """The columns of a batch's records, some at a time. The client cannot read on behind a name that is no text."""
+
+    def __init__(self, batch: Any, records: Iterator[Any], with_headers: bool) -> None:
+        self._batch, self._left = batch, records
+        self._columns = _WITH_HEADERS if with_headers else _COLUMNS
+        self._last: int | None = None
+        self.ended = False
+
+    def take(self, n: int) -> list[tuple[Any, ...]]:
+        """The next n; fewer where the batch ends."""
+        rows: list[tuple[Any, ...]] = []
+        try:
+            rows.extend(map(self._columns, islice(self._left, n)))  # in C; what came before an error stays
+            self.ended = len(rows) < n
+        except UnicodeDecodeError:
+            last = rows[-1][0] if rows else self._last
+            first = self._batch.base_offset if last is None else last + 1
+            rows.append(self._columns(_unread(self._batch, first, NO_NAME)))
+            self.ended = True
+        self._last = rows[-1][0] if rows else self._last
+        return rows
+
+
+class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
+    """Fetched records of a partition; those of source topics come out as RawBatches.
+
+    A consumer that asks for deserialized values is given records.
+
+    source_topics : whose records come out so. header_topics : those of them whose headers are kept.
+    positions : where the next fetch of a partition shall begin. jumps : where it began elsewhere, from and to.
+    """
+
+    next_fetch_offset: int
+    source_topics: frozenset[str] = frozenset()
+    header_topics: frozenset[str] = frozenset()
+    positions: ClassVar[dict[TopicPartition, int]] = {}
+    jumps: ClassVar[dict[TopicPartition, tuple[int, int]]] = {}
+
+    def _unpack_records(self) -> Iterator[Any]:
+        if self._tp.topic in self.source_topics and self._value_deserializer is None:
+            yield from self._pieces()
+            return
+        for batch in self._batches():
+            first = self.next_fetch_offset
+            for record in self._readable(batch):
+                if record.offset >= first:
+                    self.next_fetch_offset = record.offset + 1
+                    yield self._consumer_record(self._tp, record)
+            self.next_fetch_offset = batch.next_offset
+
+    def _batches(self) -> Iterator[Any]:
+        """Batches that may hold records; `next_fetch_offset` is moved over the others."""
+        records = self._records
+        while records.has_next():
+            batch = records.next_batch()
+            if self._check_crcs and not batch.validate_crc():
+                raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
+            if self._aborted(batch) or batch.is_control_batch:
+                self.next_fetch_offset = batch.next_offset
+            else:
+                yield batch
+
+    def _aborted(self, batch: Any) -> bool:
+        """Whether a batch is of a transaction that was aborted: as the client finds out where it unpacks records."""
+        if self._isolation_level != aiokafka_fetcher.READ_COMMITTED or batch.producer_id is None:
+            return False
+        self._consume_aborted_up_to(batch.base_offset)
+        if batch.is_control_batch and self._contains_abort_marker(batch):
+            self._aborted_producers.discard(batch.producer_id)
+        return batch.is_transactional and batch.producer_id in self._aborted_producers
+
+    def _readable(self, batch: Any) -> Iterator[Any]:
+        """The records of a batch one by one, as `_rows` has them."""
+        last = None
+        try:
+            for last in self._opened(batch):
+                yield last
+        except UnicodeDecodeError:
+            yield _unread(batch, batch.base_offset if last is None else last.offset + 1, NO_NAME)
+
+    @staticmethod
+    def _opened(batch: Any) -> Iterator[Any]:
+        """The records of a batch."""
+        try:
+            return chain(iter(batch))  # which does not like to be asked for an iterator once it was begun
+        except UnreadableBatchError as error:
+            return iter((_unread(batch, batch.base_offset, str(error)),))
+
+    def _pieces(self) -> Iterator[RawBatch]:
+        tp, mean = self._tp, PIECE_BYTES // FEW
+        expected = self.positions.get(tp, self.next_fetch_offset)
+        if expected != self.next_fetch_offset:
+            self.jumps[tp] = expected, self.next_fetch_offset
+        with_headers = tp.topic in self.header_topics
+        piece, n_bytes = _nothing(with_headers), 0
+        for batch in self._batches():
+            first, left = self.next_fetch_offset, _Rows(batch, self._opened(batch), with_headers)
+            # A pass at a time, of as many records as make a piece if they are as large as the last ones.
+            while rows := left.take(_few(n_bytes, mean)):
+                if rows[0][0] < first:
+                    rows = [row for row in rows if row[0] >= first]
+                if rows:
+                    part = RawBatch(*map(list, zip(*rows, strict=True)))
+                    size = size_of(part)
+                    n_bytes += size
+                    for i, column in enumerate(piece):
+                        column.extend(part[i])  # type: ignore[arg-type]
+                    self.next_fetch_offset = self.positions[tp] = part.offsets[-1] + 1
+                    mean = size // len(rows)
+                if left.ended:
+                    self.next_fetch_offset = self.positions[tp] = batch.next_offset
+                if n_bytes >= PIECE_BYTES or len(piece[0]) >= PIECE_RECORDS:
+                    yield RawBatch(*piece)
+                    piece, n_bytes = _nothing(with_headers), 0
+                if left.ended:
+                    break
+            self.next_fetch_offset = self.positions[tp] = batch.next_offset
+        if piece[0]:
+            yield RawBatch(*piece)
+        self.positions[tp] = self.next_fetch_offset
+
+
+def install(source_topics: frozenset[str] | None = None, header_topics: frozenset[str] = frozenset()) -> None:
+    """Have the client unpack and decompress so, in all of this process: a process runs one worker.
+
+    source_topics : whose records come in pieces; None for those that were given before, with their `header_topics`.
+    """
+    if source_topics is not None:
+        BatchRecords.source_topics, BatchRecords.header_topics = source_topics, header_topics
+    aiokafka_fetcher.PartitionRecords = BatchRecords
+    decompression.install()

@@ -1,0 +1,149 @@
+"""Series over time that are kept in bounded memory: fine lately, coarser further back. Pure.
+
+A series is a number that is told every few seconds, say the accuracy of a model in a partition. It is kept in three
+tiers of buckets, each with the least, the largest and the mean value of its time. Buckets are aligned to absolute time,
+so that a picture does not shimmer while time goes on, and values may come in any order: of a topic the last hour is
+read first, and the days before it after that.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats32 = NDArray[np.float32]
+
+
+class Tier(NamedTuple):
+    """Buckets of one width.
+
+    width : ms of a bucket.
+    n : how many are kept.
+    """
+
+    width: int
+    n: int
+
+
+TIERS = (Tier(10_000, 360), Tier(60_000, 1440), Tier(600_000, 1152))  # an hour, a day, eight days
+BLOCK = 48  # buckets that are stored together
+FIELDS = 4  # of a bucket: least, largest, mean, number of values
+
+
+class Range(NamedTuple):
+    """Part of a series, as equal steps of time.
+
+    start : ms of the first bucket.
+    width : ms of each.
+    low, high, mean : (n,) float32, NaN where nothing was told.
+    """
+
+    start: int
+    width: int
+    low: Floats32
+    high: Floats32
+    mean: Floats32
+
+
+class Series:
+    """One number over time.
+
+    A tier is a ring: bucket number b (time divided by width) stands at b modulo n. Only the newest n buckets are there.
+    """
+
+    def __init__(self) -> None:
+        self.rings = [np.full((tier.n, FIELDS), np.nan, np.float32) for tier in TIERS]
+        self.newest = [-1] * len(TIERS)  # bucket number
+        self.dirty: set[tuple[int, int]] = set()  # (tier, block number) with values that were not stored
+
+    def add(self, time: int, value: float) -> None:
+        """Take a value. time : ms since 1970."""
+        for i, (tier, ring) in enumerate(zip(TIERS, self.rings, strict=True)):
+            number = time // tier.width
+            if number <= self.newest[i] - tier.n:
+                continue
+            self._advance(i, number)
+            place = number % tier.n
+            low, high, mean, n = ring[place].tolist()  # Python's own numbers: numpy's are five times as slow here
+            if n != n:
+                ring[place] = value, value, value, 1.0
+            else:
+                ring[place] = min(low, value), max(high, value), mean + (value - mean) / (n + 1.0), n + 1.0
+            self.dirty.add((i, number // BLOCK))
+
+    def _advance(self, i: int, number: int) -> None:
+        """Make `number` the newest bucket of tier i, if it is later: what was at its place, and between, is gone."""
+        tier, ring, newest = TIERS[i], self.rings[i], self.newest[i]
+        if number <= newest:
+            return
+        if number - newest >= tier.n:
+            ring[:] = np.nan
+        else:
+            ring[np.arange(newest + 1, number + 1) % tier.n] = np.nan
+        self.newest[i] = number
+
+    def last(self, since: int) -> float | None:
+        """The mean of the newest bucket, if it is of `since` (ms) or later."""
+        number, tier = self.newest[0], TIERS[0]
+        return float(self.rings[0][number % tier.n, 2]) if number >= 0 and number >= since // tier.width else None
+
+    def between(self, start: int, stop: int, n: int) -> Range:
+        """About n buckets, at most twice as many, of the finest tier that reaches back to `start`. All in ms."""
+        i = next((i for i, tier in enumerate(TIERS) if start >= stop - tier.n * tier.width), len(TIERS) - 1)
+        tier, ring = TIERS[i], self.rings[i]
+        together = max(1, -(-(stop - start) // (tier.width * n)))  # fine buckets that become one
+        width = tier.width * together
+        first, last = start // width, max(start, stop - 1) // width
+        numbers = np.arange(first * together, (last + 1) * together)
+        rows = ring[numbers % tier.n]
+        rows[(numbers > self.newest[i]) | (numbers <= self.newest[i] - tier.n)] = np.nan
+        grouped = rows.reshape(-1, together, FIELDS)
+        count = np.nan_to_num(grouped[:, :, 3])
+        total = count.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            mean = np.nan_to_num(grouped[:, :, 2] * count).sum(axis=1) / np.where(total, total, np.nan)
+        low, high = np.fmin.reduce(grouped[:, :, 0], axis=1), np.fmax.reduce(grouped[:, :, 1], axis=1)
+        return Range(int(first * width), width, low, high, mean.astype(np.float32))
+
+    # -- what is stored ----------------------------------------------------------------------------------------
+
+    def blocks(self) -> Iterator[tuple[int, int, bytes]]:
+        """(tier, block number, values) of the blocks that changed since the last call. A block is BLOCK buckets."""
+        changed, self.dirty = self.dirty, set()
+        for i, block in sorted(changed):
+            numbers = np.arange(block * BLOCK, (block + 1) * BLOCK)
+            rows = self.rings[i][numbers % TIERS[i].n]
+            rows[(numbers > self.newest[i]) | (numbers <= self.newest[i] - TIERS[i].n)] = np.nan
+            yield i, block, rows.tobytes()
+
+    def restore(self, i: int, block: int, values: bytes) -> None:
+        """Take a stored block back. ValueError where it is none."""
+        if not 0 <= i < len(TIERS) or len(values) != 4 * BLOCK * FIELDS:
+            raise ValueError("it is no block of a series")
+        rows = np.frombuffer(values, np.float32).reshape(BLOCK, FIELDS)
+        there = np.flatnonzero(~np.isnan(rows[:, 3]))
+        if len(there) and block * BLOCK + int(there[-1]) > self.newest[i] - TIERS[i].n:
+            self._advance(i, block * BLOCK + int(there[-1]))
+            numbers = block * BLOCK + there
+            there = there[numbers > self.newest[i] - TIERS[i].n]
+            self.rings[i][(block * BLOCK + there) % TIERS[i].n] = rows[there]
+
+
+def together(ranges: list[Range], how: str) -> Range:
+    """The series of several partitions as one: their `sum`, their `mean`, or the `max`imum. All of the same buckets."""
+    first = ranges[0]
+    if len(ranges) == 1:
+        return first
+    low, high, mean = (np.stack([getattr(each, name) for each in ranges]) for name in ("low", "high", "mean"))
+    known = ~np.isnan(mean).all(axis=0)
+
+    made: dict[str, Callable[..., Any]] = {"sum": np.nansum, "mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}
+
+    def merged(values: Floats32, how: str) -> Floats32:
+        found = np.full(values.shape[1], np.nan, np.float32)
+        found[known] = made[how](values[:, known], axis=0)
+        return found
+
+    ends = ("sum", "sum") if how == "sum" else ("min", "max")
+    return Range(first.start, first.width, merged(low, ends[0]), merged(high, ends[1]), merged(mean, how))

@@ -1,0 +1,147 @@
+"""A model for the browser: its trees as nodes with words and shares, from the last checkpoint of its partition."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app import inspection
+from app.kafka.connection import Connection
+from app.state import loading
+from app.stream_file.spec import Spec
+
+KEPT_SECONDS = 4.0  # a model is read once in so long, however many look at it
+MOST_NODES = 3000  # of a tree that is drawn
+MOST_LINES = 600  # of an outline
+
+
+class ModelPages:
+    """Reads models, one at a time, and keeps each for a moment.
+
+    Parameters
+    ----------
+    connection : Connection
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.broker = str(connection)
+        self._connection = connection
+        self._lock = asyncio.Lock()
+        self._kept: dict[tuple[str, int], tuple[float, Any]] = {}
+
+    async def of(self, spec: Spec, partition: int, role: str) -> dict[str, Any]:
+        """What the browser draws. Raises as `loading.load` does."""
+        async with self._lock:
+            key = spec.name, partition
+            at, state = self._kept.get(key, (0.0, None))
+            if state is None or time.monotonic() - at > KEPT_SECONDS:
+                state = await asyncio.to_thread(loading.load, spec, self._connection, partition)
+                self._kept = {k: v for k, v in self._kept.items() if time.monotonic() - v[0] < KEPT_SECONDS}
+                self._kept[key] = time.monotonic(), state
+            return await asyncio.to_thread(described, state, spec, role)
+
+
+def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
+    """Summary, trees and outline of a model."""
+    names = inspection.Names(spec, state.learner)
+    nodes = [inspection.named(node, names) for node in state.learner.roles[role].model.describe()]
+    lines = list(inspection.tree_lines(nodes))
+    trees = trees_of(nodes)
+    return {
+        "summary": inspection.summary(state, role),
+        "trees": [tree for tree in trees if len(tree["nodes"]) <= MOST_NODES],
+        "too_large": sum(len(tree["nodes"]) > MOST_NODES for tree in trees),
+        "classes": names.classes,
+        "importance": importance(trees),
+        "outline": lines[:MOST_LINES],
+        "more_lines": max(0, len(lines) - MOST_LINES),
+    }
+
+
+def trees_of(nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The trees among the nodes: each a title, and nodes with condition, children, weight and shares of the classes.
+
+    The weight and the shares of an inner node are the sums of those below it.
+    """
+    by_id = {node["id"]: node for node in nodes}
+    trees = []
+    roots = [node for node in nodes if inspection.edges(dict(node)) and not _has_parent_that_splits(node, by_id)]
+    for number, root in enumerate(roots, 1):
+        found: list[dict[str, Any]] = []
+        stack: list[tuple[Mapping[str, Any], str, int | None]] = [(root, "", None)]
+        while stack:
+            node, condition, parent = stack.pop()
+            branches = inspection.edges(dict(node))
+            at = len(found)
+            value = node.get("value")
+            found.append(
+                {
+                    "if": condition,
+                    "parent": parent,
+                    "feature": node.get("feature") if branches else None,
+                    "children": [],
+                    "weight": 0.0 if branches else float(node.get("weight", 0.0)),
+                    "value": {} if branches else value,
+                }
+            )
+            if parent is not None:
+                found[parent]["children"].append(at)
+            stack.extend((by_id[child], text, at) for text, child in reversed(branches) if child in by_id)
+        for inner in reversed(found):
+            if inner["children"]:
+                below = [found[child] for child in inner["children"]]
+                inner["weight"] = sum(child["weight"] for child in below)
+                inner["value"] = _pooled(below)
+        trees.append({"title": inspection._heading(dict(root), number if len(roots) > 1 else None), "nodes": found})
+    return trees
+
+
+def _has_parent_that_splits(node: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> bool:
+    parent = by_id.get(node.get("parent"))
+    return parent is not None and node["id"] in [child for _, child in inspection.edges(dict(parent))]
+
+
+def _pooled(below: Sequence[Mapping[str, Any]]) -> Any:
+    """Shares of the classes, or the mean value, of several nodes by their weights; None where they have none."""
+    total = sum(child["weight"] for child in below)
+    if all(isinstance(child["value"], dict) for child in below):
+        pooled: defaultdict[str, float] = defaultdict(float)
+        for child in below:
+            mine = sum(child["value"].values())
+            for name, value in child["value"].items():
+                pooled[name] += child["weight"] * value / mine if mine else 0.0
+        return dict(pooled)
+    numbers = [(_number(child["value"]), child["weight"]) for child in below]
+    known = [(value, weight) for value, weight in numbers if value is not None]
+    if not known or not total:
+        return None
+    return sum(value * weight for value, weight in known) / max(sum(weight for _, weight in known), 1e-300)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return float(value) if isinstance(value, int | float) else None
+
+
+def importance(trees: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """Feature -> share of the decrease in Gini impurity that its splits make, the largest first (mean decrease in
+    impurity, Breiman 2001). Of classes alone: without shares of them it is empty."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for tree in trees:
+        nodes = tree["nodes"]
+        for node in nodes:
+            if node["children"] and isinstance(node["value"], dict):
+                below = [nodes[child] for child in node["children"]]
+                decrease = node["weight"] * _gini(node["value"]) - sum(c["weight"] * _gini(c["value"]) for c in below)
+                if node["feature"] is not None:
+                    found[node["feature"]] += max(0.0, decrease)
+    total = sum(found.values())
+    ranked = sorted(found.items(), key=lambda one: -one[1])
+    return [(name, value / total) for name, value in ranked] if total else []
+
+
+def _gini(value: Mapping[str, float]) -> float:
+    total = sum(value.values())
+    return 1.0 - sum((weight / total) ** 2 for weight in value.values()) if total else 0.0

@@ -1,0 +1,50 @@
+"""What the page's server answers, as an OpenAPI document."""
+
+from typing import Any
+
+from app import __version__
+
+_PARTITION = {
+    "name": "partition", "in": "query", "schema": {"type": "integer", "minimum": 0},
+    "description": "One partition alone; all of them where it is left out.",
+}  # fmt: skip
+_FROM, _TO = (
+    {"name": name, "in": "query", "schema": {"type": "integer"}, "description": f"{what}, in ms since 1970."}
+    for name, what in (("from", "Begin"), ("to", "End"))
+)
+_STREAM = {"name": "stream", "in": "path", "required": True, "schema": {"type": "string"}, "description": "Its name."}
+
+
+def _get(summary: str, *parameters: dict[str, Any], kind: str = "application/json") -> dict[str, Any]:
+    codes = {"200": "It.", "400": "A parameter is wrong.", "404": "There is no such thing."}
+    answers: dict[str, Any] = {code: {"description": text} for code, text in codes.items()}
+    answers["200"]["content"] = {kind: {}}
+    return {"get": {"summary": summary, "parameters": list(parameters), "responses": answers}}
+
+
+def document() -> dict[str, Any]:
+    """The document."""
+    at = "/api/streams/{stream}"
+    place = [
+        {"name": "partition", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}},
+        {"name": "role", "in": "path", "required": True, "schema": {"type": "string"}},
+    ]
+    n = {"name": "n", "in": "query", "schema": {"type": "integer", "minimum": 10, "maximum": 2000}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Riparian's live page", "version": __version__},
+        "paths": {
+            "/health": _get("Whether Kafka answers."),
+            "/api/streams": _get("All streams of the page, with their verdict and figures."),
+            at: _get("A stream now: verdict, figures, models, partitions, newest events.", _STREAM, _PARTITION),
+            f"{at}/live": _get(
+                "The same as server-sent events, whenever it changes.", _STREAM, _PARTITION, kind="text/event-stream"
+            ),
+            f"{at}/history": _get("Series over time, about n steps.", _STREAM, _PARTITION, _FROM, _TO, n),
+            f"{at}/events": _get("What happened: drift, fresh models, assignments.", _STREAM, _PARTITION, _FROM, _TO),
+            f"{at}/deadletters": _get("Dead letters: reasons by hour, and the last hundred.", _STREAM, _FROM),
+            f"{at}/partitions/{{partition}}/models/{{role}}": _get(
+                "A model as its last checkpoint has it: trees, what they look at, and an outline.", _STREAM, *place
+            ),
+        },
+    }

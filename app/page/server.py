@@ -1,0 +1,297 @@
+"""The page's web server: its files, what the browser asks for as JSON, and what it is told while it looks.
+
+It shows and changes nothing. It listens on 127.0.0.1 unless it is told otherwise, and then takes only requests for a
+name of this machine's own, so that no foreign page can have a browser read it under another name.
+"""
+
+import asyncio
+import contextlib
+import gzip
+import ipaddress
+import logging
+import mimetypes
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from aiohttp import web
+from aiohttp.web_log import AccessLogger
+
+from app import __version__
+from app.errors import RiparianError
+from app.page import telling
+from app.page.history import Range
+from app.page.models import ModelPages
+from app.page.view import DAY_MS, StreamView, as_json
+from app.page.watch import DAYS, Watch, now_ms
+
+log = logging.getLogger(__name__)
+
+STATIC = Path(__file__).with_name("static")
+BUCKETS, MOST_BUCKETS = 400, 2000
+TELL_SECONDS = 1.0
+STILL_SECONDS = 5.0  # between two messages while nothing comes
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, or the host of a request, is this machine itself."""
+    name = host.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def rounded(values: Any) -> list[float | None]:
+    """Numbers of four significant digits, None for NaN: a third of the bytes."""
+    return [None if v != v else float(f"{v:.4g}") for v in np.asarray(values, np.float64).tolist()]
+
+
+def as_columns(name: str, found: Range) -> dict[str, Any]:
+    """A series for the browser; the band between least and largest only where there is one."""
+    columns: dict[str, Any] = {"name": name, "mean": rounded(found.mean)}
+    if np.any(found.high > found.low):
+        columns |= {"low": rounded(found.low), "high": rounded(found.high)}
+    return columns
+
+
+class Page:
+    """The page over some streams.
+
+    Parameters
+    ----------
+    watch : Watch
+    paths : mapping of str to str
+        Name of a stream -> its stream file, as commands would name it.
+    model_pages : ModelPages
+        Models as their last checkpoints have them.
+    loopback : bool
+        Whether only requests for this machine itself are taken.
+    """
+
+    def __init__(self, watch: Watch, paths: Mapping[str, str], model_pages: ModelPages, loopback: bool = True) -> None:
+        self.watch = watch
+        self.views = {view.spec.name: view for view in watch.views}
+        self._paths, self._models, self._loopback = paths, model_pages, loopback
+        self._files: dict[str, tuple[bytes, bytes, str]] = {}
+        self._closing = asyncio.Event()
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard])
+        app.add_routes(
+            [
+                web.get("/", self._file),
+                web.get("/static/{name}", self._file),
+                web.get("/health", self._health),
+                web.get("/api/openapi.json", self._openapi),
+                web.get("/api/streams", self._streams),
+                web.get("/api/streams/{stream}", self._status),
+                web.get("/api/streams/{stream}/live", self._live),
+                web.get("/api/streams/{stream}/history", self._history),
+                web.get("/api/streams/{stream}/events", self._events),
+                web.get("/api/streams/{stream}/deadletters", self._letters),
+                web.get("/api/streams/{stream}/partitions/{partition}/models/{role}", self._model),
+            ]
+        )
+        app.on_shutdown.append(self._close)
+        return app
+
+    async def _close(self, _: web.Application) -> None:
+        self._closing.set()  # an open stream of events would hold the stop up
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._loopback and not is_loopback(request.url.host or ""):
+            return web.Response(status=421, text="This page answers on 127.0.0.1 and localhost alone.", headers=HEADERS)
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(HEADERS)
+            raise
+        except RiparianError as error:
+            return await self._json(request, {"error": str(error)}, status=409)
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    async def _file(self, request: web.Request) -> web.Response:
+        name = request.match_info.get("name", "index.html")
+        if name not in self._files:
+            path = STATIC / name
+            if path.parent != STATIC or not path.is_file():
+                raise web.HTTPNotFound(text="There is no such file.")
+            content = path.read_bytes()
+            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            self._files[name] = content, gzip.compress(content, 9, mtime=0), kind
+        content, packed, kind = self._files[name]
+        headers = {"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            return web.Response(body=packed, headers={**headers, "Content-Encoding": "gzip"})
+        return web.Response(body=content, headers=headers)
+
+    async def _json(self, request: web.Request, content: Any, status: int = 200) -> web.Response:
+        body = msgspec.json.encode(content)
+        headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **HEADERS}
+        if len(body) > 1000 and "gzip" in request.headers.get("Accept-Encoding", ""):
+            body = await asyncio.to_thread(gzip.compress, body, 5)
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(status=status, body=body, headers=headers)
+
+    # -- what is asked -----------------------------------------------------------------------------------------
+
+    def _view(self, request: web.Request) -> StreamView:
+        view = self.views.get(request.match_info["stream"])
+        if view is None:
+            raise web.HTTPNotFound(text="There is no such stream on this page.")
+        return view
+
+    @staticmethod
+    def _number(request: web.Request, name: str, default: int | None, least: int, most: int) -> int | None:
+        given = request.query.get(name)
+        if given in (None, ""):
+            return default
+        if not (given.isascii() and given.isdigit() and least <= int(given[:16]) <= most and len(given) <= 16):
+            raise web.HTTPBadRequest(text=f"{name}: expected a whole number from {least} to {most}.")
+        return int(given)
+
+    def _partition(self, request: web.Request, view: StreamView) -> int | None:
+        return self._number(request, "partition", None, 0, view.spec.partitions - 1)
+
+    def _told(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
+        found = telling.status(view, now_ms(), self._paths[view.spec.name], partition)
+        return found | {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
+
+    async def _health(self, request: web.Request) -> web.Response:
+        away = self.watch.away_since
+        body = {
+            "status": "ok" if away is None else "Kafka does not answer",
+            "version": __version__,
+            "streams": list(self.views),
+        }
+        return await self._json(request, body, 200 if away is None else 503)
+
+    async def _streams(self, request: web.Request) -> web.Response:
+        rows = []
+        for view in self.watch.views:
+            told = self._told(view)
+            kept = ("name", "task", "newest", "verdict", "tiles", "n_letters")
+            rows.append({key: told[key] for key in kept} | {"features": len(view.spec.features)})
+        body = {"version": __version__, "away": self.watch.away_since, "progress": self.watch.progress, "streams": rows}
+        return await self._json(request, body)
+
+    async def _status(self, request: web.Request) -> web.Response:
+        view = self._view(request)
+        return await self._json(request, self._told(view, self._partition(request, view)))
+
+    async def _history(self, request: web.Request) -> web.Response:
+        view, now = self._view(request), now_ms()
+        stop = self._number(request, "to", now, 1, now + DAY_MS) or now
+        start = self._number(request, "from", stop - 3_600_000, 0, stop - 1) or 0
+        start = max(start, stop - DAYS * DAY_MS)
+        n = self._number(request, "n", BUCKETS, 10, MOST_BUCKETS) or BUCKETS
+        found = view.history(start, stop, n, self._partition(request, view))
+        first = next(iter(found.values()), None)
+        body = {
+            "from": start, "to": stop,
+            "start": first.start if first else start, "width": first.width if first else 0,
+            "series": [as_columns(name, each) for name, each in found.items()],
+        }  # fmt: skip
+        return await self._json(request, body)
+
+    async def _events(self, request: web.Request) -> web.Response:
+        view, now = self._view(request), now_ms()
+        since = self._number(request, "from", now - DAYS * DAY_MS, 0, now + DAY_MS) or 0
+        until = self._number(request, "to", now + DAY_MS, 1, now + DAY_MS) or now
+        partition = self._partition(request, view)
+        kept = [e for e in view.events if since <= e.time <= until and partition in (None, e.partition)]
+        return await self._json(request, {"events": [as_json(e) for e in kept[-1000:]], "n": len(kept)})
+
+    async def _letters(self, request: web.Request) -> web.Response:
+        view, now = self._view(request), now_ms()
+        since = self._number(request, "from", now - DAY_MS, 0, now) or 0
+        by_hour: dict[str, dict[int, int]] = {}
+        for (hour, reason), n in view.n_letters.items():
+            if (hour + 1) * 3_600_000 > since:
+                by_hour.setdefault(reason, {})[hour * 3_600_000] = n
+        body = {
+            "reasons": view.letters_since(since),
+            "by_hour": by_hour,
+            "total": sum(view.n_letters.values()),
+            "letters": [as_json(letter) for letter in reversed(view.letters)],
+        }
+        return await self._json(request, body)
+
+    async def _model(self, request: web.Request) -> web.Response:
+        view = self._view(request)
+        partition, role = request.match_info["partition"], request.match_info["role"]
+        if not partition.isdigit() or int(partition[:9]) >= view.spec.partitions or role not in view.spec.models():
+            raise web.HTTPNotFound(text="There is no such model.")
+        return await self._json(request, await self._models.of(view.spec, int(partition), role))
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events: the status of a stream whenever something has come, at most once a second."""
+        view = self._view(request)
+        partition = self._partition(request, view)
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream",
+                "Cache-Control": "no-store",
+                "X-Accel-Buffering": "no",
+                **HEADERS,
+            }
+        )
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            async for told in self._changes(view, partition):
+                await response.write(b"data: " + msgspec.json.encode(told) + b"\n\n")
+        return response
+
+    async def _changes(self, view: StreamView, partition: int | None) -> AsyncIterator[dict[str, Any]]:
+        loop = asyncio.get_running_loop()
+        version, told = -1, 0.0
+        while not self._closing.is_set():
+            if self.watch.version != version or loop.time() - told >= STILL_SECONDS:
+                version, told = self.watch.version, loop.time()
+                yield self._told(view, partition)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), TELL_SECONDS)
+
+    async def _openapi(self, request: web.Request) -> web.Response:
+        from app.page.openapi import document
+
+        return await self._json(request, document())
+
+
+class _Quiet(AccessLogger):
+    @property
+    def enabled(self) -> bool:
+        return False
+
+
+async def serve(page: Page, sock: socket.socket) -> None:
+    """Until it is cancelled."""
+    runner = web.AppRunner(page.application(), access_log_class=_Quiet, shutdown_timeout=2.0)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, sock).start()
+        await page.watch.run()
+    finally:
+        await runner.cleanup()

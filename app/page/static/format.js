@@ -1,0 +1,119 @@
+// Numbers, times and elements. Text from topics becomes text nodes alone, never HTML.
+
+export function h(tag, attributes = {}, ...children) {
+  const svg = ["svg", "path", "text", "circle", "g", "title", "rect"].includes(tag) && attributes.svg !== false;
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false || name === "svg") continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const dash = "–";
+
+export function count(value) {
+  return value === null || value === undefined ? dash : Math.round(value).toLocaleString("en");
+}
+
+export function number(value) {
+  if (value === null || value === undefined) return dash;
+  if (value === 0) return "0";
+  return Math.abs(value) >= 1000 ? count(value) : String(Number(value.toPrecision(3)));
+}
+
+export function percent(value, digits = 1) {
+  return value === null || value === undefined ? dash : `${(100 * value).toFixed(digits)} %`;
+}
+
+export function score(value, metric) {
+  return metric === "accuracy" ? percent(value) : number(value);
+}
+
+export function bytes(value) {
+  if (value === null || value === undefined) return dash;
+  for (const [unit, size] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
+    if (value >= size) return `${(value / size).toPrecision(3)} ${unit}`;
+  }
+  return `${value} B`;
+}
+
+// Seconds, as people say them.
+export function span(seconds) {
+  if (seconds === null || seconds === undefined) return dash;
+  if (seconds < 1) return `${Number((1000 * seconds).toPrecision(3))} ms`;
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+    if (seconds >= 1.5 * size) return `${Math.round(seconds / size)} ${unit}`;
+  }
+  return `${seconds < 10 ? Number(seconds.toPrecision(2)) : Math.round(seconds)} s`;
+}
+
+export function ago(ms, now) {
+  const seconds = Math.max(0, (now - ms) / 1000);
+  return seconds < 1.5 ? "just now" : `${span(Math.max(1, Math.round(seconds)))} ago`;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const seconds = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
+
+export function moment(ms, now = Date.now()) {
+  const at = new Date(ms);
+  return new Date(now).toDateString() === at.toDateString() ? seconds.format(at) : `${day.format(at)} ${clock.format(at)}`;
+}
+
+export function tick(ms, width) {
+  const at = new Date(ms);
+  if (width >= 86400e3 || (at.getHours() === 0 && at.getMinutes() === 0)) return day.format(at);
+  return width < 60e3 ? seconds.format(at) : clock.format(at);
+}
+
+// A verdict is a list of pieces of text and times.
+export function pieces(said, now) {
+  return said.map((piece) => {
+    if ("ago" in piece) return h("strong", {}, ago(piece.ago, now));
+    if ("since" in piece) return h("strong", {}, moment(piece.since, now));
+    return piece.strong ? h("strong", {}, piece.text) : document.createTextNode(piece.text);
+  });
+}
+
+// Colour and dashes of a model, by its place in the stream file.
+const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2]];
+export function style(index) {
+  const name = `--m${index % 5}`;
+  const colour = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return { colour, dash: DASHES[index % 5] };
+}
+
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+export const SIGNS = {
+  drift: ["◆", "drift", "drift"],
+  warning: ["◇", "warning", "warning"],
+  improvement: ["▲", "improvement", "improvement"],
+  "replace-started": ["◆", "drift", "drift, fresh model on trial"],
+  replaced: ["⟳", "change", "replaced"],
+  dropped: ["◌", "slate", "fresh model dropped"],
+  reset: ["↺", "drift", "drift, model begun anew"],
+  assigned: ["●", "slate", "assigned"],
+};
+
+export function worded(event, metric) {
+  const show = (value) => (value === undefined || value === null ? dash : event.signal === "error" && metric === "accuracy" ? percent(value, 0) : number(value));
+  const values = event.before !== undefined && event.after !== undefined ? `, ${show(event.before)} → ${show(event.after)}` : "";
+  const of = event.model ? `errors of ${event.model}` : event.signal;
+  switch (event.kind) {
+    case "assigned": return `partition ${event.partition} given to ${event.worker}`;
+    case "replaced": return `a fresh model took the place of ${event.model}${values}`;
+    case "dropped": return `the fresh model beside ${event.model} was no better${values}`;
+    case "improvement": return `${event.detector}: ${of} fell${values}`;
+    case "warning": return `${event.detector}: ${of} near the bound${values}`;
+    case "reset": return `${event.detector}: ${of} rose${values}; the model has begun anew`;
+    case "replace-started": return `${event.detector}: ${of} rose${values}; a fresh model is on trial`;
+    default: return `${event.detector}: ${of} ${event.model ? "rose" : "changed"}${values}`;
+  }
+}

@@ -1,0 +1,204 @@
+// The frame of the page: where one is (in the address), what the server tells, and when it is silent.
+
+import { ago, count, h, moment, percent, pieces, score } from "./format.js";
+import { deadletters, drift, happened, models, overview, partitions, rangeOf } from "./pages.js";
+
+const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["timeline", "Timeline", happened]];
+const HISTORY_MS = 10_000, AGAIN_MS = 4_000;
+const byId = (id) => document.getElementById(id);
+
+const app = {
+  status: null, page: null, lost: null,
+
+  read() {
+    const query = new URLSearchParams(location.search);
+    this.stream = query.get("stream");
+    this.tab = TABS.some(([name]) => name === query.get("tab")) ? query.get("tab") : "overview";
+    this.range = query.get("range") ?? "1h";
+    this.to = Number(query.get("to")) || null;
+    this.partition = /^\d+$/.test(query.get("partition") ?? "") ? Number(query.get("partition")) : null;
+    this.model = query.get("model") ?? "champion";
+  },
+
+  link(changes) {
+    const now = { stream: this.stream, tab: this.tab, range: this.range, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...changes };
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(now)) if (value !== null && value !== undefined && !(name === "range" && value === "1h") && !(name === "tab" && value === "overview")) query.set(name, value);
+    return `/?${query}`;
+  },
+
+  go(changes) {
+    history.pushState(null, "", this.link(changes));
+    this.open();
+  },
+
+  follow(event) {
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    history.pushState(null, "", event.currentTarget.getAttribute("href"));
+    this.open().then(() => byId("main").focus());
+  },
+
+  async get(path, base = `/api/streams/${encodeURIComponent(this.stream)}`) {
+    const answer = await fetch(base + path, { headers: { Accept: "application/json" } });
+    if (!answer.ok) {
+      const text = await answer.text();
+      let said = text;
+      try { said = JSON.parse(text).error ?? text; } catch { /* it is plain text */ }
+      throw new Error(said);
+    }
+    return answer.json();
+  },
+
+  say(text) {
+    byId("said").textContent = text;
+  },
+
+  // ---------------------------------------------------------------------------------------------
+
+  async open() {
+    const before = `${this.stream} ${this.partition}`;
+    this.read();
+    const all = await this.get("/streams", "/api").catch(() => null);
+    if (all === null) return this.silent();
+    byId("version").textContent = `Riparian ${all.version}`;
+    if (this.stream === null && all.streams.length === 1) this.stream = all.streams[0].name;
+    this.menu(all.streams);
+    if (this.stream === null) return this.list(all);
+    if (!all.streams.some((each) => each.name === this.stream)) {
+      this.blank(h("p", { class: "verdict bad" }, `There is no stream ${this.stream} on this page.`));
+      return;
+    }
+    if (before !== `${this.stream} ${this.partition}` || !this.status || !this.events) {
+      this.status = await this.get(`?partition=${this.partition ?? ""}`);
+      this.listen();
+    }
+    this.tabs();
+    this.fields();
+    this.page = TABS.find(([name]) => name === this.tab)[2](this);
+    byId("main").replaceChildren(...this.page.elements);
+    this.update();
+    await this.history();
+  },
+
+  blank(...elements) {
+    this.page = null;
+    this.status = null;
+    this.events?.close();
+    this.events = null;
+    byId("tabs").replaceChildren();
+    byId("partition-field").hidden = true;
+    byId("main").replaceChildren(...elements);
+  },
+
+  list(all) {
+    this.blank(h("h1", {}, "Streams"), h("div", { class: "streams-list" }, all.streams.map((each) =>
+      h("a", { class: "card", href: `/?stream=${encodeURIComponent(each.name)}`, onclick: (event) => this.follow(event) },
+        h("div", { class: "head" }, h("h2", {}, each.name), h("span", { class: "note" }, each.task)),
+        h("p", { class: `verdict ${each.verdict.level}` }, pieces(each.verdict.said, Date.now())),
+        h("p", { class: "note" }, `${score(each.tiles.score, each.tiles.metric)} · ${count(each.tiles.rate)} instances/s · ${count(each.n_letters)} dead letters in a day`)))));
+    this.pill(all.away ? "lost" : "live", all.away ? `Kafka does not answer since ${moment(all.away)}` : "Live");
+    document.title = "Riparian";
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.stream === null && this.open(), AGAIN_MS);
+  },
+
+  menu(streams) {
+    const menu = streams.length > 1
+      ? h("select", { "aria-label": "Stream", onchange: (event) => this.go({ stream: event.target.value || null, partition: null, model: null }) },
+        h("option", { value: "" }, "All streams"), streams.map((each) => h("option", { value: each.name, selected: each.name === this.stream }, each.name)))
+      : h("strong", {}, streams[0]?.name ?? "");
+    byId("streams").replaceChildren(menu);
+  },
+
+  tabs() {
+    byId("tabs").replaceChildren(...TABS.map(([name, label]) => h("a", { href: this.link({ tab: name }), "aria-current": name === this.tab ? "page" : null, "data-tab": name, onclick: (event) => this.follow(event) }, label)));
+  },
+
+  fields() {
+    const n = this.status.partitions.length;
+    byId("partition-field").hidden = n < 2;
+    byId("partition").replaceChildren(h("option", { value: "" }, "all"), ...this.status.partitions.map((row) => h("option", { value: row.partition, selected: row.partition === this.partition }, String(row.partition))));
+  },
+
+  // ---------------------------------------------------------------------------------------------
+
+  // An open stream of events is closed while nobody looks: a browser keeps six for all tabs of a server.
+  listen() {
+    this.events?.close();
+    this.events = null;
+    if (document.hidden) return;
+    const events = new EventSource(`/api/streams/${encodeURIComponent(this.stream)}/live?partition=${this.partition ?? ""}`);
+    events.onmessage = (message) => {
+      this.lost = null;
+      this.status = JSON.parse(message.data);
+      this.update();
+    };
+    events.onerror = () => this.silent();
+    this.events = events;
+  },
+
+  silent() {
+    this.lost ??= Date.now();
+    this.pill("lost", `No contact since ${moment(this.lost)}`);
+    document.title = `▲ no contact · ${this.stream ?? "Riparian"}`;
+    if (!this.status) byId("main").replaceChildren(h("p", { class: "verdict bad" }, `No contact with riparian ui since ${moment(this.lost)}. Trying again.`));
+    if (!this.events || this.events.readyState === EventSource.CLOSED) {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => (this.status ? this.listen() : this.open()), AGAIN_MS);
+    }
+  },
+
+  pill(kind, text) {
+    const pill = byId("pill");
+    if (pill.textContent !== text) pill.textContent = text;
+    pill.className = `pill ${kind}`;
+  },
+
+  update() {
+    const { away, progress, now, newest, verdict, n_letters: letters, broker } = this.status;
+    if (away) this.pill("lost", `Kafka at ${broker} does not answer since ${moment(away)}`);
+    else if (progress !== null) this.pill("", `Loading: ${percent(progress, 0)}`);
+    else if (!newest) this.pill("", "Waiting for a worker");
+    else if (now - newest > 60_000) this.pill("", `Quiet since ${moment(newest, now)}`);
+    else this.pill("live", "Live");
+    const sign = { drift: "▲ drift · ", nobody: "▲ no worker · ", behind: "behind · ", late: "no labels · " }[verdict.kind] ?? "";
+    document.title = away ? `▲ Kafka · ${this.stream}` : `${sign}${this.stream} · Riparian`;
+    const badge = document.querySelector('[data-tab="deadletters"]');
+    if (badge) badge.replaceChildren("Dead letters", ...(letters ? [h("span", { class: "n" }, count(letters))] : []));
+    this.page?.update();
+  },
+
+  async history() {
+    clearTimeout(this.timer);
+    const page = this.page;
+    const to = this.to ?? Date.now(), from = to - rangeOf(this.range);
+    const query = `from=${Math.round(from)}&to=${Math.round(to)}&partition=${this.partition ?? ""}`;
+    try {
+      const [found, happened_] = await Promise.all([this.get(`/history?${query}&n=400`), this.get(`/events?${query}`)]);
+      if (page === this.page && page) {
+        page.history({ ...found, series: new Map(found.series.map((each) => [each.name, each])) }, happened_.events);
+      }
+    } catch { /* the stream of events says so */ }
+    if (this.to === null && page === this.page) this.timer = setTimeout(() => (document.hidden ? null : this.history()), HISTORY_MS);
+  },
+};
+
+// ---------------------------------------------------------------------------------------------
+
+const wanted = localStorage.getItem("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+document.documentElement.dataset.theme = wanted;
+byId("theme").addEventListener("click", () => {
+  const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  localStorage.setItem("theme", theme);
+  app.open();
+});
+byId("partition").addEventListener("change", (event) => app.go({ partition: event.target.value === "" ? null : Number(event.target.value) }));
+addEventListener("popstate", () => app.open());
+document.addEventListener("visibilitychange", () => {
+  if (!app.status) return;
+  app.listen();
+  if (!document.hidden) app.history();
+});
+app.open();

@@ -1,0 +1,363 @@
+"""What the page says of a stream now: one verdict in words, and figures. Pure.
+
+The verdict is the worst that is true, then how good the champion is. It is a list of pieces: text, text that matters
+(`strong`), or a time (`ms`), which the browser words against its own clock ("12 s ago").
+"""
+
+from typing import Any, NamedTuple
+
+from app.page.view import DAY_MS, Event, Seen, StreamView, as_json
+from app.partition.drift import ALARM
+from topics.names import CHAMPION
+from topics.records import REGRESSION, MetricsRecord
+
+SILENT_MS = 25_000  # a partition whose worker says nothing for so long has none: it should every ten seconds
+QUIET_MS = 30_000
+FEW = 100  # records that a partition may be behind without a word
+BEHIND_SECONDS = 3.0
+LATE_MS = 60_000
+NEW_MS = 60_000  # so long a drift is news, however fast labels come
+BETTER = 0.02  # by which a challenger is better than the champion, to be worth a word; of an error, as a share of it
+SHOWN_EVENTS = 10
+
+DRIFTS = ("drift", "reset", "replace-started")  # kinds of events that a drift begins
+
+GOOD, NEWS, WORSE, BAD = "good", "news", "worse", "bad"  # colours
+
+
+class Verdict(NamedTuple):
+    """kind : changes only where something else is the case, so that a screen reader is told no figures.
+    level : one of the colours.
+    said : pieces.
+    """
+
+    kind: str
+    level: str
+    said: list[dict[str, Any]]
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"text": said}
+
+
+def strong(said: str) -> dict[str, Any]:
+    return {"text": said, "strong": True}
+
+
+def ago(ms: int) -> dict[str, Any]:
+    return {"ago": ms}
+
+
+def since(ms: int) -> dict[str, Any]:
+    return {"since": ms}
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{100.0 * value:.{digits}f} %"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+
+
+def listed(partitions: list[int]) -> str:
+    """`partition 2`, `partitions 1 and 3`."""
+    if len(partitions) == 1:
+        return f"partition {partitions[0]}"
+    if len(partitions) > 4:
+        return f"{len(partitions)} partitions"
+    return f"partitions {', '.join(map(str, partitions[:-1]))} and {partitions[-1]}"
+
+
+def _capital(said: str) -> str:
+    return said[:1].upper() + said[1:]
+
+
+def lag_of(seen: Seen) -> int:
+    return sum(seen.last.lag.values())
+
+
+def is_behind(seen: Seen) -> bool:
+    lag = lag_of(seen)
+    rate = (seen.rate_in or 0.0) + (seen.rate_learned or 0.0)
+    return lag > FEW and lag > BEHIND_SECONDS * rate
+
+
+def standing(seen: Seen | None, now: int) -> str:
+    """The state of a partition, for the table: "up to date", "behind", or "nobody"."""
+    if seen is None or now - seen.last.time > SILENT_MS:
+        return "nobody"
+    return "behind" if is_behind(seen) else "up to date"
+
+
+def verdict(view: StreamView, now: int, path: str) -> Verdict:
+    """The worst that is true of a stream. now : ms. path : of its stream file, for commands."""
+    spec = view.spec
+    if not view.models and not view.partitions:
+        nothing = f"Nothing in {spec.topics.metrics} yet. A worker writes the first figures "
+        return Verdict(
+            "empty", NEWS,
+            [text(f"{nothing}{spec.metrics.every:g} s after it starts: "), strong(f"riparian worker {path}")],
+        )  # fmt: skip
+    alone = [p for p in range(spec.partitions) if standing(view.partitions.get(p), now) == "nobody"]
+    quality = _quality(view)
+    if alone:
+        known = [view.partitions[p].last.time for p in alone if p in view.partitions]
+        said = [text("Nobody works on "), strong(listed(alone))]
+        said += [text(" since "), since(max(known))] if known else []
+        return Verdict("nobody", BAD, [*said, text(f". Start a worker: riparian worker {path}"), *_then(quality)])
+    behind = [p for p, seen in view.partitions.items() if is_behind(seen)]
+    drift = _drift_now(view, now)
+    if drift is not None:
+        return Verdict("drift", BAD, [*drift, *_then(_behind(view, behind)), *_then(_better(view) or quality)])
+    if behind:
+        return Verdict("behind", WORSE, [*_behind(view, behind), *_then(quality)])
+    late = _labels(view, now)
+    if late is not None:
+        return late
+    better = _better(view)
+    if better is not None:
+        return Verdict("better", NEWS, [*better])
+    rests = max((seen.moved_at for seen in view.partitions.values()), default=0)
+    if now - rests > QUIET_MS:
+        return Verdict("quiet", GOOD, [text("Nothing new since "), since(rests), text("."), *_then(quality)])
+    n = len(view.partitions)
+    keeps = "its partition keeps up" if n == 1 else f"{n} partitions keep up"
+    return Verdict("good", GOOD, [text("All is well. "), *quality[:-1], text(f"{quality[-1]['text'][:-1]}; {keeps}.")])
+
+
+def _then(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [text(" "), *said] if said else []
+
+
+def _quality(view: StreamView) -> list[dict[str, Any]]:
+    """How good the champion is, in a sentence."""
+    found = view.recent(CHAMPION)
+    if found is None:
+        return [text("The champion has not been scored yet.")]
+    spec = view.spec
+    span = "labels lately" if spec.metrics.fading else f"the last {spec.metrics.window:,} labels"
+    if spec.task == REGRESSION:
+        return [text("The champion is off by "), strong(number(found)), text(f" (mean of {span}).")]
+    of = "of the" if spec.metrics.fading else "of"
+    return [text("The champion is right on "), strong(percent(found)), text(f" {of} {span}.")]
+
+
+def _value(view: StreamView, event: Event, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return percent(value, 0) if event.signal == "error" and view.spec.task != REGRESSION else number(value)
+
+
+def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
+    """The newest drift of the champion or a feature, while it is among the last labels, and for a minute at least."""
+    alarmed = [p for p, seen in view.partitions.items() if CHAMPION in seen.last.alarms or "" in seen.last.alarms]
+    found = [
+        event
+        for event in view.events
+        if (event.partition in alarmed or now - event.time < NEW_MS)
+        and event.model in (CHAMPION, None)
+        and event.kind in DRIFTS
+    ]
+    if not found:
+        return None
+    event = found[-1]
+    said = [strong("Drift "), ago(event.time), text(f" in partition {event.partition}. ")]
+    values = ""
+    if event.before is not None and event.after is not None:
+        values = f" from {_value(view, event, event.before)} to {_value(view, event, event.after)}"
+    if event.model is None:
+        said.append(text(f"The mean of {event.signal} went{values} ({event.detector})."))
+    else:
+        said.append(text(f"Errors of the {event.model} rose{values} ({event.detector})."))
+    done = {
+        "reset": " The model has begun anew.",
+        "replace-started": " A fresh model is on trial beside it.",
+    }.get(event.action or "")
+    return [*said, text(done)] if done else said
+
+
+def _behind(view: StreamView, behind: list[int]) -> list[dict[str, Any]]:
+    if not behind:
+        return []
+    lag = sum(lag_of(view.partitions[p]) for p in behind)
+    said = [
+        strong(_capital(f"{listed(behind)} {'is' if len(behind) == 1 else 'are'} behind")),
+        text(f" by {lag:,} records"),
+    ]
+    before = [seen.before for p in behind if (seen := view.partitions[p]).before is not None]
+    seconds = sum((view.partitions[b.partition].last.time - b.time) / 1000.0 for b in before) / max(1, len(before))
+    faster = (sum(sum(b.lag.values()) for b in before) - lag) / seconds if before and seconds else 0.0
+    if faster > 0.0:
+        said.append(text(f", and catches up in about {_span(lag / faster)}."))
+    else:
+        said.append(text(", and falls further behind." if before else "."))
+    return said
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{max(1.0, seconds):.0f} s"
+
+
+def _labels(view: StreamView, now: int) -> Verdict | None:
+    """Where labels do not come."""
+    instances = sum(seen.last.instances for seen in view.partitions.values())
+    learned = sum(seen.last.learned for seen in view.partitions.values())
+    waiting = sum(seen.last.waiting for seen in view.partitions.values())
+    if instances and not learned:
+        said = [
+            strong(f"{instances:,} predictions are out and no label has come."),
+            text(" Nothing can be scored yet."),
+        ]
+        return Verdict("no labels", NEWS, said)
+    at = max((seen.learned_at or seen.last.started for seen in view.partitions.values()), default=now)
+    moved = max((seen.moved_at for seen in view.partitions.values()), default=0)
+    usual = 1000.0 * max((seen.last.delay_p50 or 0.0 for seen in view.partitions.values()), default=0.0)
+    if waiting and moved - at > max(LATE_MS, 5 * usual):
+        said = [
+            strong("No labels since "),
+            since(at),
+            text(". The figures below are of then; drift would not be seen. "),
+        ]
+        return Verdict("late", WORSE, [*said, text(f"{waiting:,} instances wait.")])
+    return None
+
+
+def _better(view: StreamView) -> list[dict[str, Any]] | None:
+    champion = view.recent(CHAMPION)
+    if champion is None:
+        return None
+    regression = view.spec.task == REGRESSION
+    found = [
+        (role, score) for role in view.spec.models() if role != CHAMPION and (score := view.recent(role)) is not None
+    ]
+    if not found:
+        return None
+    role, score = min(found, key=lambda one: one[1] if regression else -one[1])
+    gain = (champion - score) / champion if regression and champion else score - champion
+    if gain <= BETTER:
+        return None
+    show = number if regression else percent
+    return [
+        strong(f"{role} is better than the champion: "),
+        text(f"{show(score)} against {show(champion)}, over the last {view.spec.metrics.window:,} labels."),
+    ]
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
+    """A row per model, over one partition or all."""
+    rows = []
+    for role, (name, parameters) in view.spec.models().items():
+        records = [r for (each, p), r in view.models.items() if each == role and partition in (None, p)]
+        n = sum(record.n for record in records)
+
+        def mean(field: str, scope: str, records: list[MetricsRecord] = records) -> float | None:
+            scores = [r.overall if scope == "overall" else r.window or r.fading or {} for r in records]
+            pairs = zip((values.get(field) for values in scores), (r.n for r in records), strict=True)
+            known = [(value, n) for value, n in pairs if value is not None]
+            total = sum(n for _, n in known)
+            return sum(value * n for value, n in known) / total if total else None
+
+        fields = ("mae", "rmse", "r2") if view.spec.task == REGRESSION else ("accuracy", "kappa", "log_loss")
+        sizes = [record.size or {} for record in records]
+        rows.append(
+            {
+                "role": role,
+                "learner": records[0].name if records else name,
+                "parameters": parameters,
+                "recent": {field: mean(field, "window") for field in fields},
+                "overall": {field: mean(field, "overall") for field in fields},
+                "score": view.recent(role, partition),
+                "n": n,
+                "nodes": sum(size.get("n_nodes", 0) for size in sizes),
+                "depth": max((size.get("depth", 0) for size in sizes), default=0),
+                "bytes": sum(size.get("n_bytes", 0) for size in sizes),
+            }
+        )
+    return rows
+
+
+def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
+    """A row per partition of the stream file."""
+    rows = []
+    for partition in range(view.spec.partitions):
+        seen = view.partitions.get(partition)
+        row: dict[str, Any] = {"partition": partition, "state": standing(seen, now)}
+        drifts = [
+            e.time for e in view.events if e.partition == partition and e.kind in ("drift", "reset", "replace-started")
+        ]
+        if seen is not None:
+            last = seen.last
+            row |= {
+                "worker": last.worker,
+                "version": last.version,
+                "since": last.started,
+                "told": last.time,
+                "lag": lag_of(seen),
+                "rate": seen.rate_in,
+                "learned": seen.rate_learned,
+                "waiting": last.waiting,
+                "instances": last.instances,
+                "delay": last.delay_p50,
+                "p50": last.latency_p50,
+                "p99": last.latency_p99,
+                "score": view.recent(CHAMPION, partition),
+                "checkpoint_age": last.checkpoint_age,
+                "checkpoint_seconds": last.checkpoint_seconds,
+                "bytes": last.state_bytes,
+                "last_drift": drifts[-1] if drifts else None,
+            }
+        rows.append(row)
+    return rows
+
+
+def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int | None = None) -> dict[str, Any]:
+    """The figures at the head of the page, of one partition or all."""
+    kept = [row for row in rows if partition in (None, row["partition"]) and "worker" in row]
+
+    def known(field: str) -> list[float]:
+        return [row[field] for row in kept if row.get(field) is not None]
+
+    earlier = view.over(f"score:{CHAMPION}", now - 3_660_000, now - 3_540_000, 2, partition)
+    before = next((float(v) for v in earlier.mean if v == v), None) if earlier is not None else None
+    score = view.recent(CHAMPION, partition)
+    most = max(kept, key=lambda row: row["lag"], default=None)
+    return {
+        "metric": view.score,
+        "score": score,
+        "change": None if score is None or before is None else score - before,
+        "rate": sum(known("rate")) if known("rate") else None,
+        "workers": len({row["worker"] for row in kept if row["state"] != "nobody"}),
+        "partitions": len(kept),
+        "p50": max(known("p50"), default=None),
+        "p99": max(known("p99"), default=None),
+        "lag": sum(known("lag")) if kept else None,
+        "lag_of": most["partition"] if most is not None and most["lag"] else None,
+        "waiting": sum(known("waiting")) if kept else None,
+        "delay": max(known("delay"), default=None),
+    }
+
+
+def status(view: StreamView, now: int, path: str, partition: int | None = None) -> dict[str, Any]:
+    """All of it: what the browser is told every few seconds. now : ms."""
+    rows = partitions(view, now)
+    found = verdict(view, now, path)
+    return {
+        "name": view.spec.name,
+        "task": view.spec.task,
+        "now": now,
+        "newest": view.newest,
+        "alarm": ALARM,
+        "verdict": found._asdict(),
+        "tiles": tiles(view, now, rows, partition),
+        "models": models(view, partition),
+        "partitions": rows,
+        "events": [as_json(e) for e in view.events if partition in (None, e.partition)][-SHOWN_EVENTS:],
+        "n_letters": sum(view.letters_since(now - DAY_MS).values()),
+    }

@@ -1,0 +1,313 @@
+"""One stream as the page knows it: the last record of each model and partition, events, dead letters, and their series
+over time. Pure: records go in, and what the browser is told comes out (app/page/telling.py).
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from app.page.history import Range, Series, together
+from app.stream_file.spec import Spec
+from topics import reports
+from topics.names import HEADER_DETAIL, HEADER_OFFSET, HEADER_PARTITION, HEADER_REASON, HEADER_TOPIC
+from topics.records import REGRESSION, DriftRecord, MetricsRecord, PartitionRecord
+
+LETTERS = 100  # dead letters that are shown
+SHOWN_BYTES = 200  # of a dead letter
+EVENTS = 2000  # that are kept in memory
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+# How the series of partitions become one.
+TOGETHER = {"in": "sum", "learned": "sum", "lag": "sum", "waiting": "sum", "p50": "mean", "p99": "max", "delay": "mean"}
+MODEL_SERIES = ("score", "nodes")
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """Something that happened, for the timeline and the marks.
+
+    Attributes
+    ----------
+    kind : "drift", "warning", "improvement", "replace-started", "replaced", "dropped", "reset", or "assigned".
+    time : ms, when it was told of.
+    partition : where.
+    model, signal, detector, before, after, n, offset : as in `topics.records.DriftRecord`.
+    action : what was done, likewise.
+    worker : who was given the partition.
+    """
+
+    kind: str
+    time: int
+    partition: int
+    model: str | None = None
+    signal: str | None = None
+    detector: str | None = None
+    before: float | None = None
+    after: float | None = None
+    n: int = 0
+    offset: int = 0
+    action: str | None = None
+    worker: str | None = None
+
+
+class Letter(msgspec.Struct):
+    """A dead letter, as far as it is shown.
+
+    Attributes
+    ----------
+    time : ms. topic, partition, offset : of the record that was rejected.
+    reason, detail : why. size : bytes of its value.
+    value : its first bytes as text; what is no UTF-8 is replaced.
+    """
+
+    time: int
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+    size: int
+    value: str
+
+
+@dataclass
+class Seen:
+    """What is known of one partition.
+
+    Attributes
+    ----------
+    last : its newest record.
+    before : the one before, for rates.
+    rate_in, rate_learned : instances/s between the two.
+    learned_at : ms, when a label was learned last.
+    moved_at : ms, when anything was.
+    """
+
+    last: PartitionRecord
+    before: PartitionRecord | None = None
+    rate_in: float | None = None
+    rate_learned: float | None = None
+    learned_at: int | None = None
+    moved_at: int = 0
+
+
+@dataclass
+class StreamView:
+    """Everything that is known of a stream.
+
+    Attributes
+    ----------
+    spec : Spec
+    series : name of a series and partition -> Series. Names: "score:ROLE" (accuracy, of a regression the mean absolute
+        error), "nodes:ROLE", and those in TOGETHER.
+    models : (role, partition) -> newest record.
+    partitions : partition -> Seen.
+    events : the oldest first.
+    letters : the newest last.
+    n_letters : (hour since 1970, reason) -> dead letters.
+    first, newest : ms of the first and the newest record of the metrics topic; 0 where there is none.
+    """
+
+    spec: Spec
+    series: dict[tuple[str, int], Series] = field(default_factory=dict)
+    models: dict[tuple[str, int], MetricsRecord] = field(default_factory=dict)
+    partitions: dict[int, Seen] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    letters: deque[Letter] = field(default_factory=lambda: deque(maxlen=LETTERS))
+    n_letters: Counter[tuple[int, str]] = field(default_factory=Counter)
+    newest: int = 0
+    scored_before: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    @property
+    def score(self) -> str:
+        """The metric by which models are compared."""
+        return "mae" if self.spec.task == REGRESSION else "accuracy"
+
+    def _add(self, name: str, partition: int, time: int, value: float | None) -> None:
+        if value is None:
+            return
+        series = self.series.get((name, partition))
+        if series is None:
+            series = self.series[name, partition] = Series()
+        series.add(time, value)
+
+    # -- records in --------------------------------------------------------------------------------------------
+
+    def take_report(self, value: bytes | None) -> None:
+        """A record of the metrics topic; one that is none of ours is left out."""
+        try:
+            record = reports.read_report(value)
+        except ValueError:
+            return
+        if isinstance(record, PartitionRecord):
+            self._take_partition(record)
+        else:
+            self._take_model(record)
+        self.newest = max(self.newest, record.time)
+
+    def _take_model(self, record: MetricsRecord) -> None:
+        key = record.model, record.partition
+        recent = record.window or record.fading or {}
+        self._add(f"score:{record.model}", record.partition, record.time, recent.get(self.score))
+        self._add(f"nodes:{record.model}", record.partition, record.time, (record.size or {}).get("n_nodes"))
+        if key not in self.models or record.time >= self.models[key].time:
+            self.models[key] = record
+
+    def _take_partition(self, record: PartitionRecord) -> None:
+        partition, seen = record.partition, self.partitions.get(record.partition)
+        if seen is None or record.started != seen.last.started:
+            first = self.partitions[partition] = Seen(record, moved_at=record.time)
+            if seen is None or record.started > seen.last.started:
+                self._note(Event("assigned", record.started, partition, worker=record.worker))
+            first.learned_at = None if seen is None else seen.learned_at
+            seen = first
+        elif record.time <= seen.last.time:
+            return  # of the days before, which are read later
+        else:
+            before, seen.before, seen.last = seen.last, seen.last, record
+            seconds = (record.time - before.time) / 1000.0
+            seen.rate_in = max(0, record.instances - before.instances) / seconds
+            seen.rate_learned = max(0, record.learned - before.learned) / seconds
+            if record.learned > before.learned:
+                seen.learned_at = record.time
+            if (record.offset, record.label_offset) != (before.offset, before.label_offset):
+                seen.moved_at = record.time
+        figures = {
+            "in": seen.rate_in,
+            "learned": seen.rate_learned,
+            "lag": sum(record.lag.values()),
+            "waiting": record.waiting,
+            "p50": record.latency_p50,
+            "p99": record.latency_p99,
+            "delay": record.delay_p50,
+        }
+        for name, value in figures.items():
+            self._add(name, partition, record.time, value)
+
+    def _note(self, event: Event) -> None:
+        at = len(self.events)
+        while at and self.events[at - 1].time > event.time:
+            at -= 1
+        if event not in self.events[max(0, at - 100) : at + 1]:
+            self.events.insert(at, event)
+            del self.events[:-EVENTS]
+
+    def take_drift(self, value: bytes | None, time: int) -> Event | None:
+        """A record of the drift topic. time : ms, when it was sent: its own time is that of the features."""
+        try:
+            record = reports.read_drift(value)
+        except ValueError:
+            return None
+        event = of_drift(record, time)
+        self._note(event)
+        return event
+
+    def take_letter(self, headers: Mapping[str, bytes], value: bytes | None, time: int) -> Letter:
+        """A dead letter. Its headers are a worker's, its value is anybody's."""
+
+        def header(name: str) -> str:
+            return headers.get(name, b"").decode("utf-8", "replace")
+
+        def number(name: str) -> int:
+            text = header(name)
+            return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+
+        shown = (value or b"")[:SHOWN_BYTES].decode("utf-8", "replace")
+        letter = Letter(
+            time, header(HEADER_TOPIC), number(HEADER_PARTITION), number(HEADER_OFFSET),
+            header(HEADER_REASON), header(HEADER_DETAIL)[:SHOWN_BYTES], len(value or b""), shown,
+        )  # fmt: skip
+        self.keep_letter(letter)
+        return letter
+
+    def keep_letter(self, letter: Letter) -> None:
+        at = len(self.letters)
+        while at and self.letters[at - 1].time > letter.time:
+            at -= 1
+        if at or len(self.letters) < LETTERS:
+            if len(self.letters) == LETTERS:
+                self.letters.popleft()
+                at -= 1
+            self.letters.insert(at, letter)
+        self.n_letters[letter.time // HOUR_MS, letter.reason] += 1
+
+    # -- series out --------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Names of all series, those of the stream file's models in its order first."""
+        found = dict.fromkeys(name for name, _ in self.series)
+        roles = [f"{kind}:{role}" for kind in MODEL_SERIES for role in self.spec.models()]
+        return [*(name for name in roles if name in found), *(name for name in found if name not in roles)]
+
+    def history(self, start: int, stop: int, n: int, partition: int | None = None) -> dict[str, Range]:
+        """Name -> the series between two times (ms), of one partition or of all together."""
+        found = {name: self.over(name, start, stop, n, partition) for name in self.names()}
+        return {name: series for name, series in found.items() if series is not None}
+
+    def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> Range | None:
+        """One series of `history`; None where there is none."""
+        partitions = range(self.spec.partitions) if partition is None else (partition,)
+        ranges = [self.series[name, k].between(start, stop, n) for k in partitions if (name, k) in self.series]
+        return together(ranges, TOGETHER.get(name, "mean")) if ranges else None
+
+    def dirty(self) -> Iterator[tuple[str, str, int, int, bytes]]:
+        """What of the series is to be stored: stream, name and partition, tier, block, values."""
+        for (name, partition), series in self.series.items():
+            for tier, block, data in series.blocks():
+                yield self.spec.name, f"{partition}/{name}", tier, block, data
+
+    def restore(self, rows: Iterable[tuple[str, int, int, bytes]]) -> None:
+        """Take back what was stored of the series, all at once: others may read them meanwhile, in another thread."""
+        found: dict[tuple[str, int], Series] = {}
+        for key, tier, block, data in rows:
+            partition, _, name = key.partition("/")
+            found.setdefault((name, int(partition)), Series()).restore(tier, block, data)
+        self.series = found
+
+    # -- figures that several places need ----------------------------------------------------------------------
+
+    def recent(self, role: str, partition: int | None = None) -> float | None:
+        """The score of a model over its last labels: the mean over partitions, by their labels in the window."""
+        window = self.spec.metrics.window
+        parts = []
+        for (each, k), record in self.models.items():
+            value = (record.window or record.fading or {}).get(self.score)
+            if each == role and partition in (None, k) and value is not None and record.n:
+                parts.append((value, min(record.n, window)))
+        total = sum(n for _, n in parts)
+        return sum(value * n for value, n in parts) / total if total else None
+
+    def letters_since(self, since: int) -> dict[str, int]:
+        """Reason -> dead letters of the hours that end after `since` (ms), the most frequent first."""
+        found: Counter[str] = Counter()
+        for (hour, reason), n in self.n_letters.items():
+            if (hour + 1) * HOUR_MS > since:
+                found[reason] += n
+        return dict(found.most_common())
+
+
+def of_drift(record: DriftRecord, time: int) -> Event:
+    """The event of a drift record."""
+    started = record.action == "replace-started"
+    ended = record.level is None
+    kind = (record.action or "drift") if ended or record.action == "reset" else record.level or "drift"
+    return Event(
+        "replace-started" if started else kind,
+        time,
+        record.partition,
+        model=record.model,
+        signal=record.signal,
+        detector=record.detector,
+        before=record.before,
+        after=record.after,
+        n=record.n,
+        offset=record.offset,
+        action=record.action,
+    )
+
+
+def as_json(value: Any) -> Any:
+    """A struct as plain values, defaults left out."""
+    return msgspec.to_builtins(value)

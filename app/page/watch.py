@@ -1,0 +1,210 @@
+"""Reads the metrics, drift and dead-letter topics of the streams, from where the page stopped the last time.
+
+At the first time the last hour is read first, so that there is something to look at, and the week before it after that.
+One consumer follows all topics; it belongs to no group and commits nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from app.kafka import unpacking
+from app.kafka.connection import Connection
+from app.kafka.reading import EVERYTHING, close, read_to_end
+from app.page.store import Store
+from app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView
+from topics.names import HEADER_TOPIC
+
+log = logging.getLogger(__name__)
+
+DAYS = 7  # of history
+POLL_MS = 500
+STORE_SECONDS = 30.0
+AGAIN_SECONDS = 3.0  # after the broker was away
+ASK_SECONDS = 5.0  # between two questions whether the broker is there
+REQUEST_MS = 4000
+METRICS, DRIFT, LETTERS = "metrics", "drift", "letters"
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Watch:
+    """Keeps the views of all streams up to date.
+
+    Parameters
+    ----------
+    views : sequence of StreamView
+    connection : Connection
+    store : Store
+
+    Attributes
+    ----------
+    away_since : ms since when Kafka does not answer; None while it does.
+    progress : share of the history that has been read; None once it is there.
+    version : grows whenever something came.
+    """
+
+    def __init__(self, views: Sequence[StreamView], connection: Connection, store: Store) -> None:
+        self.views = list(views)
+        self.away_since: int | None = None
+        self.progress: float | None = 0.0
+        self.version = 0
+        self._connection, self._store = connection, store
+        self._of: dict[str, tuple[StreamView, str]] = {}
+        for view in views:
+            topics = view.spec.topics
+            for topic, kind in ((topics.metrics, METRICS), (topics.drift, DRIFT), (topics.deadletters, LETTERS)):
+                self._of[topic] = view, kind
+        self._positions = {TopicPartition(*tp): offset for tp, offset in store.positions().items() if tp[0] in self._of}
+        self._notes: list[tuple[str, str, int, int, bytes]] = []
+        self._n_known = 0  # partitions
+
+    def restore(self, view: StreamView) -> None:
+        """What was stored of a stream."""
+        name = view.spec.name
+        view.restore(self._store.blocks(name))
+        for _, _, data in self._store.notes(name, DRIFT):
+            view._note(msgspec.msgpack.decode(data, type=Event))
+        for _, _, data in self._store.notes(name, LETTERS):
+            view.keep_letter(msgspec.msgpack.decode(data, type=Letter))
+
+    async def run(self) -> None:
+        """Until it is cancelled. While the broker is away it is tried again."""
+        unpacking.install()
+        for i, view in enumerate(self.views):  # the server answers meanwhile
+            await asyncio.to_thread(self.restore, view)
+            self.progress = 0.99 * (i + 1) / len(self.views)
+        while True:
+            try:
+                await self._follow()
+            except (KafkaError, OSError) as error:
+                if self.away_since is None:
+                    self.away_since = now_ms()
+                    log.warning("Kafka does not answer (%s); trying again", error)
+                self.version += 1
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _follow(self) -> None:
+        consumer = self._connection.consumer(
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=POLL_MS,
+            request_timeout_ms=REQUEST_MS,
+            isolation_level=EVERYTHING,
+            value_deserializer=bytes,  # records, and not batches, where the workers' transport is in this process, too
+        )
+        await consumer.start()
+        try:
+            history = await self._assign(consumer)
+            self.away_since = None
+            task = asyncio.create_task(self._read_history(history))
+            try:
+                await self._poll(consumer)
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, KafkaError):
+                    await task
+        finally:
+            await close(consumer)
+
+    async def _partitions(self, consumer: Any) -> list[TopicPartition]:
+        present = await consumer.topics()
+        return [
+            TopicPartition(topic, p)
+            for topic, (view, _) in self._of.items()
+            if topic in present
+            for p in range(view.spec.partitions)
+        ]
+
+    async def _assign(self, consumer: Any) -> dict[TopicPartition, tuple[int, int]]:
+        """Follow every partition from where it is known, or from an hour ago. What is older: partition -> offsets."""
+        tps = await self._partitions(consumer)
+        self._n_known = len(tps)
+        consumer.assign(tps)
+        if not tps:
+            self.progress = None
+            return {}
+        firsts, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
+        unknown = [tp for tp in tps if not firsts[tp] <= self._positions.get(tp, -1) <= ends[tp]]
+        now = now_ms()
+        recent = await consumer.offsets_for_times(dict.fromkeys(unknown, now - HOUR_MS)) if unknown else {}
+        oldest = await consumer.offsets_for_times(dict.fromkeys(unknown, now - DAYS * DAY_MS)) if unknown else {}
+        history = {}
+        for tp in tps:
+            if tp in unknown:
+                at = recent[tp].offset if recent.get(tp) else ends[tp]
+                since = oldest[tp].offset if oldest.get(tp) else at
+                if since < at:
+                    history[tp] = since, at
+                self._positions[tp] = at
+            consumer.seek(tp, self._positions[tp])
+        return history
+
+    async def _read_history(self, history: dict[TopicPartition, tuple[int, int]]) -> None:
+        """The days before the last hour."""
+        total = sum(stop - start for start, stop in history.values())
+        done = 0
+
+        def take(tp: TopicPartition, records: list[Any]) -> None:
+            nonlocal done
+            for record in records:
+                self._take(record)
+            done += len(records)
+            self.progress = min(0.99, done / max(1, total))
+
+        self.progress = 0.0 if history else None
+        starts = {tp: start for tp, (start, _) in history.items()}
+        stops = {tp: stop for tp, (_, stop) in history.items()}
+        await read_to_end(self._connection, starts, take, stops, isolation=EVERYTHING)
+        self.progress = None
+        self.version += 1
+
+    async def _poll(self, consumer: Any) -> None:
+        stored = asked = time.monotonic()
+        while True:
+            found = await consumer.getmany(timeout_ms=POLL_MS)
+            for tp, records in found.items():
+                for record in records:
+                    self._take(record)
+                self._positions[tp] = records[-1].offset + 1
+                self.version += 1
+            now = time.monotonic()
+            if not found and now - asked > ASK_SECONDS:  # the client is silent about a broker that is not there
+                asked = now
+                async with asyncio.timeout(REQUEST_MS / 1000.0):
+                    tps = await self._partitions(consumer)
+                if len(tps) != self._n_known:
+                    return  # topics were made since: begin anew
+            if now - stored > STORE_SECONDS and self.progress is None:
+                stored = now
+                await asyncio.to_thread(self.save)
+
+    def _take(self, record: Any) -> None:
+        view, kind = self._of[record.topic]
+        name = view.spec.name
+        if kind == METRICS:
+            view.take_report(record.value)
+        elif kind == DRIFT:
+            event = view.take_drift(record.value, record.timestamp)
+            if event is not None:
+                self._notes.append((name, DRIFT, record.partition, record.offset, msgspec.msgpack.encode(event)))
+        elif any(header == HEADER_TOPIC for header, _ in record.headers):  # others are marks of retries
+            letter = view.take_letter(dict(record.headers), record.value, record.timestamp)
+            self._notes.append((name, LETTERS, record.partition, record.offset, msgspec.msgpack.encode(letter)))
+
+    def save(self) -> None:
+        """Write what changed to the store; nothing before the history is there, which would be missing then."""
+        if self.progress is not None:
+            return
+        notes, self._notes = self._notes, []
+        blocks = [block for view in self.views for block in view.dirty()]
+        positions = {(tp.topic, tp.partition): offset for tp, offset in self._positions.items()}
+        self._store.write(positions, blocks, notes, now_ms())

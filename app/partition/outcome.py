@@ -1,0 +1,134 @@
+"""What a learner gives: the outcome of a step, with its dead letters, and figures on how it is doing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from app.partition.merge import Ints, Piece
+from models.contract import Floats
+from topics.records import DriftRecord, Headers, Rejected
+
+
+class DeadLetter(NamedTuple):
+    """A record that was rejected.
+
+    offset : where it stands in its topic
+    key, value : as they came
+    reason, detail : why
+    headers : its own, where they were read
+    """
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+    detail: str
+    headers: Headers = ()
+
+
+class Outcome(NamedTuple):
+    """What one step produced, in the order of the feature records.
+
+    ids : of the n predicted instances
+    keys : their Kafka keys
+    offsets : (n,) int64, their source offsets
+    next_offsets : role of every other input log -> (n,) int64, its next record when each of them was predicted
+    p : role of a model -> (n, k) predictions
+    waited : (m,) float64 seconds between features and label
+    feature_times : (n,) int64 ms, timestamps, where stream time was not later
+    n_labels : labels taken that were not rejected
+    rejected : role of an input log -> dead letters of its topic
+    decode_seconds, kernel_seconds : what the step took
+    drifts : events in the order in which they were found
+    n_settled : how many of the events come before, or at, the last prediction
+    headers : of the records of the n instances, where they were read
+    ignored : why records were left out that are no instances, and no mistakes either
+    """
+
+    ids: list[str]
+    keys: list[bytes | None]
+    offsets: Ints
+    next_offsets: dict[str, Ints]
+    p: dict[str, Floats]
+    waited: Floats
+    feature_times: Ints
+    n_labels: int
+    rejected: dict[str, list[DeadLetter]]
+    decode_seconds: float
+    kernel_seconds: float
+    drifts: Sequence[DriftRecord] = ()
+    n_settled: int = 0
+    headers: list[Headers] | None = None
+    ignored: Sequence[str] = ()
+
+
+class Figures(NamedTuple):
+    """How a partition is doing.
+
+    offset, label_offset : next offsets, up to which the figures count
+    n_instances, n_labels : taken since the stream began
+    n_waiting, n_labels_waiting : instances without a label, labels without an instance
+    counts : of the pending store, and LEAPS, since the stream began
+    n_bytes : part of the state -> bytes
+    overall, recent : role of a model -> its prequential metrics over the whole stream, and over the window or fading
+    sizes : role -> n_nodes, n_leaves, depth, n_bytes
+    """
+
+    offset: int
+    label_offset: int
+    n_instances: int
+    n_labels: int
+    n_waiting: int
+    n_labels_waiting: int
+    counts: dict[str, int]
+    n_bytes: dict[str, int]
+    overall: dict[str, dict[str, float]]
+    recent: dict[str, dict[str, float]]
+    sizes: dict[str, dict[str, int]]
+
+
+def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:
+    """Of consecutive outcomes; an outcome without records has none, whatever the others have."""
+    return [one for o in outcomes for one in o.headers or ()] if any(o.headers for o in outcomes) else None
+
+
+def together(outcomes: list[Outcome]) -> Outcome:
+    """Consecutive outcomes as one."""
+    width = {role: max(outcome.p[role].shape[1] for outcome in outcomes) for role in outcomes[0].p}
+    last = max((i for i, o in enumerate(outcomes) if o.ids), default=0)  # that predicts anything
+    wide = [{role: np.pad(p, ((0, 0), (0, width[role] - p.shape[1]))) for role, p in o.p.items()} for o in outcomes]
+    return Outcome(
+        ids=[id_ for o in outcomes for id_ in o.ids],
+        keys=[key for o in outcomes for key in o.keys],
+        offsets=np.concatenate([o.offsets for o in outcomes]),
+        next_offsets=_joined([o.next_offsets for o in outcomes], np.concatenate),
+        p={role: np.concatenate([p[role] for p in wide]) for role in width},
+        waited=np.concatenate([o.waited for o in outcomes]),
+        feature_times=np.concatenate([o.feature_times for o in outcomes]),
+        n_labels=sum(o.n_labels for o in outcomes),
+        rejected=_joined([o.rejected for o in outcomes], lambda parts: [one for part in parts for one in part]),
+        decode_seconds=sum(o.decode_seconds for o in outcomes),
+        kernel_seconds=sum(o.kernel_seconds for o in outcomes),
+        drifts=[drift for o in outcomes for drift in o.drifts],
+        n_settled=sum(len(o.drifts) for o in outcomes[:last]) + outcomes[last].n_settled,
+        headers=_all_headers(outcomes),
+        ignored=[reason for o in outcomes for reason in o.ignored],
+    )
+
+
+def _joined(parts: Sequence[Mapping[str, Any]], join: Callable[[list[Any]], Any]) -> dict[str, Any]:
+    """One mapping of several with the same keys. join : makes one value of several."""
+    return {key: join([part[key] for part in parts]) for key in parts[0]}
+
+
+def dead_letters(rejected: list[Rejected], piece: Piece) -> list[DeadLetter]:
+    raw, at = piece.raw, [one.position for one in rejected]
+    return [
+        DeadLetter(
+            int(piece.offsets[i]), raw.keys[i], raw.values[i], one.reason, one.detail,
+            () if raw.headers is None else raw.headers[i],
+        )
+        for i, one in zip(at, rejected, strict=True)
+        if not one.ignored
+    ]  # fmt: skip

@@ -1,0 +1,302 @@
+"""One model of a stream as it runs: what it predicts, how well, and what is done when its errors rise. Pure.
+
+Detectors see the errors of a whole program at once, after the model has run it. What is done about a drift must
+nevertheless happen at one place in the order of records, wherever that order was divided into programs.
+
+- `reset`: a new model takes over right after the label at which the drift was found. It runs the rest of the program
+  again, over the predictions that the old model wrote. Only the detectors (5 KB) are copied beforehand to make this
+  possible: the old model is thrown away with what it learned from the rest, and the new one begins with nothing.
+- `replace`: a fresh model is put on trial beside the old one (trial.py). Trials begin and end only at labels whose
+  number, among all labels learned, is a multiple of `PACE`, and programs are run in pieces that end at these labels. A
+  count of labels does not depend on how batches were divided.
+
+A model is only reset or put on trial where its errors are known to have risen. A new model is never judged by its
+predecessor's predictions: its detectors skip the labels of instances that were predicted before it took over. The
+arrival number of an instance tells which these are (app/partition/pending.py).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.errors import SpecError
+from app.partition.arrays import over, under
+from app.partition.pending import EMPTY, NEVER, PendingStore
+from app.partition.trial import DROPPED, REPLACED, Trial
+from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
+from app.stream_file.spec import Spec, place_of
+from app.stream_file.spec_parts import NOTHING, REPLACE, RESET
+from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from models.prequential import Prequential
+from models.registry import create
+from models.restoring import Arrays, restore
+from topics.records import REGRESSION
+
+PACE = 250  # labels between the places where a trial may begin or end
+
+ERROR = "error"  # the name of the signal of a model's errors
+ALERT, STARTED = "alert", "replace-started"
+REACTIONS = (RESET, REPLACED, DROPPED)  # that are counted
+
+
+class Role:
+    """The champion or a challenger.
+
+    Parameters
+    ----------
+    name : str
+        Under which its predictions stand in the pending store, and its arrays in a state.
+    spec : Spec
+    schema : Schema
+        That every model of this role is made with before it is resized: the arrays of a new model are then laid out
+        like those of one that has run from the beginning.
+    pending : PendingStore
+        Where its programs come from, and where its predictions wait beside their instances.
+    seed : int
+
+    Attributes
+    ----------
+    model : Learner
+        The one that predicts now.
+    metrics : Prequential
+        Scores of all predictions of the role, whichever of its models made them.
+    signal : Signal
+        The errors of `model`, and the detectors that watch them: none where the stream file says `drift: none`.
+    trial : Trial, optional
+        A fresh model beside `model`.
+    reactions : (3,) int64
+        How often each of REACTIONS happened.
+    """
+
+    def __init__(self, name: str, spec: Spec, schema: Schema, pending: PendingStore, seed: int) -> None:
+        self.name = name
+        self.learner_name, self._parameters = spec.models()[name]
+        self.action = spec.on_drift()[name]
+        self.schema = self._first = schema
+        self._pending = pending
+        self._seed = seed
+        try:
+            self.model = self._made(schema)
+        except ValueError as error:  # raised by what an import path names
+            raise SpecError(f"{place_of(name)}: {error}") from None
+        window, fading = spec.metrics.window, spec.metrics.fading
+        self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
+        self.signal = Signal(spec.drift.detectors, ABSOLUTE if spec.task == REGRESSION else MISTAKES, seed=seed)
+        self.reactions = np.zeros(len(REACTIONS), np.int64)
+        self.trial: Trial | None = None
+        self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
+        self._asked: int | None = None  # the detector that asked for a trial which has not begun
+        # Arrival number of the first instance that `model` predicted; None: it predicted all that wait.
+        self._since: int | None = None
+        self._findings: list[Finding] = []  # of the program that is being run
+
+    @property
+    def predictions(self) -> Floats:
+        """(capacity, n_outputs) float64: what was predicted for each row of the pending store."""
+        return self._pending.out[self.name]
+
+    @property
+    def watched(self) -> bool:
+        """Whether anything watches the errors."""
+        return bool(self.signal.detectors)
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, before the first record."""
+        self.model.warm_up()
+        self.metrics.score(EMPTY, self.predictions)
+        self.metrics.metrics()
+        self.metrics.windowed()
+        if self.watched:
+            self.signal.warm_up()
+
+    def _made(self, schema: Schema) -> Learner:
+        return create(self.learner_name, schema, seed=self._seed, **self._parameters)
+
+    def _fresh(self) -> Learner:
+        """A new model with room for all values and classes known now."""
+        model = self._made(self._first)
+        if self.schema != self._first:
+            model.resize(self.schema)
+        return model
+
+    def resize(self, schema: Schema) -> None:
+        """Make room for values and classes seen since."""
+        self.schema = schema
+        self.model.resize(schema)
+        self.metrics.resize(schema.n_outputs)
+        if self.trial is not None:
+            self.trial.model.resize(schema)
+
+    # -- a program ---------------------------------------------------------------------------------------------
+
+    def run(self, program: Program) -> list[Finding]:
+        """Predict and learn, watch the errors, and answer a drift as the stream file says.
+
+        program : the one that the pending store has just made. Returns what was found, in order.
+        """
+        self._findings, at, n = [], 0, len(program.op)
+        if not self.watched:
+            self.model.run(program, self._pending.slab, self.predictions)
+        elif self.action == RESET:
+            while at < n:
+                at = self._run_to_reset(program, at)
+        else:
+            for end in self._places_of_trials(program) if self.action == REPLACE else ():
+                self._run_piece(program, at, end)
+                self._begin_or_end_trial(program, end)
+                at = end
+            if at < n:
+                self._run_piece(program, at, n)
+        return self._findings
+
+    def score(self, program: Program) -> None:
+        """Score each label of a program that was run by the prediction that was made for its instance."""
+        self.metrics.score(program, self.predictions)
+
+    def _run_piece(self, program: Program, start: int, stop: int) -> None:
+        """Operations start to stop, of which no one is the place of a reset, and none but the last of a trial."""
+        piece = program.part(start, stop)
+        if self.trial is None:
+            self.model.run(piece, self._pending.slab, self.predictions)
+        else:
+            self.trial.run(self.model, piece, self._pending.slab, self.predictions)
+        self._tell(self._watch(piece, start))
+
+    def _run_to_reset(self, program: Program, start: int) -> int:
+        """Run the operations from `start` to the first reset, or to the end. Returns where to go on."""
+        rest, detectors = program.part(start), self.signal.copy()
+        self.model.run(rest, self._pending.slab, self.predictions)
+        found = self._watch(rest, start)
+        end = next((place + 1 for place, one in found if one.rose and one.is_drift), None)
+        if end is None:
+            self._tell(found)
+            return len(program.op)
+        if end < len(program.op):  # the detectors have seen labels that are not this model's any more
+            self.signal.restore(detectors)
+            found = self._watch(program.part(start, end), start)
+        self._tell(found)
+        self._count(RESET)
+        self._hand_over(self._fresh(), program, end)
+        return end
+
+    def _watch(self, piece: Program, start: int) -> list[tuple[int, Found]]:
+        """Show the detectors the errors of the piece that begins at `start`; what they find, each with its place."""
+        places, values = errors(self.signal.kind, piece, self.predictions)
+        places = places + start
+        if self._since is not None:
+            own = self._pending.arrivals()[places] >= self._since
+            places, values = places[own], values[own]
+        return [(int(places[one.i]), one) for one in self.signal.update(values)]
+
+    def _tell(self, found: list[tuple[int, Found]]) -> None:
+        """Note what detectors found, and what is done about it."""
+        may_reset = self.action == RESET
+        for place, one in found:
+            action = ALERT if one.is_drift and self.action != NOTHING else None
+            if one.rose and one.is_drift and may_reset:
+                action, may_reset = RESET, False
+            elif one.rose and self.action == REPLACE and self.trial is None and self._asked is None:
+                action, self._asked = STARTED, list(self.signal.detectors).index(one.detector)
+            self._note(place, one, action)
+
+    def _note(self, place: int, found: Found, action: str | None) -> None:
+        self._findings.append(Finding(place, self.name, ERROR, self.signal, found, action))
+
+    def _count(self, reaction: str) -> None:
+        self.reactions[REACTIONS.index(reaction)] += 1
+
+    def _hand_over(self, model: Learner, program: Program, at: int) -> None:
+        """`model` takes over at operation `at`: its errors are a series of their own."""
+        self.model = model
+        self.signal.forget()
+        later = self._pending.arrivals()[at:][program.op[at:] == PREDICT]
+        self._since = max(1, min(int(later.min(initial=NEVER)), self._pending.next_arrival))
+
+    # -- trials ------------------------------------------------------------------------------------------------
+
+    def _places_of_trials(self, program: Program) -> list[int]:
+        """The ends of the pieces after which a trial may begin or end."""
+        learns = np.flatnonzero(program.op == LEARN)
+        n_before = self._pending.counts["joined"] - len(learns)
+        ends: list[int] = (learns[-(n_before + 1) % PACE :: PACE] + 1).tolist()
+        return ends
+
+    def _begin_or_end_trial(self, program: Program, at: int) -> None:
+        """Begin the trial that was asked for, or end the one that has come to a verdict, before operation `at`."""
+        trial = self.trial
+        if trial is None:
+            if self._asked is not None:
+                self.trial, self._asked = self._on_trial(self._fresh(), self._asked), None
+            return
+        verdict = trial.verdict()
+        if verdict is None:
+            return
+        self.trial = None
+        self._count(verdict)
+        detector, (older, fresh) = list(self.signal.detectors)[trial.by], trial.means()
+        self._note(at - 1, Found(0, detector, "", int(self.signal.totals[SEEN]), older, fresh), verdict)
+        if verdict == REPLACED:
+            self._hand_over(trial.model, program, at)
+
+    def _on_trial(self, model: Learner, by: int) -> Trial:
+        return Trial(model, self.signal.kind, self._trial_window, self._trial_patience, by)
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Live arrays of model and metrics, by their names in a state."""
+        model, metrics = self.model.state()._asdict(), self.metrics.state()._asdict()
+        return over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
+
+    def state_of_watching(self) -> dict[str, NDArray[Any]]:
+        """Live arrays of what watches the errors, without the trial."""
+        n_old = 0 if self._since is None else self._pending.n_before(self._since)
+        if not n_old:
+            self._since = None
+        more = np.array([-1 if self._asked is None else self._asked, n_old], np.int64)
+        return self.signal.state() | {"reactions": self.reactions, "more": more}
+
+    @property
+    def incomparable(self) -> set[str]:
+        """Names of arrays in a state whose bytes may differ though equal folds made them."""
+        places = (f"models/{self.name}", f"drift/trials/{self.name}/model")
+        return {f"{place}/{field}" for place in places for field in self.model.incomparable}
+
+    def restore(self, model: Mapping[str, NDArray[Any]], metrics: Mapping[str, NDArray[Any]], schema: Schema) -> None:
+        """Take over arrays of `state()`, whose model had room for `schema`."""
+        self.model = self._restored(model, schema)
+        restore(self.metrics, metrics, f"the metrics of {self.name}")
+        self.metrics.resize(self.schema.n_outputs)
+
+    def restore_watching(
+        self, arrays: Mapping[str, NDArray[Any]], trial: Mapping[str, NDArray[Any]], schema: Schema
+    ) -> None:
+        """Take over arrays of `state_of_watching()`, after the pending store has been restored.
+
+        trial : its arrays, none where none was going on. schema : that its model had room for. ValueError where the
+        arrays are none that this program writes.
+        """
+        self.signal.restore_from_outside(arrays, self.name)
+        a, last = Arrays(f"the detectors of {self.name}", arrays), len(self.signal.detectors) - 1
+        a.counts("reactions", a.take("reactions", self.reactions))
+        self.reactions = arrays["reactions"].copy()
+        asked, n_old = a.take("more", np.zeros(2, np.int64)).tolist()
+        a.within("more", asked, -1, last, "detectors")
+        a.counts("more", n_old)
+        if n_old:
+            self._since = self._pending.arrival(n_old)
+        if self.action != REPLACE:
+            return
+        self._asked = None if asked < 0 else asked
+        if trial:
+            self.trial = self._on_trial(self._restored(under(trial, "model/"), schema), 0)
+            self.trial.restore(trial)
+            a.within("more", self.trial.by, 0, last, "detectors")
+
+    def _restored(self, state: Mapping[str, NDArray[Any]], schema: Schema) -> Learner:
+        model = self._made(schema)
+        restore(model, state, self.name)
+        model.resize(self.schema)
+        return model

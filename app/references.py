@@ -1,0 +1,40 @@
+"""Values that stand elsewhere: what a settings file may write in place of a secret.
+
+`${NAME}`, as a whole, stands for the environment variable NAME; `file:PATH` for the content of that file, without the
+newline at its end. What a reference gives is taken as it is. Files are named from the working directory.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_FILE = "file:"
+
+
+def is_reference(value: str) -> bool:
+    return _VARIABLE.fullmatch(value) is not None or value.startswith(_FILE)
+
+
+def resolved(value: str, environment: Mapping[str, str]) -> str:
+    """What a value refers to; the value itself where it is no reference.
+
+    Raises
+    ------
+    ValueError
+        The reference leads nowhere. The sentence reads on after the name of the setting.
+    """
+    if found := _VARIABLE.fullmatch(value):
+        if not environment.get(found[1]):
+            raise ValueError(f"refers to the environment variable {found[1]}, which is not set.")
+        return environment[found[1]]
+    if value.startswith(_FILE):
+        path = value.removeprefix(_FILE)
+        try:
+            return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ValueError(
+                f"refers to the file {path}, which cannot be read ({reason}): create it, or correct the path."
+            ) from None
+    return value

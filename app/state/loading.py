@@ -1,0 +1,102 @@
+"""A partition's last checkpoint, read by a plain client: its learner, and what a changed stream file means for it.
+
+Nothing is written, and no worker needs to run.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from app.errors import RiparianError, StateError
+from app.kafka.connection import Connection
+from app.partition.changes import Changes, reconcile
+from app.partition.learner import PartitionLearner
+from app.state import checkpoint
+from app.state.changelog import check_partition, no_state, read_whole
+from app.stream_file.spec import Spec
+
+VOCABULARIES = "vocabularies"
+
+
+class Loaded(NamedTuple):
+    """A partition as its changelog has it. notes : sentences on what the stream file changed."""
+
+    learner: PartitionLearner
+    encoder: checkpoint.Encoder
+    manifest: checkpoint.Manifest | None
+    notes: list[str]
+
+
+class State(NamedTuple):
+    """A partition as its last checkpoint left it. n_bytes : of the manifest and its chunks, compressed."""
+
+    manifest: checkpoint.Manifest
+    learner: PartitionLearner
+    n_bytes: int
+
+
+def restore(spec: Spec, partition: int, items: dict[bytes, bytes]) -> State:
+    """The learner of a partition from the items of its changelog."""
+    data = items.get(checkpoint.manifest_key(partition))
+    if data is None:
+        raise no_state(spec, partition)
+    manifest = checkpoint.decode_manifest(data)
+    learner = PartitionLearner(spec, partition)
+    learner.restore(checkpoint.decode(manifest, checkpoint.chunks_of(items, manifest.partition)))
+    chunks = (items[checkpoint.chunk_key(partition, digest)] for digest in manifest.chunks())
+    return State(manifest, learner, len(data) + sum(map(len, chunks)))
+
+
+def compare_with_stream_file(
+    spec: Spec, manifest: checkpoint.Manifest, chunks: Mapping[bytes, bytes], topics: Mapping[str, str] | None = None
+) -> Changes:
+    """What the stream file changes for a checkpoint. topics : as in `reconcile`. chunks : by hash, as stored."""
+    only = {name: entry for name, entry in manifest.arrays.items() if name == VOCABULARIES}
+    snapshot = checkpoint.decode(msgspec.structs.replace(manifest, arrays=only), chunks)
+    try:
+        return reconcile(spec, snapshot.meta, msgspec.msgpack.decode(snapshot.arrays[VOCABULARIES].tobytes()), topics)
+    except RiparianError:
+        raise
+    except Exception as error:  # bytes that somebody else wrote
+        raise StateError(
+            f"the state of partition {manifest.partition} cannot be used: it holds data that this program "
+            f"cannot have written ({type(error).__name__}); go back to an older checkpoint (riparian rollback)"
+        ) from error
+
+
+async def prospects(spec: Spec, connection: Connection) -> dict[int, tuple[int, Changes]]:
+    """What a worker that starts now would do with the state: partition -> sequence of the checkpoint, and changes.
+
+    StateError where a checkpoint is damaged.
+    """
+    found = {}
+    for partition in range(spec.partitions):
+        log, findings = await read_whole(connection, spec.name, partition)
+        if findings.damage:
+            raise StateError(
+                f"the state of partition {partition} is damaged ({findings.damage[0]}): riparian state verify lists all"
+            )
+        if findings.manifest is not None:
+            chunks = checkpoint.chunks_of(log.items, partition)
+            found[partition] = (
+                findings.manifest.sequence,
+                compare_with_stream_file(spec, findings.manifest, chunks, spec.input_topics),
+            )
+    return found
+
+
+def load(spec: Spec, connection: Connection, partition: int) -> State:
+    """Read the changelog and restore a partition.
+
+    Raises
+    ------
+    SpecError
+        There is no such partition.
+    StateError
+        There is no checkpoint, or it cannot be used.
+    """
+    check_partition(spec, partition)
+    log, _ = asyncio.run(read_whole(connection, spec.name, partition))
+    return restore(spec, partition, log.items)

@@ -1,0 +1,172 @@
+"""A first stream file, for somebody who has none: each guess has a line of its own, with its reason.
+
+Columns that were left out are comments, which become features when the `#` is removed. The loader reads the text before
+it is returned, so a draft is always a valid stream file.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from app.stream_file.spec import Spec, loads
+from topics.names import FEATURES, LABELS, topic_name
+from topics.paths import Index, dotted, parse
+from topics.records import MULTI_INSTANCE, Path
+
+MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
+MOST_CLASSES: int = Spec.model_fields["max_classes"].default
+WIDTH = 34  # column of the comments
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
+
+class Feature(NamedTuple):
+    """A feature, or a column that was left out.
+
+    type : as in a stream file
+    path : where it stands in the record, from the top; None for its name inside `record.x`
+    remark : what was seen
+    dropped : whether it is written as a comment only
+    """
+
+    name: str
+    type: str
+    remark: str = ""
+    dropped: bool = False
+    path: Path | None = None
+
+
+class Draft(NamedTuple):
+    """What a stream file is written of.
+
+    source : what was looked at, in words
+    label : what the label is called there
+    features : in their order
+    classes : those seen, empty for a regression
+    partitions, replication : of the topics
+    topics : role -> name, where it is not the default
+    record, label_record : fields of the sections `record` and `label`, where they are not the defaults
+    hints : lines of comment behind the topics
+    """
+
+    name: str
+    source: str
+    task: str
+    label: str
+    features: Sequence[Feature]
+    classes: Sequence[str] = ()
+    partitions: int = 1
+    replication: int = 1
+    topics: dict[str, str | None] = {}  # noqa: RUF012
+    record: dict[str, Path | str | None] = {}  # noqa: RUF012
+    label_record: dict[str, Path | str | None] = {}  # noqa: RUF012
+    hints: Sequence[str] = ()
+
+
+def scalar(text: str) -> str:
+    """A text as YAML reads it back, in a flow sequence too."""
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else quoted(text)
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, with escapes for what YAML refuses to read."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def write(draft: Draft) -> tuple[str, Spec]:
+    """The text of a stream file, and what it declares.
+
+    Raises
+    ------
+    SpecError
+        The draft makes no valid stream, such as one with a name that Kafka does not take.
+    """
+    text = "\n".join([*_head(draft), "", *_places(draft), *_features(draft), "", *_models(draft)]) + "\n"
+    return text, loads(text, draft.name)
+
+
+def _line(text: str, remark: str) -> str:
+    return f"{text:{WIDTH}}  # {_one_line(remark)}" if remark else text
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
+
+
+def _head(draft: Draft) -> list[str]:
+    named = {role: draft.topics.get(role, topic_name(draft.name, role)) for role in (FEATURES, LABELS)}
+    replication = _line(f"replication: {draft.replication}", "of the topics that riparian creates")
+    return [
+        f"# Written by `riparian init` after a look at {_one_line(draft.source)}. Every line is a guess:",
+        "# correct it, then run `riparian check` on this file. docs/stream-file.md explains each field; what is not",
+        "# here has its default.",
+        "",
+        _line(f"name: {scalar(draft.name)}", f"outputs go to {topic_name(draft.name, 'predictions')} and others"),
+        _line(f"task: {draft.task}", _about_label(draft)),
+        _line(f"partitions: {draft.partitions}", "each partition has models of its own, which see its records only"),
+        *([replication] if draft.replication > 1 else []),
+        _line(
+            f"topics: {{features: {scalar(named[FEATURES] or '')}, labels: {_or_null(named[LABELS])}}}",
+            "" if named[LABELS] else "labels come inside the feature records",
+        ),
+    ]
+
+
+def _about_label(draft: Draft) -> str:
+    what = listed(draft.classes, "classes") if draft.classes else "a number"
+    return f"predicts {draft.label!r}, {what}"
+
+
+def listed(values: Sequence[str], what: str) -> str:
+    """ "3 values: a, b, c", and not more of them than a line holds."""
+    shown = ", ".join(quoted(value[:30]) for value in values[:MOST_SHOWN])
+    return f"{len(values):,} {what}: {shown}{', …' if len(values) > MOST_SHOWN else ''}"
+
+
+def _or_null(text: str | None) -> str:
+    return "null" if text is None else scalar(text)
+
+
+def _path(path: Path | str | None) -> str:
+    """A path, or the text that stands for one, as the stream file has it."""
+    if path is None or isinstance(path, str):
+        return "null" if path is None else quoted(path)
+    if path and parse(dotted(path)) != path:
+        return f"[{', '.join(part[1:-1] if isinstance(part, Index) else quoted(part) for part in path)}]"
+    return scalar(dotted(path))
+
+
+def _places(draft: Draft) -> list[str]:
+    """Sections `record` and `label`, or what a record looks like by default."""
+    lines = [f"# {_one_line(hint)}" for hint in draft.hints]
+    for section, fields in (("record", draft.record), ("label", draft.label_record)):
+        if fields:
+            lines.append(f"{section}: {{{', '.join(f'{key}: {_path(value)}' for key, value in fields.items())}}}")
+    return [*lines, ""] if lines else []
+
+
+def _features(draft: Draft) -> list[str]:
+    lines = ["features:"]
+    for feature in draft.features:
+        value = feature.type
+        if feature.path is not None:
+            value = f"{{type: {feature.type}, from: {_path(feature.path)}}}"
+        lines.append(_line(f"  {'# ' if feature.dropped else ''}{scalar(feature.name)}: {value}", feature.remark))
+    return lines
+
+
+def _models(draft: Draft) -> list[str]:
+    classes = f"classes: [{', '.join(map(scalar, draft.classes))}]"
+    lines = []
+    if draft.task == MULTI_INSTANCE:
+        lines += [classes, "champion: stochastic-gradient-tree"]
+    else:
+        if 2 <= len(draft.classes) <= MOST_SHOWN:
+            lines.append(_line(f"# {classes}", "without the first #: any other label is rejected"))
+        if len(draft.classes) > MOST_CLASSES:
+            lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
+        auto = "a forest that fits 64 MB and 25 µs per instance; `riparian models` lists others"
+        lines.append(_line("champion: auto", auto))
+    lines.append(_line("join: {horizon: 7d}", "how long an instance waits for its label"))
+    return lines

@@ -1,0 +1,169 @@
+"""The checkpoints of a partition's runner: what changed is copied between two steps, and written beside the steps.
+
+Chunks first, then the manifest, whose offsets lie behind all outputs; then what nothing needs any more is cut off at
+the front of the changelog. A failed write shows at the next `check`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from app.kafka.outputs import Outputs
+from app.partition.inputs import Lost
+from app.partition.learner import PartitionLearner
+from app.state import checkpoint
+from app.state.log import StateLog
+from app.stream_file.spec import Spec
+from topics.names import changelog_topic
+from topics.records import DriftRecord
+
+TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request
+
+
+class CheckpointHost(Protocol):
+    """What checkpoints ask of the worker that they are made in."""
+
+    spec: Spec
+
+    async def in_thread(self, function: Any, *args: Any) -> Any:
+        """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
+
+    async def delete_before(self, partition: int, offset: int) -> bool:
+        """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""
+
+
+class Beside(NamedTuple):
+    """What a manifest holds besides the learner's state, at the same place.
+
+    outputs : role of an output topic -> where a successor begins to read what was sent. lost : role of an input topic
+    -> what it has lost. events : drift events that nobody has been told of.
+    """
+
+    outputs: Mapping[str, int]
+    lost: Mapping[str, Lost]
+    events: Sequence[DriftRecord]
+
+
+class Checkpoints:
+    """Takes, writes and cleans up the checkpoints of one runner.
+
+    Parameters
+    ----------
+    host : CheckpointHost
+    learner : PartitionLearner
+    state : StateLog
+        What the changelog holds.
+    encoder : Encoder
+        Writes the learner's checkpoints.
+    outputs : Outputs
+        Of the partition: flushed before a manifest.
+    durable : callable
+        Told the manifest's meta and its events as soon as the manifest is with the broker.
+    done : callable
+        Told how many seconds a checkpoint took and how many bytes were written.
+    """
+
+    def __init__(
+        self,
+        host: CheckpointHost,
+        learner: PartitionLearner,
+        state: StateLog,
+        encoder: checkpoint.Encoder,
+        outputs: Outputs,
+        durable: Callable[[Mapping[str, Any], Sequence[DriftRecord]], None],
+        done: Callable[[float, int], None],
+    ) -> None:
+        self.dirty = False  # something is known that no checkpoint has, nor will have once written
+        self.due = time.monotonic() + host.spec.checkpoint.every
+        self.state = state
+        self.changelog_bytes = state.n_bytes
+        self.live_bytes = state.live_bytes
+        self._host = host
+        self._learner = learner
+        self._partition = learner.partition
+        self._changelog = changelog_topic(host.spec.name)
+        self._encoder = encoder
+        self._outputs = outputs
+        self._durable, self._done = durable, done
+        self._sequence = state.manifest.sequence if state.manifest is not None else 0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether one is to be made once it is `due`."""
+        return self.dirty and (self._task is None or self._task.done())
+
+    def check(self) -> None:
+        """Raise what the last write failed for."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    async def begin(self, beside: Beside) -> None:
+        """Between two steps: copy what changed, and go on to write it."""
+        self.dirty, now = False, time.monotonic()
+        seconds = await self._host.in_thread(self._take)
+        self._task = asyncio.create_task(self._write(beside, now, seconds))
+
+    async def settle(self) -> None:
+        """Wait for what is being written; raises what it failed for."""
+        if self._task is not None:
+            await self._task
+
+    async def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _take(self) -> float:
+        """Off the event loop: copy what changed. CPU seconds."""
+        began = time.thread_time()
+        self._encoder.take(self._learner.checkpoint())
+        return time.thread_time() - began
+
+    def _encode(self, beside: Beside) -> tuple[checkpoint.Encoded, float]:
+        """Off the event loop: hash, compress, choose the older checkpoints to keep. And CPU seconds."""
+        began = time.thread_time()
+        settings = self._host.spec.checkpoint
+        encoded = self._encoder.encode(
+            sequence=self._sequence + 1,
+            created_ms=int(time.time() * 1000),
+            outputs=beside.outputs,
+            lost=beside.lost,
+            events=beside.events,
+            keep=lambda chunks: self.state.keep(chunks, settings.keep, int(1000 * settings.keep_every)),
+            written=self.state.needed(),
+        )
+        return encoded, time.thread_time() - began
+
+    async def _write(self, beside: Beside, started: float, seconds: float) -> None:
+        await self._outputs.flush()
+        encoded, more = await self._host.in_thread(self._encode, beside)
+        await self._append({checkpoint.chunk_key(self._partition, d): chunk for d, chunk in encoded.new.items()})
+        await self._append({checkpoint.manifest_key(self._partition): encoded.data})
+        self._sequence += 1
+        self.state.settle()
+        self._durable(encoded.manifest.meta, beside.events)
+        n_bytes = len(encoded.data) + sum(map(len, encoded.new.values()))
+        n_bytes += await self._clean(n_bytes)
+        # What it costs is the processor; waiting for the broker, in an outage say, must not put off the next one.
+        settings = self._host.spec.checkpoint
+        self.due = started + max(settings.every, (seconds + more) / settings.share)
+        self._done(time.monotonic() - started, n_bytes)
+
+    async def _append(self, records: Mapping[bytes, bytes]) -> None:
+        """Append to the changelog; returns when the broker has them all, and raises what it refuses."""
+        offsets = await self._outputs.write(self._changelog, records.items())
+        for offset, (key, value) in zip(offsets, records.items(), strict=True):
+            self.state.append(offset, key, value)
+
+    async def _clean(self, n_written: int) -> int:
+        """Keep the changelog small; the bytes that were written for it."""
+        state = self.state
+        copied = {checkpoint.chunk_key(self._partition, d): state.chunks[d] for d in state.to_copy(n_written)}
+        await self._append(copied)
+        front, n_bytes = state.front()
+        if n_bytes >= TRUNCATE_BYTES and await self._host.delete_before(self._partition, front):
+            state.truncate(front)
+        self.changelog_bytes, self.live_bytes = state.n_bytes, state.live_bytes
+        return sum(map(len, copied.values()))

@@ -1,0 +1,126 @@
+"""The tail of a partition's outputs: what earlier owners sent after the last checkpoint, read back so that it is not
+sent again."""
+
+from collections.abc import Mapping, Sequence
+from operator import lt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiokafka.structs import TopicPartition
+from msgspec.structs import astuple
+
+from app.errors import StateError
+from app.kafka.connection import Connection
+from app.kafka.reading import EVERYTHING, read_to_end
+from app.partition.merge import Script
+from topics import reports
+from topics.names import (
+    DRIFT,
+    FEATURES,
+    HEADER_OFFSET,
+    HEADER_REASON,
+    HEADER_RETRIED,
+    HEADER_TOPIC,
+    LABELS,
+    METRICS,
+    OUTPUTS,
+    PREDICTIONS,
+)
+from topics.records import UNKNOWN_SCHEMA
+
+if TYPE_CHECKING:
+    from app.state.loading import Loaded
+    from app.stream_file.spec import Spec
+
+
+class Tail(NamedTuple):
+    """The outputs of a partition after its last checkpoint, and where they end.
+
+    script : the order that the predictions record
+    rejected : input topic -> next offset after its last dead letter
+    metrics : role of a model -> offset and label offset of its last record
+    starts, ends : output topic -> from where it was read, and its end
+    drift : number of the next drift event
+    unknown : input topic -> offsets of records that were rejected because the registry did not know their schema
+    """
+
+    script: Script
+    rejected: dict[str, int]
+    metrics: dict[str, tuple[int, int]]
+    starts: dict[str, int]
+    ends: dict[str, int]
+    drift: int = 0
+    unknown: Mapping[str, Sequence[int]] = {}
+
+
+async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> list[Tail]:
+    """For each loaded partition, what was sent since its manifest. KafkaError where the broker does not answer."""
+    topics = {role: getattr(spec.topics, role) for role in OUTPUTS}
+    starts: dict[TopicPartition, int] = {}
+    places: dict[int, list[tuple[int, ...]]] = {}  # of the predictions
+    rejected: dict[int, dict[str, int]] = {}
+    unknown: dict[int, dict[str, list[int]]] = {}
+    metrics: dict[int, dict[str, tuple[int, int]]] = {}
+    drift = {one.learner.partition: 0 for one in loaded}
+    first = {one.learner.partition: one.learner.offsets[FEATURES] for one in loaded}
+    for learner, _, manifest, _ in loaded:
+        partition = learner.partition
+        places[partition], rejected[partition], unknown[partition], metrics[partition] = [], {}, {}, {}
+        if manifest is not None:
+            # One may have been sent at exactly the checkpoint, and stand before it.
+            metrics[partition] = dict.fromkeys(learner.roles, (learner.offsets[FEATURES], learner.offsets[LABELS]))
+        for role, topic in topics.items():
+            start = 0 if manifest is None else manifest.outputs.get(role, 0)
+            starts[TopicPartition(topic, partition)] = start
+    read_place = spec.make_codec().read_place
+
+    def take(tp: TopicPartition, records: list[Any]) -> None:
+        partition = tp.partition
+        try:
+            for record in records:
+                if tp.topic == topics[PREDICTIONS]:
+                    place = astuple(read_place(record.value))
+                    if place[0] < first[partition]:
+                        continue
+                    known = places[partition]
+                    if known and (place[0] == known[-1][0] or any(map(lt, place, known[-1]))):
+                        raise ValueError(f"it is of {_listed(place)}, after {_listed(known[-1])}")
+                    known.append(place)
+                elif tp.topic == topics[METRICS]:
+                    model, at = reports.read_metrics(record.value)
+                    if model is not None:
+                        metrics[partition][model] = at.offset, at.label_offset
+                elif tp.topic == topics[DRIFT]:
+                    drift[partition] = max(drift[partition], reports.read_drift_number(record.value) + 1)
+                elif HEADER_RETRIED not in (headers := dict(record.headers)):  # a mark of app.dead_letters is no letter
+                    source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
+                    rejected[partition][source] = max(offset + 1, rejected[partition].get(source, 0))
+                    if headers.get(HEADER_REASON) == UNKNOWN_SCHEMA.encode():
+                        unknown[partition].setdefault(source, []).append(offset)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise StateError(
+                f"the record at offset {record.offset:,} of {tp.topic}[{partition}] is none that a worker of the "
+                f"stream {spec.name} wrote there ({type(error).__name__}: {error}): give the stream output topics of "
+                "its own"
+            ) from error
+
+    bounds = await read_to_end(connection, starts, take, isolation=EVERYTHING)
+    cleared = {tp: 0 for tp, start in starts.items() if start > bounds[tp].end}
+    if cleared:  # deleted and created again, or named otherwise: what is there belongs to records since
+        bounds |= await read_to_end(connection, cleared, take, isolation=EVERYTHING)
+        starts |= cleared
+    return [
+        Tail(
+            Script.of(list(one.learner.rules), places[p]),
+            rejected[p],
+            metrics[p],
+            {topic: starts[TopicPartition(topic, p)] for topic in topics.values()},
+            {topic: bounds[TopicPartition(topic, p)].end for topic in topics.values()},
+            drift[p],
+            unknown[p],
+        )
+        for p, one in zip(first, loaded, strict=True)
+    ]
+
+
+def _listed(place: tuple[int, ...]) -> str:
+    return " and ".join(map(str, place))

@@ -1,0 +1,69 @@
+"""Test-then-train over arrays: what `riparian evaluate` does with a file, for one learner in memory."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, labels_of, rows_of, weights_of
+from models.prequential import Prequential
+
+BLOCK = 10_000  # instances that the learner gets at once; the results are the same for any number
+
+
+class Evaluation(NamedTuple):
+    """predictions : (n, n_outputs) float64, of each instance before its label was learned. metrics : over the whole
+    stream. recent : over the last `window` labels."""
+
+    predictions: Floats
+    metrics: dict[str, float]
+    recent: dict[str, float]
+
+
+def evaluate(
+    learner: Learner,
+    x: ArrayLike | Bags,
+    y: ArrayLike,
+    w: ArrayLike | None = None,
+    *,
+    delay: int = 0,
+    window: int = 1000,
+) -> Evaluation:
+    """Predict each instance, and learn it when its label comes.
+
+    Parameters
+    ----------
+    learner : Learner
+        Goes on from what it knows.
+    x : (n, d), or n Bags. y, w : (n,), as `Learner.learn_many` takes them.
+    delay : int
+        Instances that are predicted between an instance and its label. The labels still to come at the end are learned
+        then.
+    window : int
+        Labels that `recent` is of.
+
+    Raises
+    ------
+    ValueError
+        x, y or w do not fit the schema or each other, or the delay is negative.
+    """
+    if delay < 0:
+        raise ValueError(f"delay is {delay}: give 0 or more instances")
+    schema = learner.schema
+    slab, n = rows_of(schema, x)
+    program = _program(labels_of(schema, y, n), weights_of(w, n), delay)
+    out, scores = np.zeros((n, schema.n_outputs)), Prequential(schema.task, schema.n_outputs, window=window)
+    for start in range(0, len(program.op), 2 * BLOCK):
+        part = program.part(start, start + 2 * BLOCK)
+        learner.run(part, slab, out)
+        scores.score(part, out)
+    return Evaluation(out, scores.metrics(), scores.windowed())
+
+
+def _program(y: Floats, w: Floats, delay: int) -> Program:
+    """PREDICT i, then LEARN i - delay; and the rest."""
+    n = len(y)
+    order: Any = np.argsort(np.r_[np.arange(n) * 2, (np.arange(n) + delay) * 2 + 1], kind="stable")
+    op = np.repeat(np.array([PREDICT, LEARN], np.int8), n)[order]
+    row = np.tile(np.arange(n, dtype=np.int32), 2)[order]
+    return Program(op, row, np.where(op == LEARN, y[row], np.nan), np.where(op == LEARN, w[row], 1.0))
