@@ -7,7 +7,9 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +33,15 @@ if not os.access(ROOT / "models", os.W_OK):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file first, which computes all the time and compiles most kernels; beside it those that need a
-    broker, which wait more than they compute. What comes last is short."""
-    items.sort(key=lambda item: (item.path.name != "test_contract.py", item.get_closest_marker("broker") is None))
+    """First and in turn: files of the learners' contract, which compute all the time and compile most kernels, and
+    those that need a broker, which wait more than they compute. What comes last is short, but for the test of all
+    kernels together, which are compiled by then."""
+    last = "test_kernels.py"
+    contract = dict.fromkeys(item.path for item in items if item.path.parent.name == "contract")
+    broker = dict.fromkeys(item.path for item in items if item.get_closest_marker("broker"))
+    first = [path for pair in zip_longest(contract, broker) for path in pair if path and path.name != last]
+    place = {path: i for i, path in enumerate(first)}
+    items.sort(key=lambda item: (item.path.name == last, place.get(item.path, len(place))))
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +60,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with LocalBroker(tmp_path_factory.mktemp("broker"), say=print) as local:
         yield local.bootstrap
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real schema registry on a free port, started once a run: tests.broker.registry.LocalRegistry."""
+    from tests.broker.registry import LocalRegistry
+
+    with LocalRegistry(tmp_path_factory.mktemp("registry")) as local:
+        yield local
 
 
 @pytest.fixture

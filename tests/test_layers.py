@@ -14,18 +14,38 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "models": {"models", "numpy", "numba"},
+    "riparian": {"riparian", "models", "numpy"},
     "topics": {"topics", "numpy", "msgspec"},
 }
 # What numba makes code with, for the types that are not numba's own.
-CODE = {"models/lanes.py", "models/class_lanes.py"}
+CODE = {"models/simd.py", "models/simd_classes.py"}
 # Libraries of the extras, each known to one module that is imported in a process of its own, or where they are there.
-EXTRAS = {"models/batch/fit.py": {"sklearn", "xgboost"}} | {path: {"llvmlite"} for path in CODE}
+EXTRAS = {
+    "models/batch/fit.py": {"sklearn", "xgboost"},
+    "riparian/estimators.py": {"sklearn"},
+    "topics/formats/avro.py": {"fastavro"},
+    "topics/formats/avro_types.py": {"fastavro"},
+} | {path: {"llvmlite"} for path in CODE}
 # Fits go on in processes beside the stream, and a thread each waits for their pipes; trees may run in threads.
 THREADED = {"models/batch/process.py", "models/threads.py"}
 # Folders of app, and modules of it, that never lead to Kafka or asyncio.
 PURE = (
     *("partition", "dataset", "evaluation", "stream_file", "errors"),
-    *("state/checkpoint", "state/segments", "state/proof", "state/log", "state/changes"),
+    *("state/checkpoint", "state/proof", "state/log"),
+)
+# Floors of app, the lowest first: folders and modules. Each may import from those below it, and none from beside it.
+FLOORS = (
+    {"errors", "compiling", "references", "rules"},
+    {"stream_file"},
+    {"partition"},
+    {"dataset"},
+    {"evaluation", "registry"},
+    {"kafka"},
+    {"state"},
+    {"dead_letters", "inspection", "replay", "worker"},
+    {"page"},
+    {"demo"},
+    {"cli"},
 )
 KAFKA = {"faust", "aiokafka", "mode", "asyncio", "prometheus_client"}
 
@@ -69,6 +89,29 @@ def test_lower_layers_do_without_asyncio_and_threads(package):
         assert not found or str(path.relative_to(ROOT)) in THREADED, f"{path.relative_to(ROOT)} imports {sorted(found)}"
 
 
+def test_app_has_one_direction():
+    """No folder leads back to itself by way of others: what two of them share stands below both."""
+    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
+    for path in sources("app"):
+        here = path.relative_to(ROOT / "app").with_suffix("").parts[0]
+        assert here in floor or here == "__init__", f"app/{here} has no floor"
+        for name in imports(path):
+            there = name.split(".")[1] if name.startswith("app.") else here
+            if there != here and there in floor:
+                assert floor[there] < floor[here], f"{path.relative_to(ROOT)} imports {name}, which is not below it"
+
+
+def test_no_module_leads_back_to_itself():
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in [*sources("app"), *sources("topics")]}
+    left = {name: imports(ROOT / f"{name.replace('.', '/')}.py") & names - {name} for name in names}
+    while ends := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in ends}
+    # What is left imports a module of a cycle, directly or not: those that nothing left imports are no part of it.
+    while tops := left.keys() - set().union(*left.values()):
+        left = {name: others for name, others in left.items() if name not in tops}
+    assert not left
+
+
 def reached(module, known):
     """A module of app, and every one that it imports, directly or not, added to `known`: paths."""
     path = ROOT / f"{module.replace('.', '/')}.py"
@@ -91,6 +134,41 @@ def test_the_pure_part_of_app_knows_no_kafka(name):
             assert not found, f"{path.relative_to(ROOT)} leads to {module.relative_to(ROOT)}, which imports {found}"
 
 
+def identifiers(path):
+    """Every name in a file that is not text: imported, used, of a parameter or of an argument."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for field in ("id", "attr", "arg", "name"):
+            names.add(getattr(node, field, None))
+    return names
+
+
+def test_kafka_clients_are_made_in_one_module():
+    """What lets a client in, a password say, is then given to all of them."""
+    connection = ROOT / "app" / "kafka" / "connection.py"
+    clients = {"AIOKafkaConsumer", "AIOKafkaProducer", "AIOKafkaAdminClient", "AIOKafkaClient", "bootstrap_servers"}
+    assert clients - identifiers(connection) == {"AIOKafkaClient"}
+    for path in sources("app"):
+        found = identifiers(path) & clients
+        assert path == connection or not found, f"{path.relative_to(ROOT)} names {sorted(found)}"
+
+
+def test_only_codecs_know_what_the_bytes_of_a_record_say():
+    """Another format of features, labels or predictions is then a codec, and nothing else."""
+    folders = [path for folder in ("partition", "state", "worker", "kafka") for path in sources(f"app/{folder}")]
+    for path in [*folders, ROOT / "app" / "replay.py"]:
+        if path.name == "broker.py":  # keeps a note of the process that it started
+            continue
+        # Web pages are no records, and neither is what a token endpoint answers.
+        known = ("metrics.py", "web.py", "tokens.py")
+        assert "json" not in identifiers(path) | top_level(path) or path.name in known, path
+    for path in sources("topics"):
+        if path.parent.name != "formats":
+            # Numbers in headers are written as in JSON, whatever the format of the value.
+            known = ("reports.py", "vocabulary.py", "headers.py")
+            assert "json" not in identifiers(path) or path.name in known, path.name
+
+
 def test_only_one_module_decorates_kernels():
     for path in sources("models"):
         if "numba" in top_level(path):
@@ -108,10 +186,10 @@ def test_every_package_is_shipped():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     found = {
         str(path.parent.relative_to(ROOT)).replace("/", ".")
-        for package in ("app", "models", "topics")
+        for package in ("app", "models", "riparian", "topics")
         for path in sources(package)
     }
-    assert found == {name for name in listed if name.partition(".")[0] in ("app", "models", "topics")}
+    assert found == {name for name in listed if name.partition(".")[0] in ("app", "models", "riparian", "topics")}
     assert len(set(listed)) == len(listed)
     for package in found:
         assert (ROOT / package.replace(".", "/") / "__init__.py").is_file(), package

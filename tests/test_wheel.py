@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("app", "models", "topics")
+PACKAGES = ("app", "models", "riparian", "topics")
 DATA = ("deploy/broker", "deploy/grafana", "deploy/prometheus")
 
 

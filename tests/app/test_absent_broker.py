@@ -6,8 +6,8 @@ import types
 import pytest
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthorizationFailedError
 
+from app.kafka.reading import close
 from app.worker import runner, transport
-from app.worker.reading import close
 from tests.app.test_runner import runner_of, spec
 
 __all__ = ["spec"]

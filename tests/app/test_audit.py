@@ -14,15 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import StateError
-from app.partition.learner import Cut, PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Ends, Merge
+from app.partition.changes import next_origin
+from app.partition.learner import PartitionLearner, Snapshot
+from app.partition.merge import EVERYTHING, Ends, Merge
 from app.state import checkpoint
 from app.state.audit import Compared, _Audit, _begin
-from app.state.changes import next_origin
-from app.state.moving import Version
-from app.state.proof import LISTED, Proof, Sent, longest_ascent
+from app.state.proof import LISTED, Proof, SentRecords, longest_ascent
+from app.state.transfer import Version
 from app.stream_file.spec import Spec, build
 from tests.app.test_learner import STREAM, records
+from topics.names import INPUTS
 from topics.records import RawBatch
 
 N = 150
@@ -48,6 +49,7 @@ class Row(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[()] = ()
 
 
 class Reader:
@@ -92,7 +94,7 @@ def spread(raw: RawBatch, rng: np.random.Generator) -> list[Row]:
     return [Row(*row) for row in zip(offsets.tolist(), raw.timestamps, raw.keys, raw.values, strict=True)]
 
 
-def version(cut: Cut, sequence: int, outputs: int) -> Version:
+def version(cut: Snapshot, sequence: int, outputs: int) -> Version:
     encoder = checkpoint.Encoder("s", 0)
     encoder.take(cut)
     encoded = encoder.encode(sequence=sequence, created_ms=0, outputs={"predictions": outputs})
@@ -105,30 +107,22 @@ def run(seed: int = 1, spec: Spec = SPEC, n: int = N) -> Run:
     raw = records(seed, n) if spec is SPEC else regression_records(seed, n)
     features, labels = (spread(batch, rng) for batch in raw)
     learner = PartitionLearner(spec)
-    merge = Merge(Buffer(), Buffer())
+    merge = Merge()
     values: list[Row] = []
     kept: list[Version] = []
     at = [0, 0]
-    while at != [n, n] or len(merge.features) or len(merge.labels):
-        for i, (buffer, rows) in enumerate(((merge.features, features), (merge.labels, labels))):
+    while at != [n, n] or merge.n_waiting:
+        for i, (buffer, rows) in enumerate(((merge.buffers["features"], features), (merge.buffers["labels"], labels))):
             piece = rows[at[i] : at[i] + int(rng.integers(0, 12))]
             at[i] += len(piece)
             if piece:
                 buffer.add(RawBatch(*map(list, zip(*piece, strict=True))))
-        ends = EVERYTHING if at == [n, n] else Ends(*rng.integers(0, 2 * n, 2).tolist())
+        ends = EVERYTHING if at == [n, n] else Ends(dict(zip(INPUTS, rng.integers(0, 2 * n, 2).tolist(), strict=True)))
         outcome = learner.step(merge.release(ends))
-        encoded = learner.codec.encode_predictions(
-            outcome.ids,
-            outcome.p["champion"],
-            learner.classes,
-            learner.model_names["champion"],
-            outcome.offsets.tolist(),
-            outcome.label_offsets.tolist(),
-            challengers={r: p for r, p in outcome.p.items() if r != "champion"} if spec is SPEC else None,
-        )
+        encoded = learner.encode(outcome)
         values += [Row(0, 0, key, value) for key, value in zip(outcome.keys, encoded, strict=True)]
         if rng.random() < 0.15:
-            kept.append(version(learner.cut(), len(kept) + 1, max(0, 2 * len(values) - 3)))
+            kept.append(version(learner.snapshot(), len(kept) + 1, max(0, 2 * len(values) - 3)))
     # Every second offset of the predictions topic is a control record's.
     sent = [row._replace(offset=2 * i) for i, row in enumerate(values)]
     return Run(spec, features, labels, sent, kept)
@@ -143,11 +137,11 @@ def held(done: Run, begin: int = 0, until: int = 0, seed: int = 0) -> tuple[Proo
         manifest, chunks = done.checkpoints[begin - 1]
         learner.restore(checkpoint.decode(manifest, chunks))
         sent.position = manifest.outputs["predictions"]
-    features.position, labels.position = learner.feature_offset, learner.label_offset
+    features.position, labels.position = learner.offsets.values()
     proof = Proof(learner, features.end)
     stop = left[-1].manifest.meta["feature_offset"] if until else None
     compared = asyncio.run(
-        _Audit(proof, sent, features, labels).run(left, stop, lambda n, total: None)  # type: ignore[arg-type]
+        _Audit(proof, sent, {"features": features, "labels": labels}).run(left, stop, lambda n, total: None)  # type: ignore[arg-type]
     )
     return proof, compared
 
@@ -163,11 +157,11 @@ def test_the_run_is_worth_an_audit() -> None:
     assert len(worked().sent) == N_SENT < N  # some features are rejected
     assert len(worked().checkpoints) > 5
     # The order is not that of the timestamps, and predictions are not all alike.
-    merge = Merge(Buffer(), Buffer())
-    for buffer, rows in ((merge.features, worked().features), (merge.labels, worked().labels)):
+    merge = Merge()
+    for buffer, rows in ((merge.buffers["features"], worked().features), (merge.buffers["labels"], worked().labels)):
         buffer.add(RawBatch(*map(list, zip(*rows, strict=True))))
     by_time = PartitionLearner(SPEC).step(merge.release(EVERYTHING))
-    assert by_time.label_offsets.tolist() != [one["label_offset"] for one in fields]
+    assert by_time.next_offsets["labels"].tolist() != [one["label_offset"] for one in fields]
     assert len({json.dumps(one["p"]) for one in fields}) > 10
     assert set(fields[-1]["challengers"]) == {"nb", "last", "most"}
 
@@ -336,7 +330,7 @@ def test_many_differences_are_counted_and_the_first_are_listed() -> None:
     proof = Proof(PartitionLearner(SPEC), 10)
     for i in range(3):
         values = [b'{"offset": 99, "label_offset": %d}' % i] * 500
-        proof.expect(Sent(list(range(500 * i, 500 * i + 500)), [None] * 500, values))
+        proof.expect(SentRecords(list(range(500 * i, 500 * i + 500)), [None] * 500, values))
     assert proof.counts["unfounded"] == 1500
     assert [one.position for one in proof.listed["unfounded"]] == list(range(LISTED))
 
@@ -361,12 +355,13 @@ def test_topics_that_do_not_reach_back_are_refused_with_the_checkpoint_that_can(
     kept = []
     for k in (3, 4, 5):
         learner = PartitionLearner(SPEC)
-        learner.feature_offset, learner.label_offset = 100 * k, 90 * k
-        kept.append(version(learner.cut(), k, 100 * k))
+        learner.offsets["features"], learner.offsets["labels"] = 100 * k, 90 * k
+        kept.append(version(learner.snapshot(), k, 100 * k))
 
     def begin(start: int | None, first: int, label_first: int, sent_first: int = 0) -> int | None:
-        readers = (SimpleNamespace(first=n) for n in (sent_first, first, label_first))
-        found = _begin(SPEC, 0, kept, start, kept[-1], *readers)  # type: ignore[arg-type]
+        sent, features, labels = (SimpleNamespace(first=n) for n in (sent_first, first, label_first))
+        inputs = {"features": features, "labels": labels}
+        found = _begin(SPEC, 0, kept, start, kept[-1], sent, inputs)  # type: ignore[arg-type]
         return None if found is None else found.manifest.sequence
 
     assert begin(None, 0, 0) is None
@@ -389,17 +384,17 @@ def test_a_fold_of_another_stream_file_is_refused_with_the_checkpoint_after_whic
     kept = []
     learner = PartitionLearner(before)
     for k in range(1, 8):
-        learner.feature_offset = learner.label_offset = 100 * k
-        kept.append(version(learner.cut(), k, 100 * k))
+        learner.offsets["features"] = learner.offsets["labels"] = 100 * k
+        kept.append(version(learner.snapshot(), k, 100 * k))
         if k in (3, 5):  # a worker is started, the first time with a changed stream file
             learner = PartitionLearner(now)
             learner.restore(checkpoint.decode(*kept[-1]))
         if k == 5:  # models are rolled back
-            learner.origin = next_origin(learner.cut().meta)
+            learner.origin = next_origin(learner.snapshot().meta)
 
     def begin(spec: Spec, start: int | None, last: int) -> int | None:
         nothing = SimpleNamespace(first=0)
-        found = _begin(spec, 0, kept, start, kept[last - 1], nothing, nothing, nothing)  # type: ignore[arg-type]
+        found = _begin(spec, 0, kept, start, kept[last - 1], nothing, {"features": nothing, "labels": nothing})  # type: ignore[arg-type]
         return None if found is None else found.manifest.sequence
 
     assert begin(before, None, 3) is None
@@ -409,7 +404,9 @@ def test_a_fold_of_another_stream_file_is_refused_with_the_checkpoint_after_whic
     with pytest.raises(StateError, match=r"made with another stream file \(.* is new .*\): audit with that one"):
         begin(before, None, 5)
     for start in (None, 2):
-        with pytest.raises(StateError, match=r"is not the fold from .*at offset 300 the stream file was.*--from 3"):
+        with pytest.raises(
+            StateError, match=r"does not follow from its records from .*at offset 300 the stream file was.*--from 3"
+        ):
             begin(now, start, 5)
     for start in (None, 3, 4, 5):
         with pytest.raises(StateError, match=r"at offset 500 .*models were rolled back; .*--from 6"):

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from app.cli.check import command
 from app.cli.worker import remarks
 from app.errors import SpecError, StateError
+from app.partition.changes import reconcile
 from app.partition.learner import PartitionLearner
-from app.state.changes import reconcile
 from app.stream_file import spec as spec_module
 from app.stream_file.reference import json_schema
 from app.stream_file.spec import Spec, build
@@ -19,7 +19,7 @@ from models import auto
 from models.auto import Resolved, resolve
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
-from tests.models.test_contract import learn, rows
+from tests.models.contract.worlds import learn, rows
 
 STREAM: dict[str, Any] = {
     "name": "s",
@@ -159,37 +159,37 @@ def test_mistakes_are_one_sentence(fields: Any, message: str) -> None:
 
 def fold(spec: Spec) -> PartitionLearner:
     learner = PartitionLearner(spec)
-    learner.models["champion"].learn_many([[0.0, 1.0, 0.0], [1.0, 2.0, 1.0]], [0, 1])
+    learner.roles["champion"].model.learn_many([[0.0, 1.0, 0.0], [1.0, 2.0, 1.0]], [0, 1])
     return learner
 
 
 def test_a_state_keeps_what_was_chosen_by_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 10}, "challengers": {}})
     before = fold(spec)
-    cut = before.cut()
+    cut = before.snapshot()
     later = Resolved("adaptive-random-forest", {"n_models": 3, "max_nodes": 63}, 1, 1.0)
     monkeypatch.setattr(auto, "resolve", lambda *_: later)
     newer = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 10}, "challengers": {}})
     assert newer.models() != spec.models()
-    assert PartitionLearner(newer).models["champion"].parameters()["n_models"] == 3
+    assert PartitionLearner(newer).roles["champion"].model.parameters()["n_models"] == 3
     known = [None if v is None else v.state() for v in before.vocabularies]
     assert not reconcile(newer, cut.meta, known).found
     learner = PartitionLearner(newer)
     assert learner.restore(cut) == []
     assert learner.digest() == before.digest()
     assert learner.spec.models() == spec.models()
-    assert learner.cut().meta["auto"] == {"max_microseconds": 10}
+    assert learner.snapshot().meta["auto"] == {"max_microseconds": 10}
     other = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 11}, "challengers": {}})
     with pytest.raises(StateError, match=r"champion was adaptive-random-forest .*, is adaptive-random-forest"):
         PartitionLearner(other).restore(cut)
 
 
 def test_a_state_of_a_named_champion_says_nothing_of_auto() -> None:
-    assert "auto" not in fold(build({**STREAM, "champion": "naive-bayes"})).cut().meta
+    assert "auto" not in fold(build({**STREAM, "champion": "naive-bayes"})).snapshot().meta
     spec = build({**STREAM, "challengers": {}})
     name, parameters = spec.models()["champion"]
     named = build({**STREAM, "champion": {"model": name, **parameters}, "challengers": {}})
-    cut = fold(spec).cut()
+    cut = fold(spec).snapshot()
     learner = PartitionLearner(named)
     learner.restore(cut)  # writing down what was chosen keeps the state
     assert learner.digest() == fold(named).digest()
@@ -200,7 +200,7 @@ def test_check_says_what_it_is(tmp_path: Any) -> None:
     file.write_text("name: s\ntask: regression\nfeatures: {a: numeric}\n")
     said = CliRunner().invoke(command, [str(file)]).output
     found = resolve("regression", [0], 1, {})
-    assert f"champion: auto is adaptive-random-forest, reckoned to take {found.n_bytes / 1e6:.1f} MB and" in said
+    assert f"champion: auto is adaptive-random-forest, estimated to take {found.n_bytes / 1e6:.1f} MB and" in said
     told = json.loads(CliRunner().invoke(command, ["--json", str(file)]).output)
     assert told["auto"] == found._asdict()
     assert told["models"]["champion"]["parameters"]["max_nodes"] == found.parameters["max_nodes"]

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.errors import StateError
-from app.partition.learner import Outcome, PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge, Release
+from app.partition.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile, settings
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Merge, Release
+from app.partition.outcome import Outcome
 from app.state import checkpoint
-from app.state.changes import CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile, settings
 from app.state.checkpoint import Encoder
 from app.stream_file.spec import Spec, build
 from models.contract import Schema
@@ -42,12 +43,14 @@ def changed(**fields: Any) -> Spec:
 
 
 def releases(n: int = 300, seed: int = 5) -> list[Release]:
-    merge = Merge(Buffer(), Buffer(), limit=20)
+    merge = Merge(limit=20)
     features, labels = records(seed, n)
-    merge.features.add(features)
-    merge.labels.add(RawBatch(labels.offsets, [time + 30 for time in labels.timestamps], labels.keys, labels.values))
+    merge.buffers["features"].add(features)
+    merge.buffers["labels"].add(
+        RawBatch(labels.offsets, [time + 30 for time in labels.timestamps], labels.keys, labels.values)
+    )
     found = []
-    while len(merge.features) or len(merge.labels):
+    while merge.n_waiting:
         found.append(merge.release(EVERYTHING))
     return found
 
@@ -79,11 +82,11 @@ class Stored:
         return checkpoint.decode(self.manifest, self.chunks).meta
 
     def changes(self, spec: Spec) -> Changes:
-        return reconcile(spec, self.meta, self.known, ["s.features", "s.labels"])
+        return reconcile(spec, self.meta, self.known, spec.input_topics)
 
     def restored(self, spec: Spec) -> tuple[PartitionLearner, list[str]]:
         learner = PartitionLearner(spec)
-        return learner, learner.restore(checkpoint.decode(self.manifest, self.chunks), ["s.features", "s.labels"])
+        return learner, learner.restore(checkpoint.decode(self.manifest, self.chunks), spec.input_topics)
 
 
 @cache
@@ -101,27 +104,27 @@ def test_the_state_is_worth_its_changes() -> None:
     learner = stored().learner
     assert (stored().meta["classes"], stored().known[1]) == (KNOWN, VALUES)
     assert learner.pending.n_waiting > 5
-    assert learner.models["champion"].size()["n_leaves"] > 1
+    assert learner.roles["champion"].model.size()["n_leaves"] > 1
     assert 3 < len(KNOWN) < 6
     assert len(VALUES) == 7
 
 
 def test_detectors_go_on_where_they_are_the_same_and_with_the_model_that_they_watch() -> None:
-    seen = {role: int(signal.totals[0]) for role, signal in stored().learner.drift.models.items()}
+    seen = {name: int(role.signal.totals[0]) for name, role in stored().learner.roles.items()}
     assert min(seen.values()) > 50
     swapped = changed(champion=BAYES, challengers={"most": "majority-class", "tree": TREE})
     learner, _ = stored().restored(swapped)
-    assert {role: int(signal.totals[0]) for role, signal in learner.drift.models.items()} == {
+    assert {name: int(role.signal.totals[0]) for name, role in learner.roles.items()} == {
         "champion": seen["nb"], "most": seen["most"], "tree": seen["champion"]
     }  # fmt: skip
     nervous = Stored(drift={"detectors": {"hddm-w": {"drift_confidence": 0.3, "warning_confidence": 0.5}}})
     other, _ = nervous.restored(changed(drift={"detectors": "ddm"}))
-    assert {int(signal.totals[0]) for signal in other.drift.models.values()} == {0}
+    assert {int(role.signal.totals[0]) for role in other.roles.values()} == {0}
     off, said = nervous.restored(changed(drift="none"))
     assert list(off.drift.signals()) == []
     assert off.drift.n_events == other.drift.n_events == nervous.learner.drift.n_events > 0
     again = PartitionLearner(changed())
-    again.restore(off.cut())
+    again.restore(off.snapshot())
     assert again.drift.n_events == off.drift.n_events  # numbers go on
     assert any("drift.detectors was hddm-w (drift_confidence 0.3, " in sentence for sentence in said)
 
@@ -135,7 +138,7 @@ def test_a_state_from_before_drift_was_watched_for_is_watched_from_here_on() -> 
     assert learner.origin is not None
     assert off.restored(spec)[1] == []
     fold(learner, RELEASES[HALF:])
-    assert learner.drift.models["champion"].totals[0] > 0
+    assert learner.roles["champion"].signal.totals[0] > 0
 
 
 def test_an_unchanged_stream_file_changes_nothing() -> None:
@@ -268,15 +271,15 @@ def test_what_goes_on(fields: dict[str, Any], expected: list[tuple[str, str, str
         assert said in change.sentence
     learner, sentences = stored().restored(spec)
     assert sentences == [change.sentence for change in changes.found]
-    assert learner.origin == [stored().learner.feature_offset, stored().learner.label_offset, 1]
+    assert learner.origin == [stored().learner.offsets["features"], stored().learner.offsets["labels"], 1]
     # What goes on is what it was, to the bit, whatever its role is now.
     before = stored().learner
     for role, source in changes.takes.items():
         if source is None:
-            assert learner.models[role].size()["n_nodes"] <= 1
-            assert learner.metrics[role].metrics() == {"n": 0}
+            assert learner.roles[role].model.size()["n_nodes"] <= 1
+            assert learner.roles[role].metrics.metrics() == {"n": 0}
         else:
-            assert learner.metrics[role].metrics() == before.metrics[source].metrics()
+            assert learner.roles[role].metrics.metrics() == before.roles[source].metrics.metrics()
     assert learner.pending.n_waiting == before.pending.n_waiting
     assert learner.pending.counts == before.pending.counts
     # It can be stored, by an encoder that knows what the changelog holds, and restored without any more changes.
@@ -330,8 +333,8 @@ def test_what_is_refused(fields: dict[str, Any], what: str, said: str) -> None:
 
 def test_other_topics_are_refused_where_they_are_asked_for() -> None:
     for topics, said in (
-        (["other", "s.labels"], "topics.features was s.features, is other"),
-        (["s.features", ""], "topics.labels was s.labels, is none"),
+        ({"features": "other", "labels": "s.labels"}, "topics.features was s.features, is other"),
+        ({"features": "s.features", "labels": ""}, "topics.labels was s.labels, is none"),
     ):
         assert said in reconcile(changed(), stored().meta, stored().known, topics).refused[0]
         with pytest.raises(StateError, match="offsets of one topic mean nothing in another"):
@@ -386,7 +389,7 @@ def test_models_that_are_carried_over_go_on_as_if_nothing_had_changed(fields: di
         for role in STREAM["challengers"].keys() | {"champion"}:
             assert one.p[role][:, :k].tobytes() == other.p[role][:, :k].tobytes()
     for role in ("champion", "nb", "most"):
-        assert learner.metrics[role].metrics() == undisturbed.metrics[role].metrics()
+        assert learner.roles[role].metrics.metrics() == undisturbed.roles[role].metrics.metrics()
 
 
 def test_roles_that_have_changed_places_go_on_with_each_others_predictions() -> None:
@@ -395,8 +398,8 @@ def test_roles_that_have_changed_places_go_on_with_each_others_predictions() -> 
     for one, other in zip(fold(undisturbed, RELEASES[HALF:]), fold(learner, RELEASES[HALF:]), strict=True):
         assert one.p["champion"].tobytes() == other.p["nb"].tobytes()
         assert one.p["nb"].tobytes() == other.p["champion"].tobytes()
-    assert learner.metrics["champion"].metrics() == undisturbed.metrics["nb"].metrics()
-    assert learner.metrics["nb"].metrics() == undisturbed.metrics["champion"].metrics()
+    assert learner.roles["champion"].metrics.metrics() == undisturbed.roles["nb"].metrics.metrics()
+    assert learner.roles["nb"].metrics.metrics() == undisturbed.roles["champion"].metrics.metrics()
 
 
 def test_a_new_challenger_is_not_scored_for_what_it_never_predicted() -> None:
@@ -404,14 +407,16 @@ def test_a_new_challenger_is_not_scored_for_what_it_never_predicted() -> None:
     learner, _ = stored().restored(changed(challengers={**STREAM["challengers"], "again": BAYES}))
     fresh, _ = stored().restored(changed(challengers={**STREAM["challengers"], "again": "last-label"}))
     waiting = learner.pending.n_waiting
-    counted = learner.metrics["nb"].metrics()["n"]
+    counted = learner.roles["nb"].metrics.metrics()["n"]
     fold(learner, RELEASES[HALF:])
     fold(fresh, RELEASES[HALF:])
-    assert learner.metrics["again"].metrics() == learner.metrics["nb"].metrics()  # naive Bayes has one already
-    joined = fresh.metrics["nb"].metrics()["n"] - counted
-    unscored = joined - fresh.metrics["again"].metrics()["n"]
+    assert (
+        learner.roles["again"].metrics.metrics() == learner.roles["nb"].metrics.metrics()
+    )  # naive Bayes has one already
+    joined = fresh.roles["nb"].metrics.metrics()["n"] - counted
+    unscored = joined - fresh.roles["again"].metrics.metrics()["n"]
     assert 0 < unscored <= waiting
-    learned = fresh.models["again"].state()._asdict()["last"]
+    learned = fresh.roles["again"].model.state()._asdict()["last"]
     assert learned[1] == joined  # learned from all of them
 
 
@@ -429,19 +434,19 @@ def test_lowered_bounds_push_out_what_is_above_them() -> None:
 
 def test_recent_metrics_start_afresh_when_fading_replaces_the_window() -> None:
     learner, _ = stored().restored(changed(metrics={"fading": 0.9}))
-    assert "accuracy" in learner.metrics["champion"].metrics()
-    assert "accuracy" not in learner.metrics["champion"].windowed()
+    assert "accuracy" in learner.roles["champion"].metrics.metrics()
+    assert "accuracy" not in learner.roles["champion"].metrics.windowed()
     back = Stored(metrics={"fading": 0.9})
     slower = changed(metrics={"fading": 0.99})
     assert [(change.fate, change.sentence) for change in back.changes(slower).found] == [
         (CARRIED, "metrics.fading was 0.9, is 0.99")
     ]
     learner, _ = back.restored(slower)
-    assert learner.metrics["nb"].windowed() == back.learner.metrics["nb"].windowed()
-    assert "accuracy" in back.learner.metrics["champion"].windowed()
+    assert learner.roles["nb"].metrics.windowed() == back.learner.roles["nb"].metrics.windowed()
+    assert "accuracy" in back.learner.roles["champion"].metrics.windowed()
     learner, _ = back.restored(changed())
-    assert "accuracy" in learner.metrics["champion"].metrics()
-    assert "accuracy" not in learner.metrics["champion"].windowed()
+    assert "accuracy" in learner.roles["champion"].metrics.metrics()
+    assert "accuracy" not in learner.roles["champion"].metrics.windowed()
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -464,9 +469,9 @@ def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
     assert len(said) == 1
     assert said[0].endswith("it goes on")
     assert learner.origin is not None  # no fold of all records has this state
-    model = learner.models["champion"]
+    model = learner.roles["champion"].model
     assert model.size()["n_models"] == 5
-    old = kept.learner.models["champion"].state()
+    old = kept.learner.roles["champion"].model.state()
     assert model.state().serials.tolist() == [*old.serials.tolist(), 3, 4]
     assert model.state().quality[:3].tolist() == old.quality.tolist()
     fold(learner, RELEASES[HALF:])
@@ -480,8 +485,8 @@ def test_a_soft_hoeffding_tree_goes_on_with_another_growth() -> None:
     learner, said = kept.restored(changed(champion={"model": "soft-hoeffding-tree", "learning_rate": 0.02}))
     assert len(said) == 1
     assert said[0].endswith("it goes on")
-    old = kept.learner.models["champion"].state()
-    assert learner.models["champion"].state().leaves.tolist() == old.leaves.tolist()
+    old = kept.learner.roles["champion"].model.state()
+    assert learner.roles["champion"].model.state().leaves.tolist() == old.leaves.tolist()
     fold(learner, RELEASES[HALF:])
     assert kept.changes(changed(champion={**tree, "max_depth": 3})).refused
 
@@ -494,6 +499,6 @@ def test_the_page_lists_the_parameters_that_may_change() -> None:
         models, parameters = (re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|"))
         listed |= dict.fromkeys(models, parameters)
     assert listed == {name: list(entry.free) for name, entry in REGISTRY.items() if entry.free}
-    assert f"The version of the manifest is {checkpoint.VERSION} " in page
+    assert f"The manifest's format version is {checkpoint.VERSION} " in page
     shown = CliRunner().invoke(cli, ["models", "online-bagging"]).output
     assert "Its state goes on where these change: n_models, threads" in shown

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from app.cli.check import command, waiting_bytes
 from app.errors import BrokerError, SpecError
+from app.kafka.connection import Connection
 from app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed
 from app.stream_file.spec import Spec, load
 from app.stream_file.strict_yaml import read_yaml
@@ -63,12 +64,12 @@ def test_it_asks_the_broker_only_when_told_to() -> None:
 
 
 def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app import inspection
-    from app.kafka import admin
+    from app.kafka import admin, rights, timestamps
+    from app.state import loading
 
     async def there(*arguments: Any, **options: Any) -> None: ...
 
-    async def checked(spec: Spec, broker: str) -> admin.TopicsReport:
+    async def checked(spec: Spec, connection: Connection) -> admin.TopicsReport:
         return admin.TopicsReport({"elec.features": 1, "elec.labels": 1}, (), ("elec.predictions", "elec.drift"))
 
     monkeypatch.setattr(admin, "wait_for_broker", there)
@@ -77,7 +78,13 @@ def test_the_broker_s_topics_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*arguments: Any) -> dict[int, Any]:
         return {}
 
-    monkeypatch.setattr(inspection, "prospects", nothing)
+    monkeypatch.setattr(loading, "prospects", nothing)
+
+    async def no_warnings(*arguments: Any) -> list[str]:
+        return []
+
+    monkeypatch.setattr(timestamps, "warnings", no_warnings)
+    monkeypatch.setattr(rights, "missing", no_warnings)
     shown = run(str(ELEC), "--broker", "b:1")
     assert "1 partition" in shown
     assert "missing topics are created by riparian worker: elec.predictions, elec.drift" in " ".join(shown.split())

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from app.errors import StateError
-from app.partition.learner import Cut
+from app.partition.learner import Snapshot
 from app.state import checkpoint
 from app.state.checkpoint import CHUNK_BYTES, Encoder
 
 
 def encode(encoder: Encoder, arrays, written=(), **cut) -> checkpoint.Encoded:
-    encoder.take(Cut({"feature_offset": 5, "label_offset": 4}, arrays, **cut))
+    encoder.take(Snapshot({"feature_offset": 5, "label_offset": 4}, arrays, **cut))
     return encoder.encode(sequence=7, created_ms=1, outputs={"predictions": 42}, written=written)
 
 
@@ -58,7 +58,7 @@ def test_a_sequence_of_cuts_comes_back_to_the_bit(cuts):
 def test_a_cut_is_a_copy():
     array = np.zeros(10)
     encoder = Encoder("s", 3)
-    encoder.take(Cut({}, {"a": array}))
+    encoder.take(Snapshot({}, {"a": array}))
     array += 1
     encoded = encoder.encode(sequence=1, created_ms=0, outputs={})
     assert checkpoint.decode(encoded.manifest, encoded.new).arrays["a"].tolist() == [0.0] * 10

@@ -243,7 +243,7 @@ def test_ignored_columns_are_not_looked_at(write):
         ("a;b;c\n1;2;3\n", "has one column, 'a;b;c': .* separated by commas"),
         ("a,,c\n1,2,3\n", "column 2 of .* has no name"),
         ("a,b,a\n1,2,3\n", "two columns called 'a': rename one"),
-        ("a,b\n1,2\n3\n4,5\n", "line 3 of .* has 1 cells, the header has 2: mend or remove the line"),
+        ("a,b\n1,2\n3\n4,5\n", "line 3 of .* has 1 cells, the header has 2: correct or remove the line"),
         ("a,b\n1,2\n3,4,5\n", "line 3 of .* has 3 cells"),
         ("a,b\n", "has a header and no rows"),
         ("a,b\n1,?\n2,\n", "column 'b' of .* is empty: choose another target by --target"),

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.partition.drift import PACE
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.partition.role import PACE
 from app.state import checkpoint
 from app.stream_file.spec import Spec, build
 from models.registry import create
@@ -57,13 +57,13 @@ def fold(spec: Spec, data: tuple[RawBatch, RawBatch], limit: int, restart: int =
     """Fold in steps of at most `limit`; every so many, into a new learner restored from a checkpoint. Also all
     drift events and predictions."""
     learner, encoder, chunks = PartitionLearner(spec), checkpoint.Encoder("s", 0), dict[bytes, bytes]()
-    merge = Merge(Buffer(learner.feature_offset), Buffer(learner.label_offset), limit=limit)
-    for buffer, raw in zip((merge.features, merge.labels), data, strict=True):
+    merge = Merge({role: Buffer(offset) for role, offset in learner.offsets.items()}, limit=limit)
+    for buffer, raw in zip((merge.buffers["features"], merge.buffers["labels"]), data, strict=True):
         buffer.add(raw)
     found, predicted, steps = [], [], 0
     while True:
         release = merge.release(EVERYTHING)
-        if not len(release.features.offsets) + len(release.labels.offsets):
+        if not len(release.pieces["features"].offsets) + len(release.pieces["labels"].offsets):
             return learner, found, np.concatenate(predicted)
         outcome = learner.step(release)
         assert [d.number for d in outcome.drifts] == list(range(len(found), len(found) + len(outcome.drifts)))
@@ -131,7 +131,7 @@ def test_records_of_all_kinds_make_no_difference_to_the_cut() -> None:
         for rows in ([record for role, record in made if role == wanted] for wanted in (FEATURES, LABELS))
     )
     whole, events, predicted = fold(spec, data, 8192)
-    assert whole.drift.reactions["champion"][0] >= 2
+    assert whole.roles["champion"].reactions[0] >= 2
     assert "replace-started" in {event.action for event in events}
     for limit, restart in ((60, 0), (333, 1), (60, 4)):
         learner, found, same = fold(spec, data, limit, restart)
@@ -219,7 +219,7 @@ def test_actions_are_those_of_a_twin_that_goes_label_by_label(action: str, delay
     assert acts
     assert (action != "replace") or ("replaced" in {act for act, *_ in acts})
     assert np.array_equal(predicted, np.array([out[i] for i in range(N)])[:, :2])
-    counted = learner.drift.reactions["champion"].tolist()
+    counted = learner.roles["champion"].reactions.tolist()
     assert counted == [sum(act == name for act, *_ in acts) for name in ("reset", "replaced", "dropped")]
 
 
@@ -246,7 +246,7 @@ def test_a_fresh_model_that_is_not_better_is_dropped() -> None:
     ended = next(event for event in events if event.action == "dropped")
     assert ended.level is None
     assert ended.detector == "adwin"
-    assert not learner.drift.trials or len(events) > 2
+    assert learner.roles["champion"].trial is None or len(events) > 2
 
 
 def test_a_model_may_do_otherwise_than_the_others_and_nothing_is_watched_where_it_is_said() -> None:
@@ -264,7 +264,7 @@ def test_a_model_may_do_otherwise_than_the_others_and_nothing_is_watched_where_i
 
 def test_drift_raises_an_alarm_for_a_thousand_labels() -> None:
     spec, data = stream(), records("classification", 3300)
-    learner, *_ = fold(spec, tuple(RawBatch(*(c[:3000] for c in raw)) for raw in data), 500)
+    learner, *_ = fold(spec, tuple(raw.part(0, 3000) for raw in data), 500)
     assert learner.drift.alarms() == {"champion": True}
 
 
@@ -292,7 +292,7 @@ def test_predictions_of_who_knew_nothing_are_null_and_say_nothing_of_the_model(t
     joined = learner.pending.counts["joined"]
     nothing = n_unknown - 1  # that were learned
     scored = joined - nothing if task == "regression" else joined
-    assert learner.metrics["champion"].metrics()["n"] == scored
-    assert learner.drift.models["champion"].totals[0] == joined - nothing
+    assert learner.roles["champion"].metrics.metrics()["n"] == scored
+    assert learner.roles["champion"].signal.totals[0] == joined - nothing
     if task == "classification":  # the others have no predicted class
-        assert learner.metrics["champion"].confusion().sum() == joined - nothing
+        assert learner.roles["champion"].metrics.confusion().sum() == joined - nothing

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from app.kafka.connection import Connection
 from app.worker.engine import Engine
 from app.worker.metrics import Metrics
 from tests.broker.harness import stream_file
@@ -25,7 +26,7 @@ def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
     _, spec = stream_file(tmp_path, "stops")
 
     async def run():
-        engine = Engine(spec, "localhost:9092", Metrics(spec))
+        engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
         runner = engine.runners[0] = Slow(engine)
         rebalance = asyncio.create_task(engine.revoke())
         await runner.told.wait()

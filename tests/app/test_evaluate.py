@@ -210,23 +210,23 @@ def test_too_many_classes_are_refused(tmp_path):
 @settings(max_examples=200, deadline=None)
 def test_codes_are_a_fold_over_the_rows(rows, limit, cut):
     """Row by row: a row that one vocabulary refuses is seen by none; however the rows are cut."""
-    expected, refused = [], []
+    expected, rejected = [], []
     known = [{}, {}]
     for i, row in enumerate(rows):
         if any(v is not None and v not in k and len(k) >= limit for v, k in zip(row, known, strict=True)):
-            refused.append(i)
+            rejected.append(i)
             expected.append([np.nan, np.nan])
             continue
         expected.append([
             np.nan if v is None else float(k.setdefault(v, len(k))) for v, k in zip(row, known, strict=True)
         ])  # fmt: skip
     vocabularies = [Vocabulary(limit), Vocabulary(limit)]
-    found, found_refused = [], []
+    found, found_rejected = [], []
     for start, part in ((0, rows[:cut]), (cut, rows[cut:])):
         codes, bad = encode([([row[j] for row in part], vocabularies[j]) for j in range(2)])
         found += list(zip(*codes, strict=True))
-        found_refused += [start + i for i in bad]
-    assert found_refused == refused
+        found_rejected += [start + i for i in bad]
+    assert found_rejected == rejected
     assert np.array_equal(np.array(found).reshape(-1, 2), np.array(expected).reshape(-1, 2), equal_nan=True)
 
 

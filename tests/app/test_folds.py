@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.dataset.data import DataFile
-from app.dataset.render import Renderer, rows_of_bags
+from app.dataset.rows import rows_of_bags
 from app.dataset.table import read_table
 from app.errors import DataError
 from app.evaluation.folds import cross_validate, folds_of
@@ -16,7 +16,9 @@ from app.stream_file.spec import build
 from models.contract import Bags
 from models.registry import create
 from topics.codecs import CODECS
+from topics.formats.json_rows import Renderer
 from topics.records import RawBatch
+from topics.schemas import Schemas
 
 BAGS = """bag,label,a,c
 p,yes,1,red
@@ -75,7 +77,7 @@ def test_bags_of_a_file_are_published_as_they_are_read_back(tmp_path, size):
             values += renderer.features(part, [0] * len(part))
             labels += part.y
     raw = RawBatch(list(range(len(values))), [0] * len(values), [None] * len(values), values)
-    found = CODECS["json"](spec.mapping()).decode_features(raw, spec.vocabularies(), spec.class_vocabulary())
+    found = CODECS["json"](spec.mapping(), Schemas()).decode_features(raw, spec.vocabularies(), spec.class_vocabulary())
     table = read_table(path, bag="bag")
     assert found.ids == table.ids
     assert found.sizes.tolist() == table.x.size.tolist()

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.cli.generate import N, recipe
+from app.cli.parsing import N, recipe
 from app.dataset.data import DataFile
-from app.dataset.render import rows_of_file
+from app.dataset.rows import rows_of_file
 from app.dataset.synthetic import Recipe, SyntheticFile, write_csv
 from app.errors import DataError, SpecError
 from app.evaluation.evaluate import evaluate, spec_for

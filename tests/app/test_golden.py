@@ -1,6 +1,7 @@
 """States that earlier versions wrote are read and go on as they would have; a newer version's are refused."""
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -9,7 +10,20 @@ from app.errors import StateError
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint, portable
 from models.registry import REGISTRY
-from tests.golden.make import AFTER, BEFORE, FOLDER, LATE, PARTITION, RECORD, cases, file, fold, stream
+from tests.golden.make import (
+    AFTER,
+    BEFORE,
+    FOLDER,
+    LATE,
+    PARTITION,
+    RECORD,
+    TURNS,
+    cases,
+    file,
+    fold,
+    stream,
+    watched,
+)
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))  # of today's format
 
@@ -23,7 +37,7 @@ GOLDEN = [
 
 def test_there_is_a_golden_state_of_every_model_and_task() -> None:
     assert set(RECORDED) == set(cases())
-    assert {file(case, version) for version, case, _ in GOLDEN} == set(FOLDER.glob("*.bin"))
+    assert {file(case, version) for version, case, _ in GOLDEN} == set(FOLDER.glob("state-*.bin"))
 
 
 @pytest.mark.parametrize(("version", "case", "digests"), GOLDEN, ids=lambda value: str(value)[:40])
@@ -33,7 +47,7 @@ def test_a_golden_state_is_read_and_goes_on_as_it_would_have(version: int, case:
     assert exported.manifest.version == version
     learner = portable.restore(stream(model, task), exported)
     assert learner.digest() == digests["restored"]
-    assert (learner.feature_offset, learner.label_offset) == (BEFORE, BEFORE - LATE)
+    assert (learner.offsets["features"], learner.offsets["labels"]) == (BEFORE, BEFORE - LATE)
     # Those without a label (every 50th) wait, too.
     assert learner.pending.n_waiting == LATE + len(range(0, BEFORE - LATE, 50))
     fold(learner, task, AFTER)
@@ -56,7 +70,32 @@ def test_todays_code_from_the_beginning_comes_to_the_same(case: str) -> None:
 def test_the_golden_tree_has_grown() -> None:
     exported = portable.unpack(file("hoeffding-tree").read_bytes(), "tree")
     learner = portable.restore(stream("hoeffding-tree", "classification"), exported)
-    assert learner.models["champion"].size()["n_leaves"] > 2
+    assert learner.roles["champion"].model.size()["n_leaves"] > 2
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("drift-*.json")), ids=lambda path: path.stem)
+def test_a_golden_state_of_models_that_answer_drift_is_read_and_goes_on_as_it_would_have(path: Path) -> None:
+    digests = json.loads(path.read_text(encoding="utf-8"))
+    learner = portable.restore(watched(), portable.unpack(path.with_suffix(".bin").read_bytes(), path.stem))
+    arrays = learner.snapshot().arrays
+    assert {name.split("/")[0] for name in arrays} == {"models", "metrics", "pending", "drift", "vocabularies"}
+    # On trial: the fresh model of the champion. Two arrays are the trial's own, the others its model's.
+    own = {f"drift/trials/champion/{name}" for name in ("numbers", "recent")}
+    fresh = {f"drift/trials/champion/model/{name}" for name in learner.roles["champion"].model.state()._fields}
+    assert {name for name in arrays if name.startswith("drift/")} == {"drift/signals", *own, *fresh}
+    assert learner.digest() == digests["restored"]
+    assert counted(learner) == {"champion": [0, 0, 0], "reset": [1, 0, 0], "nb": [0, 0, 0]}
+    fold(learner, "classification", AFTER, TURNS)
+    assert learner.digest() == digests["continued"]
+    assert counted(learner)["champion"] == [0, 1, 0]
+    beginning = PartitionLearner(watched(), PARTITION)
+    fold(beginning, "classification", AFTER, TURNS)
+    assert beginning.digest() == digests["continued"]
+
+
+def counted(learner: PartitionLearner) -> dict[str, list[int]]:
+    """Role -> how often its model was reset, replaced, and kept after a trial."""
+    return {name: role.reactions.tolist() for name, role in learner.roles.items()}
 
 
 def test_newer_formats_are_refused_with_a_sentence() -> None:

@@ -4,19 +4,19 @@ import asyncio
 import types
 
 import msgspec
-import numpy as np
 import pytest
 
 from app.errors import StateError
-from app.partition.inputs import Gaps, Lost, Mark, Position, check, gone, mark, refusal
+from app.kafka.connection import Connection
+from app.kafka.reading import Bounds
+from app.partition.inputs import Gaps, Lost, Mark, Position, check, gone, mark, records_lost
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge, Script
+from app.partition.merge import EVERYTHING, Merge, Script
+from app.state.loading import Loaded
 from app.stream_file.spec import build
-from app.worker import retained, sent
-from app.worker.engine import Loaded
-from app.worker.reading import Bounds
-from app.worker.sent import Sent
-from topics.names import HEADER_OFFSET, HEADER_TOPIC, OUTPUTS
+from app.worker import continuity, tail
+from app.worker.tail import Tail
+from topics.names import HEADER_OFFSET, HEADER_TOPIC, INPUTS, OUTPUTS
 from topics.records import RawBatch
 
 FIELDS = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
@@ -78,7 +78,7 @@ def test_another_topic_is_refused(position, end, found, said):
 def test_sentences():
     assert gone("t", 0, 5, 6) == "1 record of t[0] (offset 5) deleted before they were learned"
     assert gone("t", 0, 1000, 3000) == "2,000 records of t[0] (offsets 1,000 to 2,999) deleted before they were learned"
-    assert str(refusal("t", 0, 5, 7)).startswith("Kafka has 2 records of t[0] (offsets 5 to 6) deleted")
+    assert str(records_lost("t", 0, 5, 7)).startswith("Kafka has 2 records of t[0] (offsets 5 to 6) deleted")
 
 
 def test_a_mark_tells_keys_from_values_and_nothing_from_no_bytes():
@@ -103,10 +103,10 @@ def records(offsets, value=b'{"id": "%d", "x": {"a": 1}}'):
 
 def learner_of(spec, offsets=(), limit=100, partition=0):
     learner = PartitionLearner(spec, partition)
-    merge = Merge(Buffer(), Buffer(), limit=limit)
-    merge.features.add(records(offsets))
-    merge.labels.add(records(offsets, b'{"id": "%d", "y": "a"}'))
-    while len(merge.features) or len(merge.labels):
+    merge = Merge(limit=limit)
+    merge.buffers["features"].add(records(offsets))
+    merge.buffers["labels"].add(records(offsets, b'{"id": "%d", "y": "a"}'))
+    while merge.n_waiting:
         learner.step(merge.release(EVERYTHING))
     return learner
 
@@ -119,8 +119,8 @@ def test_marks_are_of_the_last_records_whatever_the_batches_and_survive_a_restar
     assert whole.marks()["labels"] == mark(19, 1019, None, b'{"id": "19", "y": "a"}')
     assert whole.digest() == cut.digest()
     again = PartitionLearner(spec)
-    meta = msgspec.msgpack.decode(msgspec.msgpack.encode(whole.cut().meta))
-    again.restore(whole.cut()._replace(meta=meta))
+    meta = msgspec.msgpack.decode(msgspec.msgpack.encode(whole.snapshot().meta))
+    again.restore(whole.snapshot()._replace(meta=meta))
     assert again.marks() == whole.marks()
     assert again.digest() == whole.digest()
     other = learner_of(spec, range(20))
@@ -128,15 +128,15 @@ def test_marks_are_of_the_last_records_whatever_the_batches_and_survive_a_restar
     assert other.marks() != whole.marks()
     assert other.digest() == whole.digest()  # marks say what was read, not what was learned
     # States of versions without marks go on without.
-    again.restore(whole.cut()._replace(meta={k: v for k, v in meta.items() if k != "marks"}))
+    again.restore(whole.snapshot()._replace(meta={k: v for k, v in meta.items() if k != "marks"}))
     assert again.marks() == {}
 
 
-def examined(monkeypatch, spec, *, learner=None, lost=None, manifest=True, script=(), refused=None, **topics):
+def examined(monkeypatch, spec, *, learner=None, lost=None, manifest=True, script=(), rejected=None, **topics):
     """`check_inputs` of one partition. topics : role -> (first, end), the records being those that were learned."""
     asked = {}
 
-    async def read_to_end(broker, starts, take, stops=None):
+    async def read_to_end(connection, starts, take, stops=None):
         for tp, start in starts.items():
             first, end = topics[tp.topic.partition(".")[2]]
             asked[tp.topic] = range(max(start, first), min(stops[tp], end))
@@ -144,15 +144,20 @@ def examined(monkeypatch, spec, *, learner=None, lost=None, manifest=True, scrip
             raw = records(asked[tp.topic], value)
             take(
                 tp,
-                [types.SimpleNamespace(offset=o, timestamp=t, key=k, value=v) for o, t, k, v in zip(*raw, strict=True)],
+                [
+                    types.SimpleNamespace(offset=o, timestamp=t, key=k, value=v)
+                    for o, t, k, v in zip(*raw[:4], strict=True)
+                ],
             )
         return {tp: Bounds(*topics[tp.topic.partition(".")[2]]) for tp in starts}
 
-    monkeypatch.setattr(retained, "read_to_end", read_to_end)
+    monkeypatch.setattr(continuity, "read_to_end", read_to_end)
     known = types.SimpleNamespace(lost=lost or {}) if manifest else None
     loaded = types.SimpleNamespace(learner=learner or PartitionLearner(spec), manifest=known)
-    order = Script(*np.array(script, np.int64).reshape(-1, 2).T)
-    found = asyncio.run(retained.check_inputs(spec, "", [loaded], [Sent(order, refused or {}, {}, {}, {})]))
+    order = Script.of(INPUTS, script)
+    found = asyncio.run(
+        continuity.check_inputs(spec, Connection("broker:9092"), [loaded], [Tail(order, rejected or {}, {}, {}, {})])
+    )
     assert all(len(offsets) <= 1 for offsets in asked.values())
     return found[0]
 
@@ -208,18 +213,18 @@ def test_without_a_state_the_outputs_tell_what_is_needed(monkeypatch):
     with pytest.raises(StateError, match="up to offset 76, and the topic ends at 75"):
         examined(monkeypatch, spec, manifest=False, script=script, features=(70, 75), labels=(30, 40))
     with pytest.raises(StateError, match="up to offset 41, and the topic ends at 40"):
-        examined(monkeypatch, spec, manifest=False, refused={"s.labels": 41}, features=(70, 90), labels=(30, 40))
+        examined(monkeypatch, spec, manifest=False, rejected={"s.labels": 41}, features=(70, 90), labels=(30, 40))
 
 
 PREDICTION = b'{"offset": %d, "label_offset": %d}'
 
 
 def read_back(monkeypatch, records, end=10_000, start=50):
-    """`sent.read_sent` of one partition whose output topics hold `records` ((role, offset, value, headers))."""
+    """`tail.read_tails` of one partition whose output topics hold `records` ((role, offset, value, headers))."""
     spec = build(FIELDS, "s")
     asked = []
 
-    async def read_to_end(broker, starts, take):
+    async def read_to_end(connection, starts, take, isolation):
         asked.append(starts)
         for tp, begin in starts.items():
             found = [
@@ -231,10 +236,10 @@ def read_back(monkeypatch, records, end=10_000, start=50):
                 take(tp, found)
         return {tp: Bounds(0, end) for tp in starts}
 
-    monkeypatch.setattr(sent, "read_to_end", read_to_end)
+    monkeypatch.setattr(tail, "read_to_end", read_to_end)
     manifest = types.SimpleNamespace(outputs=dict.fromkeys(OUTPUTS, start))
     loaded = Loaded(learner_of(spec, range(20)), None, manifest, [])
-    return asyncio.run(sent.read_sent(spec, "", [loaded]))[0], asked
+    return asyncio.run(tail.read_tails(spec, Connection("broker:9092"), [loaded]))[0], asked
 
 
 def test_what_was_sent_is_read_from_the_checkpoint_on(monkeypatch):
@@ -244,7 +249,7 @@ def test_what_was_sent_is_read_from_the_checkpoint_on(monkeypatch):
     ]
     found, asked = read_back(monkeypatch, rows)
     assert found.script.offsets.tolist() == [20, 21, 22]
-    assert found.script.label_offsets.tolist() == [2, 3, 4]
+    assert found.script.next_offsets["labels"].tolist() == [2, 3, 4]
     assert len(asked) == 1
     assert found.drift == 0
 

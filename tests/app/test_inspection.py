@@ -9,8 +9,10 @@ import pytest
 
 from app import inspection
 from app.errors import SpecError, StateError
+from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Piece, Release
+from app.state import loading
 from app.stream_file.spec import Spec, loads
 from tests.golden.make import items_of
 from topics.records import RawBatch
@@ -56,20 +58,19 @@ def trained(spec: Spec) -> PartitionLearner:
     values = [json.dumps(row).encode() for row in orchard()]
     offsets = np.arange(len(values))
     raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), list(values))
-    empty = Piece(RawBatch([], [], [], []), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    learner.step(Release(Piece(raw, offsets, offsets), empty, np.zeros(len(values), np.int64)))
+    learner.step(Release({"features": Piece(raw, offsets, offsets)}, {}))
     return learner
 
 
 @pytest.fixture(scope="module")
 def items(trained: PartitionLearner) -> dict[bytes, bytes]:
     """The partition's changelog after one checkpoint."""
-    return items_of(trained.cut(), "orchard", 1, sequence=4)
+    return items_of(trained.snapshot(), "orchard", 1, sequence=4)
 
 
 @pytest.fixture(scope="module")
-def state(spec: Spec, items: dict[bytes, bytes]) -> inspection.State:
-    return inspection.restore(spec, 1, items)
+def state(spec: Spec, items: dict[bytes, bytes]) -> loading.State:
+    return loading.restore(spec, 1, items)
 
 
 def descend(nodes: list[dict[str, Any]], x: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def descend(nodes: list[dict[str, Any]], x: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_tree_that_is_shown_is_the_tree_that_predicts(
-    spec: Spec, trained: PartitionLearner, state: inspection.State
+    spec: Spec, trained: PartitionLearner, state: loading.State
 ) -> None:
     shown = json.loads(inspection.as_json(state, spec, "champion"))
     nodes = shown["nodes"]
@@ -98,7 +99,7 @@ def test_the_tree_that_is_shown_is_the_tree_that_predicts(
     raw = [json.dumps({"id": r["id"], "x": r["x"]}).encode() for r in rows]
     batch = RawBatch(list(range(300)), [0] * 300, [None] * 300, list(raw))
     decoded = trained.codec.decode_features(batch, trained.vocabularies, trained.classes)
-    predicted = trained.models["champion"].predict_many(decoded.x)
+    predicted = trained.roles["champion"].model.predict_many(decoded.x)
     assert trained.classes is not None
     for row, p in zip(rows, predicted, strict=True):
         value = descend(nodes, row["x"])["value"]
@@ -108,18 +109,18 @@ def test_the_tree_that_is_shown_is_the_tree_that_predicts(
 
 
 def test_the_summary_is_that_of_the_checkpoint(
-    spec: Spec, trained: PartitionLearner, items: dict[bytes, bytes], state: inspection.State
+    spec: Spec, trained: PartitionLearner, items: dict[bytes, bytes], state: loading.State
 ) -> None:
     shown = json.loads(inspection.as_json(state, spec, "nb"))
     assert (shown["stream"], shown["partition"], shown["sequence"]) == ("orchard", 1, 4)
     assert (shown["offset"], shown["label_offset"], shown["instances"]) == (3000, 0, 3000)
     assert (shown["model"], shown["learner"]) == ("nb", "naive-bayes")
-    assert shown["metrics"] == trained.metrics["nb"].metrics()
+    assert shown["metrics"] == trained.roles["nb"].metrics.metrics()
     assert shown["checkpoint_bytes"] == sum(map(len, items.values()))
     assert shown["age_seconds"] > 1e9
 
 
-def test_a_committee_is_shown_as_trees_by_stage_and_class(spec: Spec, state: inspection.State) -> None:
+def test_a_committee_is_shown_as_trees_by_stage_and_class(spec: Spec, state: loading.State) -> None:
     nodes = json.loads(inspection.as_json(state, spec, "boosted"))["nodes"]
     roots = [(node["stage"], node["class"]) for node in nodes if "stage" in node]
     assert roots[0][0] == 0
@@ -132,7 +133,7 @@ def test_a_committee_is_shown_as_trees_by_stage_and_class(spec: Spec, state: ins
     assert 'n0 -> n1 [label="stage 1, class' in dot
 
 
-def test_text_names_features_values_and_classes(spec: Spec, state: inspection.State) -> None:
+def test_text_names_features_values_and_classes(spec: Spec, state: loading.State) -> None:
     text = inspection.text(state, spec, "champion")
     assert "champion is a hoeffding-tree" in text
     assert "3,000 instances, 3,000 learned, 0 waiting" in text
@@ -141,7 +142,7 @@ def test_text_names_features_values_and_classes(spec: Spec, state: inspection.St
     assert "apple" in text
     assert "plum" in text
     n_leaves = sum("weight" in line for line in text.splitlines())
-    assert n_leaves == state.learner.models["champion"].size()["n_leaves"]
+    assert n_leaves == state.learner.roles["champion"].model.size()["n_leaves"]
 
 
 def test_a_leaf_without_statistics_says_so() -> None:
@@ -166,17 +167,17 @@ def test_members_of_an_ensemble_have_headings() -> None:
     assert lines[4] == "member 5, error 0.25: UP 100%, weight 7"
 
 
-def test_parts_of_other_learners(spec: Spec, state: inspection.State) -> None:
+def test_parts_of_other_learners(spec: Spec, state: loading.State) -> None:
     bayes = inspection.text(state, spec, "nb")
     assert re.search(r"size: .*apple 0\.\d+ ± 0\.\d+", bayes)
     assert re.search(r"colour: apple: \w+ \d+%", bayes)
     assert "weight 3,000" in inspection.text(state, spec, "last")
 
 
-def test_dot_has_every_node_and_edge_once_and_quotes_text(spec: Spec, state: inspection.State) -> None:
+def test_dot_has_every_node_and_edge_once_and_quotes_text(spec: Spec, state: loading.State) -> None:
     for role in ("champion", "nb", "last"):
         lines = inspection.dot(state, spec, role).splitlines()
-        nodes = state.learner.models[role].describe()
+        nodes = state.learner.roles[role].model.describe()
         assert lines[0] == 'digraph "orchard" {'
         assert lines[-1] == "}"
         assert sum(bool(re.match(r"  n\d+ \[", line)) for line in lines) == len(nodes)
@@ -188,19 +189,19 @@ def test_dot_has_every_node_and_edge_once_and_quotes_text(spec: Spec, state: ins
 
 def test_no_state_yet(spec: Spec, items: dict[bytes, bytes]) -> None:
     with pytest.raises(StateError, match="no state in partition 0 yet"):
-        inspection.restore(spec, 0, items)
+        loading.restore(spec, 0, items)
 
 
 def test_a_missing_chunk_is_said(spec: Spec, items: dict[bytes, bytes]) -> None:
     short = dict(items)
     del short[next(key for key in short if b"chunk" in key)]
     with pytest.raises(StateError, match="chunk"):
-        inspection.restore(spec, 1, short)
+        loading.restore(spec, 1, short)
 
 
 def test_partitions_and_models_that_are_not_there(spec: Spec) -> None:
     with pytest.raises(SpecError, match="--partition is 2, and the stream orchard has 2: give 0 to 1"):
-        inspection.load(spec, "127.0.0.1:1", 2)
+        loading.load(spec, Connection("127.0.0.1:1"), 2)
     with pytest.raises(SpecError, match="no model 'tree': give one of champion, nb, last"):
         inspection.check_role(spec, "tree")
 
@@ -229,9 +230,8 @@ def test_alternate_trees_are_shown_beside_their_node() -> None:
     values = [json.dumps(row).encode() for row in rows]
     offsets = np.arange(len(values))
     raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), values)
-    empty = Piece(RawBatch([], [], [], []), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    learner.step(Release(Piece(raw, offsets, offsets), empty, np.zeros(len(values), np.int64)))
-    state = inspection.restore(spec, 0, items_of(learner.cut(), "orchard", 0, sequence=1))
+    learner.step(Release({"features": Piece(raw, offsets, offsets)}, {}))
+    state = loading.restore(spec, 0, items_of(learner.snapshot(), "orchard", 0, sequence=1))
     nodes = json.loads(inspection.as_json(state, spec, "champion"))["nodes"]
     beside = [node["alternate"] for node in nodes if "alternate" in node]
     assert beside

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import build
 from topics.records import RawBatch
 
@@ -32,8 +32,9 @@ BAGS = {
 
 
 def records(seed: int, n: int, bags: bool = False) -> tuple[RawBatch, RawBatch]:
-    """Features and labels with repeats, holes, late and early labels, clocks that run backwards, bad records."""
-    rng = np.random.default_rng(seed)
+    """Features and labels with repeats, holes, late and early labels, clocks that run backwards, far ahead, or stand
+    for an hour, bad records."""
+    rng, odd = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     columns: list[list] = [[], [], [], []]
     for kind in range(2):
         stamps, values = [], []
@@ -57,7 +58,8 @@ def records(seed: int, n: int, bags: bool = False) -> tuple[RawBatch, RawBatch]:
             else:
                 y = [0, 1, 1, 0][rng.integers(4)] if bags else ["p", "q", 3, True][rng.integers(4)]
                 value = json.dumps({"id": id_, "y": y}).encode()
-            stamps.append(clock + (5 if kind else 0))
+            ahead = 3_600_000 * (i >= n // 2) + 221_845_392_000_000 * (odd.random() < 0.02)
+            stamps.append(clock + (5 if kind else 0) + ahead)
             values.append(value)
         columns[2 * kind], columns[2 * kind + 1] = stamps, values
     offsets = list(range(n))
@@ -71,24 +73,24 @@ def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 
     """Fold both topics in steps of at most `limit`; every so often, into a new learner restored from a cut."""
     spec = build(stream, "test")
     learner = PartitionLearner(spec)
-    merge = Merge(Buffer(), Buffer(), limit=limit)
-    merge.features.add(features)
-    merge.labels.add(labels)
-    made, refused, steps = [], [], 0
-    while len(merge.features) or len(merge.labels):
+    merge = Merge(limit=limit)
+    merge.buffers["features"].add(features)
+    merge.buffers["labels"].add(labels)
+    made, rejected, steps = [], [], 0
+    while merge.n_waiting:
         outcome = learner.step(merge.release(EVERYTHING))
         width = {role: p.shape[1] for role, p in outcome.p.items()}
         for i, id_ in enumerate(outcome.ids):
             p = {role: [v for v in outcome.p[role][i].tolist() if v] for role in width}
-            made.append((id_, int(outcome.offsets[i]), int(outcome.label_offsets[i]), p))
-        refused += [("f", r.offset, r.reason) for r in outcome.refused_features]
-        refused += [("l", r.offset, r.reason) for r in outcome.refused_labels]
+            made.append((id_, int(outcome.offsets[i]), int(outcome.next_offsets["labels"][i]), p))
+        rejected += [("f", r.offset, r.reason) for r in outcome.rejected["features"]]
+        rejected += [("l", r.offset, r.reason) for r in outcome.rejected["labels"]]
         steps += 1
         if restart_every and steps % restart_every == 0:
-            cut = learner.cut()
+            cut = learner.snapshot()
             learner = PartitionLearner(spec)
             learner.restore(cut)
-    return made, sorted(refused), learner
+    return made, sorted(rejected), learner
 
 
 @settings(max_examples=15, deadline=None)
@@ -100,8 +102,10 @@ def test_the_same_fold_however_it_is_cut_and_restarted(seed, limit, restart_ever
     assert parts[0] == whole[0]
     assert parts[1] == whole[1]
     assert parts[2].digest() == whole[2].digest()
+    one, other = parts[2].snapshot().meta, whole[2].snapshot().meta
+    assert (one["stamps"], one["leaps"]) == (other["stamps"], other["leaps"])
     counts = whole[2].pending.counts
-    # Every feature record is predicted or refused; every label ends in exactly one place.
+    # Every feature record is predicted or rejected; every label ends in exactly one place.
     assert len(whole[0]) + sum(1 for kind, _, _ in whole[1] if kind == "f") == 120
     inline = sum(1 for value in features.values if value and b"inline" in value)
     assert counts["joined"] <= 120 + inline
@@ -118,17 +122,19 @@ def test_the_same_fold_of_bags_however_it_is_cut_and_restarted(seed, limit, rest
     assert parts[2].digest() == whole[2].digest()
     assert len(whole[0]) + sum(1 for kind, _, _ in whole[1] if kind == "f") == 120
     assert {"empty-bag", "too-many-instances"} & {reason for _, _, reason in whole[1]}
-    assert whole[2].models["champion"].size()["n_nodes"] > 1
-    assert {"accuracy", "kappa", "log_loss"} <= whole[2].metrics["qdd"].metrics().keys()
+    assert whole[2].roles["champion"].model.size()["n_nodes"] > 1
+    assert {"accuracy", "kappa", "log_loss"} <= whole[2].roles["qdd"].metrics.metrics().keys()
 
 
 def test_everything_that_can_happen_to_a_record_happens_in_these_streams():
     total: dict[str, int] = {}
     reasons = set()
     for seed in range(20):
-        _, refused, learner = fold(*records(seed, 120), limit=50)
-        reasons |= {reason for _, _, reason in refused}
+        _, rejected, learner = fold(*records(seed, 120), limit=50)
+        reasons |= {reason for _, _, reason in rejected}
         for name, n in learner.pending.counts.items():
             total[name] = total.get(name, 0) + n
+        for name, n in learner.figures().counts.items():
+            total[name] = max(n, total.get(name, 0))
     assert all(n > 0 for n in total.values()), total
     assert {"not-json", "tombstone", "wrong-type", "nominal-overflow"} <= reasons

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.errors import StateError
-from app.partition.learner import Cut
+from app.partition.learner import Snapshot
 from app.state import checkpoint
 from app.state import log as state_log
 from app.state.log import StateLog
@@ -25,7 +25,7 @@ class Topic:
         log = log or StateLog(0)
         for offset in range(max(self.first, log.position), len(self.records)):
             log.append(offset, *self.records[offset])
-        log.cut_front(self.first)
+        log.truncate(self.first)
         log.settle()
         return log
 
@@ -50,7 +50,7 @@ class Owner:
     def write(self, *arrays: np.ndarray) -> None:
         self.n_written = 0
         self.encoder.take(
-            Cut({"feature_offset": self.sequence, "label_offset": 0}, {str(i): a for i, a in enumerate(arrays)})
+            Snapshot({"feature_offset": self.sequence, "label_offset": 0}, {str(i): a for i, a in enumerate(arrays)})
         )
         encoded = self.encoder.encode(
             sequence=self.sequence + 1,
@@ -68,7 +68,7 @@ class Owner:
             self.append(checkpoint.chunk_key(0, digest), self.log.chunks[digest])
         front, _ = self.log.front()
         self.topic.first = front
-        self.log.cut_front(front)
+        self.log.truncate(front)
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +157,7 @@ def test_a_torn_checkpoint_and_a_new_owner_change_nothing():
     before = state.copy()
     torn = Owner(topic)
     state += 1
-    torn.encoder.take(Cut({"feature_offset": 0, "label_offset": 0}, {"0": state}))
+    torn.encoder.take(Snapshot({"feature_offset": 0, "label_offset": 0}, {"0": state}))
     encoded = torn.encoder.encode(sequence=9, created_ms=0, outputs={}, written=torn.log.needed())
     for digest, chunk in list(encoded.new.items())[:20]:
         torn.append(checkpoint.chunk_key(0, digest), chunk)

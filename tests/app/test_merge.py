@@ -1,5 +1,7 @@
 """The merge of two topics against a naive model: sort everything by (effective time, features first, offset)."""
 
+# Timestamps in milliseconds: those within a minute never leap, and an effective time is then the largest so far.
+
 import itertools
 
 import numpy as np
@@ -7,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Script
+from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release, Script
+from tests.app.naive_clock import naive_effective
+from topics.names import AS_IT_COMES
 from topics.records import RawBatch
 
 
@@ -17,34 +21,37 @@ def raw(start: int, timestamps: list[int]) -> RawBatch:
 
 
 def naive_order(features: list[int], labels: list[int]) -> list[tuple[str, int]]:
-    """The whole order, from all records at once. A topic's time is the largest timestamp so far."""
+    """The whole order, from all records at once."""
     events = []
     for kind, (name, stamps) in enumerate((("f", features), ("l", labels))):
-        latest = 0
-        for offset, stamp in enumerate(stamps):
-            latest = max(latest, stamp)
-            events.append((latest, kind, offset, name))
+        events += [(time, kind, offset, name) for offset, time in enumerate(naive_effective(stamps))]
     return [(name, offset) for _, _, offset, name in sorted(events)]
 
 
 def order_of(release) -> list[tuple[str, int]]:
     events, label = [], 0
-    label_offsets = release.labels.offsets.tolist()
-    for offset, before in zip(release.features.offsets.tolist(), release.labels_before.tolist(), strict=True):
+    label_offsets = release.pieces["labels"].offsets.tolist()
+    for offset, before in zip(
+        release.pieces["features"].offsets.tolist(), release.before["labels"].tolist(), strict=True
+    ):
         events += [("l", o) for o in label_offsets[label:before]]
         label = before
         events.append(("f", offset))
     return events + [("l", o) for o in label_offsets[label:]]
 
 
-stamps = st.lists(st.integers(0, 30), max_size=30)
+minutes = st.integers(0, 6).map(lambda n: 61_000 * n)
+stamp = st.one_of(st.integers(0, 30), st.tuples(minutes, st.integers(-3, 3)).map(sum), st.just(221_845_392_000_000))
+stamps = st.one_of(
+    st.lists(st.integers(0, 30), max_size=30), st.lists(stamp, max_size=30), st.lists(stamp, max_size=30).map(sorted)
+)
 cuts = st.lists(st.integers(1, 5), min_size=1, max_size=40)
 
 
 def feed(merge: Merge, features: list[int], labels: list[int], cuts: list[int]) -> list[tuple[str, int]]:
     """Deliver both topics in batches, in turns, releasing after each; nothing is caught up before the end."""
     events, at = [], {"f": 0, "l": 0}
-    sources = {"f": (merge.features, features), "l": (merge.labels, labels)}
+    sources = {"f": (merge.buffers["features"], features), "l": (merge.buffers["labels"], labels)}
     for turn, size in enumerate(itertools.cycle(cuts)):
         name = "fl"[(turn + size // 2) % 2] if turn % 3 else "fl"[turn % 2]
         buffer, all_stamps = sources[name]
@@ -55,14 +62,20 @@ def feed(merge: Merge, features: list[int], labels: list[int], cuts: list[int]) 
         events += order_of(merge.release())
         if at["f"] == len(features) and at["l"] == len(labels):
             break
-    while len(merge.features) or len(merge.labels):
+    while merge.n_waiting:
         events += order_of(merge.release(EVERYTHING))
     return events
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _warm():
+    """Compile before hypothesis looks at the clock."""
+    Buffer().add(raw(0, [10**12]))
+
+
 @given(stamps, stamps, cuts, st.integers(1, 8))
 def test_order_is_that_of_one_sort_however_the_batches_were_cut(features, labels, cuts, limit):
-    merge = Merge(Buffer(), Buffer(), limit=limit)
+    merge = Merge(limit=limit)
     assert feed(merge, features, labels, cuts) == naive_order(features, labels)
 
 
@@ -70,8 +83,8 @@ def test_order_is_that_of_one_sort_however_the_batches_were_cut(features, labels
 def test_a_recorded_order_is_followed_and_then_timestamps_decide(features, labels, cuts, data):
     n = data.draw(st.integers(0, len(features)))
     wanted = sorted(data.draw(st.lists(st.integers(0, len(labels)), min_size=n, max_size=n)))
-    script = Script(np.arange(n, dtype=np.int64), np.array(wanted, dtype=np.int64))
-    merge = Merge(Buffer(), Buffer(), script, limit=data.draw(st.integers(1, 8)))
+    script = Script(np.arange(n, dtype=np.int64), {"labels": np.array(wanted, dtype=np.int64)})
+    merge = Merge(script=script, limit=data.draw(st.integers(1, 8)))
     events = feed(merge, features, labels, cuts)
     assert sorted(events) == sorted(naive_order(features, labels))
     before, n_labels = {}, 0
@@ -86,10 +99,10 @@ def test_a_recorded_order_is_followed_and_then_timestamps_decide(features, label
 
 
 def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_prediction():
-    script = Script(np.array([0, 2], dtype=np.int64), np.array([0, 3], dtype=np.int64))
-    merge = Merge(Buffer(), Buffer(), script)
-    merge.features.add(raw(0, [10, 11, 12]))
-    merge.labels.add(raw(0, [1, 1, 1, 1]))
+    script = Script(np.array([0, 2], dtype=np.int64), {"labels": np.array([0, 3], dtype=np.int64)})
+    merge = Merge(script=script)
+    merge.buffers["features"].add(raw(0, [10, 11, 12]))
+    merge.buffers["labels"].add(raw(0, [1, 1, 1, 1]))
     first = merge.release(EVERYTHING)
     assert order_of(first) == [("f", 0), ("l", 0), ("l", 1), ("l", 2), ("f", 1), ("f", 2)]
     assert merge.script is None
@@ -97,20 +110,70 @@ def test_a_script_with_holes_gives_a_dead_letter_the_label_offset_of_the_next_pr
 
 @pytest.mark.parametrize(("time", "before"), [(0, 1), (15, 1), (25, 2), (30, 2), (35, 3), (99, 3)])
 def test_a_feature_whose_prediction_was_lost_goes_by_time_between_its_neighbours(time, before):
-    script = Script(np.array([0, 2], dtype=np.int64), np.array([1, 3], dtype=np.int64))
-    merge = Merge(Buffer(), Buffer(), script)
-    merge.features.add(raw(0, [0, time, 99]))
-    merge.labels.add(raw(0, [10, 20, 30, 40]))
-    assert merge.release().labels_before.tolist() == [1, before, 3]
+    script = Script(np.array([0, 2], dtype=np.int64), {"labels": np.array([1, 3], dtype=np.int64)})
+    merge = Merge(script=script)
+    merge.buffers["features"].add(raw(0, [0, time, 99]))
+    merge.buffers["labels"].add(raw(0, [10, 20, 30, 40]))
+    assert merge.release().before["labels"].tolist() == [1, before, 3]
 
 
 def test_features_wait_for_labels_that_may_still_come():
-    merge = Merge(Buffer(), Buffer())
-    merge.features.add(raw(0, [10, 20]))
+    merge = Merge()
+    merge.buffers["features"].add(raw(0, [10, 20]))
     assert order_of(merge.release()) == []
-    merge.labels.add(raw(0, [15]))
+    merge.buffers["labels"].add(raw(0, [15]))
     assert order_of(merge.release()) == [("f", 0), ("l", 0)]
-    assert order_of(merge.release(Ends(2, 0))) == [("f", 1)]
+    assert order_of(merge.release(Ends({"features": 2, "labels": 0}))) == [("f", 1)]
+
+
+@given(stamps, stamps, st.lists(st.integers(1, 7), min_size=1), st.integers(1, 8))
+def test_a_topic_that_rests_does_not_change_the_order_of_the_other_ones_backlog(features, labels, sizes, limit):
+    """One topic is in memory to its end, the other comes in pieces: leaps at the end of a piece wait for the next."""
+    for rests in "fl":
+        merge, events = Merge(limit=limit), []
+        buffer, backlog, other, known = merge.buffers["features"], features, merge.buffers["labels"], labels
+        ended = Ends({"features": len(features)}, ["features"])
+        if rests == "f":
+            buffer, backlog, other, known = merge.buffers["labels"], labels, merge.buffers["features"], features
+            ended = Ends({"labels": len(labels)}, ["labels"])
+        if known:
+            other.add(raw(0, known))
+        at = turn = 0
+        while at < len(backlog):
+            size = sizes[turn % len(sizes)]
+            buffer.add(raw(at, backlog[at : at + size]))
+            at, turn = at + size, turn + 1
+            if at < len(backlog):
+                while part := order_of(merge.release(ended)):
+                    events += part
+        while merge.n_waiting:
+            events += order_of(merge.release(EVERYTHING))
+        assert events == naive_order(features, labels)
+
+
+def test_a_leap_at_the_end_of_what_was_fetched_waits_and_lets_nothing_pass():
+    merge = Merge()
+    merge.buffers["labels"].add(raw(0, [10, 80_000, 80_001, 80_002, 80_003, 80_004]))
+    merge.buffers["features"].add(raw(0, [10, 79_000]))
+    assert order_of(merge.release()) == [("f", 0)]  # whether 79,000 is the time, nobody knows yet
+    merge.buffers["features"].add(raw(2, [79_001, 80_001]))
+    assert order_of(merge.release()) == []
+    merge.buffers["features"].add(raw(4, [80_002]))
+    assert order_of(merge.release()) == [("l", 0), ("f", 1), ("f", 2), ("l", 1), ("f", 3), ("l", 2), ("f", 4)]
+
+
+def test_a_lone_leap_goes_when_both_topics_are_read_to_their_ends():
+    merge = Merge()
+    merge.buffers["features"].add(raw(0, [10**12]))
+    assert order_of(merge.release()) == []
+    assert order_of(merge.release(Ends({"features": 1, "labels": 0}))) == [("f", 0)]
+    merge.buffers["labels"].add(raw(0, [10**12 + 5]))
+    assert order_of(merge.release(Ends({"features": 1, "labels": 1}))) == [("l", 0)]
+    # What has gone is still a witness: the fourth record says that they all were right.
+    merge.buffers["features"].add(raw(1, [10**12 + 10, 10**12 + 20]))
+    assert merge.buffers["features"].last_time == 0
+    merge.buffers["features"].add(raw(3, [10**12 + 30]))
+    assert merge.buffers["features"].last_time == 10**12 + 30
 
 
 def test_known_records_are_skipped():
@@ -135,13 +198,44 @@ def test_take_cuts_pieces(n):
 
 
 def test_what_was_recorded_of_records_that_are_gone_holds_nothing_up():
-    script = Script(np.array([5, 6, 7]), np.array([1, 2, 3]))
-    merge = Merge(Buffer(5), Buffer(1), script)
-    merge.labels.add(raw(1, [10, 20, 30]))
-    merge.features.add(raw(9, [15]))  # 5 to 8 were deleted
+    script = Script(np.array([5, 6, 7]), {"labels": np.array([1, 2, 3])})
+    merge = Merge({"features": Buffer(5), "labels": Buffer(1)}, script)
+    merge.buffers["labels"].add(raw(1, [10, 20, 30]))
+    merge.buffers["features"].add(raw(9, [15]))  # 5 to 8 were deleted
     assert order_of(merge.release()) == [("l", 1), ("f", 9)]
     assert merge.script is None
     # Nothing has come yet, but nothing that it tells of can come any more.
-    merge = Merge(Buffer(8), Buffer(1), script)
-    merge.labels.add(raw(1, [10]))
-    assert order_of(merge.release(Ends(8, 2))) == [("l", 1)]
+    merge = Merge({"features": Buffer(8), "labels": Buffer(1)}, script)
+    merge.buffers["labels"].add(raw(1, [10]))
+    assert order_of(merge.release(Ends({"features": 8, "labels": 2}))) == [("l", 1)]
+
+
+def listed(release: Release) -> list[tuple[str, int]]:
+    """The records of a release in their one order."""
+    found: list[tuple[str, int]] = []
+    offsets = {role: piece.offsets.tolist() for role, piece in release.pieces.items()}
+    for i in range(len(offsets["features"]) + 1):
+        for role, before in release.before.items():
+            start = before[i - 1] if i else 0
+            stop = before[i] if i < len(before) else len(offsets[role])
+            found += [(role, offset) for offset in offsets[role][start:stop]]
+        found += [("features", offset) for offset in offsets["features"][i : i + 1]]
+    return found
+
+
+@given(st.lists(st.integers(0, 9), max_size=6), st.lists(st.integers(0, 9), max_size=6), st.integers(0, 4))
+def test_a_release_is_cut_at_any_record_of_any_log(features, labels, commands):
+    buffers = {"features": Buffer(), "labels": Buffer(), "control": Buffer(rule=AS_IT_COMES)}
+    for role, stamps in (("features", features), ("labels", labels), ("control", [0] * commands)):
+        n = len(stamps)
+        buffers[role].add(RawBatch(list(range(n)), sorted(stamps), [None] * n, [b"v"] * n))
+    merged = Merge(buffers).release(EVERYTHING)
+    # Commands may come anywhere once predictions have recorded their places.
+    spread = np.minimum(np.arange(len(features)), commands)
+    for release in (merged, merged._replace(before={**merged.before, "control": spread})):
+        whole = listed(release)
+        assert len(whole) == len(features) + len(labels) + commands
+        for at, (role, offset) in enumerate(whole):
+            first, rest = release.split(role, offset)
+            assert (listed(first), listed(rest)) == (whole[:at], whole[at:])
+            assert first.n + rest.n == release.n

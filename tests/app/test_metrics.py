@@ -17,15 +17,19 @@ from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.partition.inputs import Gaps
-from app.partition.learner import Outcome, PartitionLearner
+from app.partition.learner import PartitionLearner
 from app.partition.merge import Buffer, Piece, Release
+from app.partition.outcome import Outcome
 from app.partition.pending import COUNTERS
 from app.stream_file.spec import Spec, loads
 from app.worker import metrics as names
 from app.worker.histogram import Histogram
 from app.worker.metrics import METRICS, PREQUENTIAL, Metrics
+from app.worker.web import health
 from models.prequential import Prequential
-from topics.records import RawBatch
+from topics import reports
+from topics.names import FEATURES, INPUTS, LABELS
+from topics.records import Place, RawBatch
 
 STREAM = """
 name: taps
@@ -41,7 +45,9 @@ def stream(task: str = "classification", **extra: str) -> Spec:
     return loads(STREAM.format(task=task) + "".join(f"{key}: {value}\n" for key, value in extra.items()))
 
 
-WORKER = (names.BUILD, names.FENCED, names.STANDBYS)  # not of a partition
+# Of an engine that has done nothing yet.
+NOTHING = {"n_fenced": 0, "follower": SimpleNamespace(standbys=()), "silence": SimpleNamespace(apart=0.0)}
+WORKER = (names.BUILD, names.FENCED, names.STANDBYS, names.APART)  # not of a partition
 
 
 class Runner:
@@ -51,17 +57,15 @@ class Runner:
         self.partition = partition
         self.learner = PartitionLearner(spec, partition)
         self.figures = self.learner.figures()
-        self.features, self.labels = Buffer(), Buffer()
-        self.n_forced = self.n_skipped = self.changelog_bytes = self.live_bytes = 0
+        self.buffers = {role: Buffer() for role in INPUTS}
+        self.n_forced = self.n_skipped = 0
+        self.checkpoints = SimpleNamespace(changelog_bytes=0, live_bytes=0)
         self.sent_offset = 0
         self.gaps = Gaps({})
         self.started = 1_700_000_000.0
-        self.engine = SimpleNamespace(
-            labels_topic=spec.topics.labels,
-            tp_features=lambda k: TP(spec.topics.features, k),
-            tp_labels=lambda k: TP(spec.topics.labels or "", k),
-            thread=SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp)),
-        )
+        topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels}
+        self.tps = {role: TP(topic, partition) for role, topic in topics.items() if topic is not None}
+        self.host = SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp), buffered_bytes=lambda tp: 0)
 
     def work(self, rows: list[tuple[str, float, str | None]], labels: list[tuple[str, str]] = []) -> Outcome:  # noqa: B006
         """Apply feature records (id, a, inline label), then label records (id, y)."""
@@ -80,9 +84,13 @@ class Runner:
                 yield f'{{"id": "{id_}", "x": {{"a": {a}, "b": 0}}{tail}}}'.encode()
 
         release = Release(
-            piece(self.learner.feature_offset, features()),
-            piece(self.learner.label_offset, (f'{{"id": "{id_}", "y": "{y}"}}'.encode() for id_, y in labels)),
-            np.zeros(len(rows), dtype=np.int64),
+            {
+                FEATURES: piece(self.learner.offsets["features"], features()),
+                LABELS: piece(
+                    self.learner.offsets["labels"], (f'{{"id": "{id_}", "y": "{y}"}}'.encode() for id_, y in labels)
+                ),
+            },
+            {LABELS: np.zeros(len(rows), dtype=np.int64)},
         )
         outcome = self.learner.step(release)
         self.figures = self.learner.figures()
@@ -97,13 +105,12 @@ def outcome(n: int = 0, ages_ms: list[float] | None = None, waited: list[float] 
         "ids": [str(i) for i in range(len(times))],
         "keys": [None] * len(times),
         "offsets": np.arange(len(times)),
-        "label_offsets": np.zeros(len(times), np.int64),
+        "next_offsets": {LABELS: np.zeros(len(times), np.int64)},
         "p": {},
         "waited": np.array(waited or []),
         "feature_times": times,
         "n_labels": 0,
-        "refused_features": [],
-        "refused_labels": [],
+        "rejected": {},
         "decode_seconds": 0.0,
         "kernel_seconds": 0.0,
     }
@@ -144,6 +151,31 @@ def test_a_histogram_of_arrays_counts_as_a_loop_does(bounds: list[float], batche
     assert many.sum == pytest.approx(sum(values))
     assert many.count == single.count == len(values)
     assert many.buckets()[-1][0] == "+Inf"
+
+
+def test_a_partition_is_told_of_as_it_is_and_what_is_since_the_last_time() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec, "here:1"), Runner(spec, 1, {TP("taps.features", 1): 9})
+    runner.work([("1", 0.5, "yes"), ("2", 0.1, None)])
+    metrics.stepped(runner, outcome(ages_ms=[40.0] * 98 + [4000.0] * 2, waited=[5.0] * 3), 0.1)  # type: ignore[arg-type]
+    metrics.rejected(runner, "not-json")  # type: ignore[arg-type]
+    metrics.checkpointed(runner, 0.25, 10)  # type: ignore[arg-type]
+    found = metrics.of_partition(runner)  # type: ignore[arg-type]
+    assert (found.stream, found.partition, found.worker) == ("taps", 1, "here:1")
+    assert (found.instances, found.learned, found.waiting, found.offset) == (2, 1, 1, 2)
+    assert found.lag == {"features": 7}
+    assert found.rejected == {"not-json": 1}
+    assert found.checkpoint_seconds == 0.25
+    assert found.latency_p50 is not None
+    assert found.latency_p99 is not None
+    assert found.delay_p50 is not None
+    assert 0.04 <= found.latency_p50 < 1.0 < found.latency_p99
+    assert found.delay_p50 == 5.0
+    again = metrics.of_partition(runner)  # type: ignore[arg-type]
+    assert (again.latency_p50, again.latency_p99, again.delay_p50) == (None, None, None)
+    for record in (found, again):
+        assert reports.read_report(reports.write(record)) == record
+    assert reports.read_metrics(reports.write(again)) == (None, Place(2, 0))
 
 
 def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
@@ -276,7 +308,7 @@ def test_rejected_records_are_counted_by_reason() -> None:
     spec = stream()
     metrics, runner = Metrics(spec), Runner(spec)
     for reason in ("not-json", "empty", "not-json"):
-        metrics.refused(runner, reason)
+        metrics.rejected(runner, reason)
     scrape = Scrape(metrics)
     assert scrape.value(names.REJECTED, reason="not-json") == 2
     assert scrape.value(names.REJECTED, reason="empty") == 1
@@ -286,8 +318,8 @@ def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
     spec = stream()
     ends = {TP("taps.features", 1): 100, TP("taps.labels", 1): 7}
     metrics, runner = Metrics(spec), Runner(spec, 1, ends)
-    runner.learner.feature_offset, runner.learner.label_offset = 90, 9
-    runner.features.add(RawBatch([90, 91], [0, 0], [None] * 2, [b""] * 2))
+    runner.learner.offsets["features"], runner.learner.offsets["labels"] = 90, 9
+    runner.buffers["features"].add(RawBatch([90, 91], [0, 0], [None] * 2, [b""] * 2))
     runner.gaps.skip("labels", 6, 9)
     metrics.stepped(runner, outcome(), 0.0)
     scrape = Scrape(metrics)
@@ -322,7 +354,7 @@ def test_checkpoints() -> None:
 def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks() -> None:
     spec = stream()
     metrics, runner = Metrics(spec), Runner(spec)
-    metrics.refused(runner, "empty")
+    metrics.rejected(runner, "empty")
     assert Scrape(metrics).value(names.CHECKPOINT_AGE) == 0  # nothing was done yet
     metrics.stepped(runner, outcome(), 0.0)
     assert Scrape(metrics).value(names.CHECKPOINT_AGE) > 0
@@ -348,7 +380,7 @@ def test_a_dropped_partition_leaves_no_series() -> None:
 def test_a_new_assignment_counts_its_work_from_zero() -> None:
     spec = stream()
     metrics = Metrics(spec)
-    metrics.refused(Runner(spec), "empty")
+    metrics.rejected(Runner(spec), "empty")
     metrics.stepped(Runner(spec), outcome(), 0.0)
     scrape = Scrape(metrics)
     assert not scrape.values(names.REJECTED)
@@ -358,9 +390,14 @@ def test_a_new_assignment_counts_its_work_from_zero() -> None:
 def test_partitions_are_shown_before_their_first_record() -> None:
     spec = stream()
     metrics, runner = Metrics(spec), Runner(spec)
-    app = SimpleNamespace(conf=SimpleNamespace(web_enabled=False))
-    metrics.expose(
-        app, SimpleNamespace(runners={0: runner}, failure=None, n_fenced=0, follower=SimpleNamespace(standbys=()))
+    metrics.watch(
+        SimpleNamespace(
+            runners={0: runner},
+            failure=None,
+            n_fenced=0,
+            follower=SimpleNamespace(standbys=()),
+            silence=SimpleNamespace(apart=0.0),
+        ),
     )
     scrape = Scrape(metrics)
     assert scrape.value(names.INSTANCES) == 0
@@ -369,16 +406,14 @@ def test_partitions_are_shown_before_their_first_record() -> None:
 
 def test_health_names_partitions_and_failure() -> None:
     spec = stream()
-    metrics, runner = Metrics(spec), Runner(spec)
-    app = SimpleNamespace(conf=SimpleNamespace(web_enabled=False))
-    engine = SimpleNamespace(runners={0: runner}, failure=None, n_fenced=0, follower=SimpleNamespace(standbys=()))
-    metrics.expose(app, engine)
+    runner = Runner(spec)
+    engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None)
     runner.work([("a", 1, None)])
-    status, body = metrics.health()
+    status, body = health(engine)
     assert (status, body["status"], body["stream"]) == (200, "ok", "taps")
     assert body["partitions"]["0"] == {"offset": 1, "label_offset": 0, "instances": 1, "labels": 0, "waiting": 1}
     engine.failure = ValueError("the disk is full")
-    status, body = metrics.health()
+    status, body = health(engine)
     assert (status, body["status"], body["failure"]) == (503, "failed", "the disk is full")
 
 
@@ -389,7 +424,7 @@ def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None
         assert re.fullmatch(r"riparian_[a-z0-9]+(_[a-z0-9]+)+", name)
         assert name.endswith("_total") == (measure.kind == names.COUNTER), name
         assert set(measure.labels) <= {
-            "model", "learner", "scope", "reason", "topic", "part", "detector", "signal", "level", "action"
+            "model", "learner", "scope", "reason", "topic", "outcome", "part", "detector", "signal", "level", "action"
         }, name  # fmt: skip
         assert measure.text.endswith("."), name
         assert bool(measure.bounds) == (measure.kind == names.HISTOGRAM), name
@@ -413,6 +448,6 @@ def test_the_librarys_global_registry_is_left_alone() -> None:
 
 def test_two_workers_in_one_process_do_not_collide() -> None:
     first, second = Metrics(stream()), Metrics(stream())
-    first.refused(Runner(first.spec), "empty")
+    first.rejected(Runner(first.spec), "empty")
     assert Scrape(first).values(names.REJECTED)
     assert not Scrape(second).values(names.REJECTED)

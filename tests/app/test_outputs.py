@@ -6,21 +6,27 @@ import types
 import pytest
 from aiokafka import errors
 
-from app.errors import BrokerError
-from app.worker import outputs
-from app.worker.outputs import Outputs, close, refused
+from app.errors import AccessError, BrokerError
+from app.kafka import outputs
+from app.kafka.outputs import Outputs, broker_error, close
 
 
 @pytest.mark.parametrize(
     "error",
-    [errors.MessageSizeTooLargeError, errors.RecordListTooLargeError, errors.TopicAuthorizationFailedError,
-     errors.PolicyViolationError, errors.InvalidTopicError],
+    [errors.MessageSizeTooLargeError, errors.RecordListTooLargeError, errors.PolicyViolationError,
+     errors.InvalidTopicError],
 )  # fmt: skip
 def test_what_kafka_will_never_take_is_a_sentence(error):
-    found = refused("s.predictions", error())
+    found = broker_error("s.predictions", error())
     assert isinstance(found, BrokerError)
     assert str(found).startswith(f"Kafka refuses what is written to s.predictions ({error.__name__}): ")
     assert ("max.message.bytes" in str(found)) == ("Large" in error.__name__)
+
+
+def test_a_topic_that_we_may_not_write_to_names_the_acl():
+    found = broker_error("s.predictions", errors.TopicAuthorizationFailedError())
+    assert isinstance(found, AccessError)
+    assert "grant the ACL Write" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,7 @@ def test_what_kafka_will_never_take_is_a_sentence(error):
 )  # fmt: skip
 def test_what_a_new_producer_may_do_better_is_tried_again(error):
     one = error()
-    assert refused("t", one) is one
+    assert broker_error("t", one) is one
 
 
 class Producer:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import StateError
-from app.partition import shelf
+from app.partition import ids, joining, segments, waiting_index
+from app.partition.ids import new_key, packed
 from app.partition.pending import COUNTERS, ROW_BYTES, PendingStore
 from app.partition.ragged import PLACE_BYTES
-from app.state import segments
 from models.contract import LEARN, Bags
 
 NAN = float("nan")
@@ -40,18 +40,27 @@ class NaiveStore:
         self.waiting: list[tuple[str, int, float]] = []  # id, arrived, x
         self.labels: list[tuple[str, int, float]] = []  # id, arrived, y
         self.clock = 0
+        self.gaps: list[tuple[int, int]] = []  # from where to where time went on by more than a minute
         self.width = 2  # columns that predictions need for the classes so far
         self.counts = dict.fromkeys(COUNTERS, 0)
         self.learned: list[tuple[float, float, float]] = []  # x, y, seconds waited
 
+    def since(self, arrived: int) -> int:
+        return dict(self.gaps).get(arrived, arrived)
+
     def tick(self, time: int, y: float) -> None:
+        if time - self.clock > 60_000:
+            self.gaps = [gap for gap in self.gaps if time - gap[1] <= self.horizon]
+            if len(self.gaps) == joining.GAPS:
+                self.gaps.remove(min(self.gaps, key=lambda gap: gap[1] - gap[0]))
+            self.gaps.append((self.clock, time))
         self.clock = max(self.clock, time)
         while y >= self.width:
             self.width *= 2
-        alive = [w for w in self.waiting if self.clock - w[1] <= self.horizon]
+        alive = [w for w in self.waiting if self.clock - self.since(w[1]) <= self.horizon]
         self.counts["expired"] += len(self.waiting) - len(alive)
         self.waiting = alive
-        alive = [w for w in self.labels if self.clock - w[1] <= self.horizon]
+        alive = [w for w in self.labels if self.clock - self.since(w[1]) <= self.horizon]
         self.counts["unmatched"] += len(self.labels) - len(alive)
         self.labels = alive
 
@@ -87,7 +96,7 @@ class NaiveStore:
         if found:
             self.waiting.remove(found[0])
             self.counts["joined"] += 1
-            self.learned.append((found[0][2], y, (self.clock - found[0][1]) / 1000.0))
+            self.learned.append((found[0][2], y, (self.clock - self.since(found[0][1])) / 1000.0))
         elif any(w[0] == id_ for w in self.labels):
             self.counts["repeated_labels"] += 1
         else:
@@ -108,6 +117,8 @@ class NaiveStore:
             "clock": np.array([self.clock]),
             "counts": np.array(list(self.counts.values())),
         }
+        if self.gaps:
+            arrays["gaps"] = np.array(self.gaps)
         if self.bags:
             arrays["x"] = np.array([v for w in self.waiting for v in instances(w[2])]).reshape(-1, 1)
             arrays["size"] = np.array([len(instances(w[2])) for w in self.waiting], np.int64)
@@ -124,23 +135,23 @@ class Checkpoints:
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
 
-    def take(self, cut: segments.PendingCut) -> None:
+    def take(self, cut: segments.PendingCheckpoint) -> None:
         assert not set(cut.kept) & set(cut.arrays)
         self.arrays = {**{name: self.arrays[name] for name in cut.kept}, **{k: a.copy() for k, a in cut.arrays.items()}}
 
 
 @contextlib.contextmanager
 def everything_small():
-    """Segments so small that a few rows make many of them, and make them anew; shelves that are often squeezed."""
+    """Segments so small that a few rows make many of them, and make them anew; indexes that are often compacted."""
     small = mock.patch.multiple(segments, MAX_ROWS=6, SMALL=4, FANOUT=2, SLACK=2)
-    with small, mock.patch.object(shelf, "LEAST_ROWS", 4):
+    with small, mock.patch.object(waiting_index, "LEAST_ROWS", 4):
         yield
 
 
 event = st.tuples(
     st.booleans(),  # a label?
     st.integers(0, 12).map(lambda i: "é" * (i % 4) + f"{i}"),
-    st.integers(0, 4),  # time that passes
+    st.one_of(st.integers(0, 4), st.sampled_from([20_000, 20_001, 50_000])),  # time that passes
     st.sampled_from([0.0, 1.0, 1.0, 2.0, 7.0]),  # class of a label
     st.sampled_from([NAN, NAN, NAN, 1.0, 3.0]),  # inline label
 )
@@ -215,7 +226,7 @@ def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
 @given(
     st.lists(event, max_size=60),
     st.lists(st.tuples(st.integers(1, 10), st.sampled_from(["", "", "cut", "cut", "crash", "state"])), min_size=1),
-    st.integers(1, 20),
+    st.one_of(st.integers(1, 20), st.sampled_from([100_000, 2_000_000])),
     st.integers(1, 8),
     st.integers(1, 5),
     st.sampled_from([10**9, 400, 650, 900]),
@@ -248,7 +259,7 @@ def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
                     naive.feature(e[1], v, t, e[4])
             at += size
             if after in ("cut", "crash"):
-                written.take(store.cut())
+                written.take(store.checkpoint())
             if after in ("crash", "state"):
                 saved = store.state() if after == "state" else written.arrays
                 width = store.out["m"].shape[1]
@@ -267,7 +278,7 @@ def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
 
 @pytest.mark.parametrize(("seed", "bags"), [(0, False), (1, False), (2, True), (3, True)])
 def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
-    """Long enough that rows, line and text are used many times over, while some ids wait through most of it."""
+    """Long enough that rows, queue and text are used many times over, while some ids wait through most of it."""
 
     def new() -> PendingStore:
         return new_store(horizon=4, max_pending=85, max_labels=60, bags=bags)
@@ -294,7 +305,7 @@ def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
                     naive.feature(e[1], v, t, NAN)
             at = numbers.stop
             if rng.random() < 0.7:
-                written.take(store.cut())
+                written.take(store.checkpoint())
                 if rng.random() < 0.5:
                     store = new()
                     store.restore(written.arrays)
@@ -333,7 +344,7 @@ def test_predictions_stay_beside_their_rows_until_the_label_comes_and_through_a_
     store = new_store()
     rows = put(store, ["a", "b"])
     store.out["m"][rows] = [[0.25, 0.75], [0.5, 0.5]]
-    saved = store.state() if form == "state" else store.cut().arrays
+    saved = store.state() if form == "state" else store.checkpoint().arrays
     again = restored(saved, {"m": 4})
     joined = again.join([], np.zeros((0, 1)), [], None, ["a"], [1.0], [5], np.zeros(0, np.int64))
     assert again.out["m"][joined.program.row[0]].tolist() == [0.25, 0.75, 0.0, 0.0]
@@ -347,7 +358,7 @@ def test_models_come_and_go_and_change_places_between_two_runs(form):
     for name, p in (("a", 0.1), ("b", 0.2), ("old", 0.3)):
         store.out[name][rows] = [[p, 1.0 - p]]
     saved = Checkpoints()
-    saved.take(store.cut())
+    saved.take(store.checkpoint())
     again = PendingStore(1, {"a": 2, "b": 2, "old": 2}, horizon=100, max_pending=10, max_labels=10)
     again.restore(store.state() if form == "state" else saved.arrays, {"a": "b", "b": "a", "old": None})
     found = {"a": [0.2, 0.8], "b": [0.1, 0.9], "old": [NAN, 0.0]}
@@ -356,7 +367,7 @@ def test_models_come_and_go_and_change_places_between_two_runs(form):
         for name, p in found.items():
             assert np.array_equal(state[f"out/{name}"], [p], equal_nan=True)
         # What is written from now on is by today's names, and is read so.
-        saved.take(again.cut())
+        saved.take(again.checkpoint())
         again = PendingStore(1, {"a": 2, "b": 2, "old": 2, "new": 2}, horizon=100, max_pending=10, max_labels=10)
         again.restore(saved.arrays, {"a": "a", "b": "b", "old": "old", "new": None})
         found["new"] = [NAN, 0.0]
@@ -367,7 +378,7 @@ def test_bounds_that_were_lowered_hold_from_the_next_arrival_on():
     put(store, ["a", "b", "c"])
     label(store, ["x", "y", "z"])
     again = new_store(max_pending=2, max_labels=1)
-    again.restore(store.cut().arrays)
+    again.restore(store.checkpoint().arrays)
     assert (again.n_waiting, again.n_labels_waiting) == (3, 3)
     put(again, ["d"])
     label(again, ["w"])
@@ -381,18 +392,18 @@ def test_a_state_with_other_features_is_refused(form):
     put(store, ["a"])
     other = PendingStore(2, {"m": 2}, horizon=100, max_pending=10, max_labels=10)
     with pytest.raises(StateError, match="have 1 features, the stream file 2"):
-        other.restore(store.state() if form == "state" else store.cut().arrays)
+        other.restore(store.state() if form == "state" else store.checkpoint().arrays)
 
 
 def test_predictions_that_got_wider_between_two_cuts():
     store, written = new_store(), Checkpoints()
     rows = put(store, ["a"])
     store.out["m"][rows] = [[0.25, 0.75]]
-    written.take(store.cut())
+    written.take(store.checkpoint())
     store.resize({"m": 4})
     rows = put(store, ["b"])
     store.out["m"][rows] = [[0.1, 0.2, 0.3, 0.4]]
-    written.take(store.cut())
+    written.take(store.checkpoint())
     again = restored(written.arrays, {"m": 4})
     assert again.state()["out/m"].tolist() == [[0.25, 0.75, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]]
 
@@ -452,34 +463,34 @@ def test_bags_take_the_room_of_their_instances():
 
 
 def test_ids_with_the_same_hash_are_told_apart():
-    text, ends = shelf.packed(["aa", "ab", "b"])
+    text, ends = packed(["aa", "ab", "b"])
     same = np.full(3, 77, np.int64)
-    batch = shelf.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0))
-    waiting = shelf.Shelf.empty(shelf.new_key()).reserve(3, 5)
+    batch = joining.Batch(text, ends, same, np.zeros(3, np.int64), np.zeros(0))
+    waiting = waiting_index.WaitingIndex.empty(new_key()).reserve(3, 5)
     assert waiting.take(3).tolist() == [0, 1, 2]
     for row in range(3):
-        assert shelf._find(waiting, batch, row) == -1
-        shelf._put(waiting, row, batch, row, 0)
-    assert [shelf._find(waiting, batch, i) for i in range(3)] == [0, 1, 2]
-    shelf._take_out(waiting, 0)
-    assert [shelf._find(waiting, batch, i) for i in range(3)] == [-1, 1, 2]
-    shelf._take_out(waiting, 2)
-    assert [shelf._find(waiting, batch, i) for i in range(3)] == [-1, 1, -1]
+        assert joining.find(waiting, batch, row) == -1
+        joining.put(waiting, row, batch, row, 0)
+    assert [joining.find(waiting, batch, i) for i in range(3)] == [0, 1, 2]
+    joining.take_out(waiting, 0)
+    assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, 2]
+    joining.take_out(waiting, 2)
+    assert [joining.find(waiting, batch, i) for i in range(3)] == [-1, 1, -1]
 
 
-@pytest.mark.skipif(not hasattr(shelf.join, "signatures"), reason="the JIT is off")
+@pytest.mark.skipif(not hasattr(joining.join, "signatures"), reason="the JIT is off")
 def test_kernels_are_compiled_once():
     store = new_store()
     for i in range(30):
-        ids = [f"{i}-{j}" for j in range(i)]
+        named = [f"{i}-{j}" for j in range(i)]
         y = [1.0] * i if i % 2 else np.ones(2 * i)[::2]
         before = np.arange(i, dtype=np.int64)
         before.flags.writeable = False
-        store.join(ids, np.ones((i, 1)), [i] * i, y if i % 3 else None, ids, y, np.full(i, i, np.int32), before)
-    restored(store.cut().arrays, {"m": 2})
+        store.join(named, np.ones((i, 1)), [i] * i, y if i % 3 else None, named, y, np.full(i, i, np.int32), before)
+    restored(store.checkpoint().arrays, {"m": 2})
     restored(store.state(), {"m": 2})
-    for name in ("join", "_put_all", "_gather", "_squeeze", "_rehash"):
-        assert len(getattr(shelf, name).signatures) == 1, name
+    for kernel in (joining.join, joining.put_all, ids._gather, ids._tags, joining.compact, joining.rehash):
+        assert len(kernel.signatures) == 1, kernel
 
 
 def sip(key: bytes, data: bytes, c: int, d: int) -> int:
@@ -519,5 +530,24 @@ def test_the_hash_is_siphash(n):
     assert sip(bytes(range(16)), bytes(range(15)), 2, 4) == 0xA129CA6149BE45E5  # from the paper
     key, data = bytes(range(100, 116)), bytes((7 * i) % 256 for i in range(n))
     text = np.frombuffer(b"xyz" + data, np.uint8).copy()
-    tag = shelf._tag(np.frombuffer(key, np.uint64).copy(), text, 3, 3 + n)
+    tag = ids._tag(np.frombuffer(key, np.uint64).copy(), text, 3, 3 + n)
     assert tag == sip(key, data, 1, 3) >> 33
+
+
+def test_what_came_around_a_gap_has_waited_since_its_end():
+    """A week-end, and an hour of horizon: by the time of the topic, the first records of Monday came on Friday."""
+    store = PendingStore(1, {"m": 2}, horizon=3600, max_pending=100, max_labels=100)
+    friday, monday = 10_000_000, 250_000_000
+    times = [friday - 1, friday, friday, friday, monday, monday + 3_600_000, monday + 3_600_001]
+    for i, time in enumerate(times):
+        store.join([f"{i}"], np.ones((1, 1)), [time], None, [], [], [], np.zeros(1, np.int64))
+        if i == 4:
+            saved = store.checkpoint().arrays
+            store = PendingStore(1, {"m": 2}, horizon=3600, max_pending=100, max_labels=100)
+            store.restore(saved)
+            assert store.counts["expired"] == 1
+        if i == 5:
+            assert store.counts["expired"] == 1
+            late = store.join(["7"], np.ones((1, 1)), [time], None, ["2"], [1.0], [time], np.zeros(1, np.int64))
+            assert late.waited.tolist() == [3600.0]
+    assert store.counts["expired"] == 3  # Friday's, but for the one that was learned

@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.partition.learner import Outcome
-from app.state.proof import Sent
+from app.partition.outcome import Outcome
+from app.state.proof import SentRecords
 from app.state.proof_of_drift import DriftProof
 from topics.records import DriftRecord
 
@@ -18,7 +18,7 @@ ENCODED = [msgspec.json.encode(record) for record in MADE]
 
 def proof(values: list[bytes], *, first: int = 0, made: list[DriftRecord] = MADE, last: int = 80, whole: bool = True):
     """`made` folded up to a prediction at `last`, held against these records of the drift topic."""
-    found = DriftProof(Sent(list(range(len(values))), [None] * len(values), values), first, whole=whole)
+    found = DriftProof(SentRecords(list(range(len(values))), [None] * len(values), values), first, whole=whole)
     for part in (made[:3], made[3:]):
         found.step(outcome(part, last))
     found.settle()
@@ -27,7 +27,7 @@ def proof(values: list[bytes], *, first: int = 0, made: list[DriftRecord] = MADE
 
 def outcome(drifts: list[DriftRecord], offset: int) -> Outcome:
     at, nothing = np.array([offset]), np.zeros(0)
-    return Outcome(["a"], [None], at, at, {}, nothing, at, 0, [], [], 0.0, 0.0, drifts)
+    return Outcome(["a"], [None], at, {"labels": at}, {}, nothing, at, 0, {}, 0.0, 0.0, drifts)
 
 
 def test_what_was_sent_holds():

@@ -8,6 +8,7 @@ import pytest
 from app import inspection, rules
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Piece, Release
+from app.state import loading
 from app.stream_file.spec import Spec, loads
 from tests.app.test_inspection import orchard
 from tests.golden.make import items_of
@@ -42,14 +43,13 @@ def spec() -> Spec:
 
 
 @pytest.fixture(scope="module")
-def state(spec: Spec) -> inspection.State:
+def state(spec: Spec) -> loading.State:
     learner = PartitionLearner(spec, 1)
     values = [json.dumps(row).encode() for row in orchard(1500)]
     offsets = np.arange(len(values))
     raw = RawBatch(offsets.tolist(), offsets.tolist(), [None] * len(values), values)
-    empty = Piece(RawBatch([], [], [], []), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    learner.step(Release(Piece(raw, offsets, offsets), empty, np.zeros(len(values), np.int64)))
-    return inspection.restore(spec, 1, items_of(learner.cut(), "orchard", 1))
+    learner.step(Release({"features": Piece(raw, offsets, offsets)}, {}))
+    return loading.restore(spec, 1, items_of(learner.snapshot(), "orchard", 1))
 
 
 def test_a_rule_in_words() -> None:
@@ -70,7 +70,7 @@ def test_a_candidate_in_words() -> None:
     assert rules.candidate({"parameters": {}}) == "as by default"
 
 
-def test_soft_nodes_are_shown_with_names(state: inspection.State, spec: Spec) -> None:
+def test_soft_nodes_are_shown_with_names(state: loading.State, spec: Spec) -> None:
     shown = inspection.text(state, spec, "champion")
     assert "├─ 0.3 [size ≤ 0.4" in shown
     assert "└─ the rest" in shown
@@ -82,12 +82,12 @@ def test_soft_nodes_are_shown_with_names(state: inspection.State, spec: Spec) ->
     assert max(gate["importance"], key=gate["importance"].get) == "size"
 
 
-def test_trees_of_a_sum_are_numbered(state: inspection.State, spec: Spec) -> None:
+def test_trees_of_a_sum_are_numbered(state: loading.State, spec: Spec) -> None:
     lines = inspection.text(state, spec, "pair").splitlines()
     assert [line for line in lines if line.startswith("tree")] == ["tree 1", "tree 2"]
 
 
-def test_a_pool_shows_its_candidates_and_the_best_ones_nodes(state: inspection.State, spec: Spec) -> None:
+def test_a_pool_shows_its_candidates_and_the_best_ones_nodes(state: loading.State, spec: Spec) -> None:
     shown = inspection.text(state, spec, "pool")
     assert "─ alpha=0.3: loss " in shown
     assert "─ alpha=1.0: loss " in shown

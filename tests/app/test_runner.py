@@ -12,27 +12,20 @@ from faust.types import TP
 from app.errors import StateError
 from app.partition.inputs import Lost
 from app.partition.learner import PartitionLearner
-from app.partition.merge import Ends, Script
+from app.partition.merge import Script
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import build
-from app.worker.runner import BUFFER_LIMIT, Runner
-from app.worker.sent import Sent
+from app.worker.backpressure import MAX_RECORDS
+from app.worker.runner import Runner
+from app.worker.tail import Tail
 from app.worker.transport import Fetched
-from topics.names import OUTPUTS
+from topics.names import INPUTS, OUTPUTS
 from topics.records import DriftRecord, RawBatch
 
 TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
-NOTHING_SENT = Sent(Script(np.zeros(0, np.int64), np.zeros(0, np.int64)), {}, {}, {}, {})
+NOTHING_SENT = Tail(Script(), {}, {}, {}, {})
 FEATURES, LABELS = TP("s.features", 0), TP("s.labels", 0)
-
-
-class Thread:
-    def __init__(self) -> None:
-        self.paused: dict[TP, bool] = {}
-
-    def pause(self, tp: TP, paused: bool) -> None:
-        self.paused[tp] = paused
 
 
 @pytest.fixture
@@ -40,14 +33,13 @@ def spec():
     return build({"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}, "s")
 
 
-def runner_of(spec, sent: Sent | None = None, lost: dict[str, Lost] | None = None, **positions: int) -> Runner:
-    engine = types.SimpleNamespace(spec=spec, thread=Thread(), features_topic="s.features", labels_topic="s.labels")
-    engine.tp_features, engine.tp_labels = lambda _: FEATURES, lambda _: LABELS
+def runner_of(spec, sent: Tail | None = None, lost: dict[str, Lost] | None = None, **positions: int) -> Runner:
+    host = types.SimpleNamespace(spec=spec, registry=None)
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> Runner:
         encoder = checkpoint.Encoder("s", 0)
-        return Runner(engine, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
+        return Runner(host, learner, StateLog(0), encoder, outputs, sent or NOTHING_SENT, lost)
 
     runner = asyncio.run(make())
     runner.epochs = {FEATURES: 2, LABELS: 2}
@@ -61,38 +53,26 @@ def batch(start: int, n: int) -> RawBatch:
 def test_a_batch_fetched_before_the_seek_of_this_assignment_is_dropped(spec):
     runner = runner_of(spec)
     runner.add(FEATURES, Fetched(batch(500, 10), epoch=1))
-    assert len(runner.features) == 0
+    assert len(runner.buffers["features"]) == 0
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
-    assert len(runner.features) == 10
-    assert runner.features.next_offset == 10
-
-
-def test_a_full_buffer_pauses_its_own_partition_and_resumes_it_at_half(spec):
-    runner = runner_of(spec)
-    runner.add(FEATURES, Fetched(batch(0, BUFFER_LIMIT), epoch=2))
-    assert runner.engine.thread.paused == {FEATURES: True}
-    runner.features.take(BUFFER_LIMIT // 2 - 1)
-    runner._resume()
-    assert runner.engine.thread.paused == {FEATURES: True}
-    runner.features.take(1)
-    runner._resume()
-    assert runner.engine.thread.paused == {FEATURES: False}
+    assert len(runner.buffers["features"]) == 10
+    assert runner.buffers["features"].next_offset == 10
 
 
 def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     """The predictions of the tail stand in the topic already: the next worker needs them for the recorded order."""
-    tail = Script(np.array([5, 6], dtype=np.int64), np.array([0, 1], dtype=np.int64))
-    sent = Sent(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
+    tail = Script(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
+    sent = Tail(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
     runner = runner_of(spec, sent, **dict.fromkeys(TOPICS, 12))
     began = dict.fromkeys(OUTPUTS, 10)
-    runner.learner.feature_offset, runner.learner.label_offset = 6, 3
-    assert runner._cut_outputs() == began
-    runner.learner.feature_offset = 7  # a dead letter was sent beyond the last prediction
-    assert runner._cut_outputs() == began
-    runner.learner.feature_offset, runner.learner.label_offset = 8, 2
-    assert runner._cut_outputs() == began
-    runner.learner.label_offset = 3
-    assert runner._cut_outputs() == dict.fromkeys(OUTPUTS, 12)
+    runner.learner.offsets["features"], runner.learner.offsets["labels"] = 6, 3
+    assert runner._output_positions() == began
+    runner.learner.offsets["features"] = 7  # a dead letter was sent beyond the last prediction
+    assert runner._output_positions() == began
+    runner.learner.offsets["features"], runner.learner.offsets["labels"] = 8, 2
+    assert runner._output_positions() == began
+    runner.learner.offsets["labels"] = 3
+    assert runner._output_positions() == dict.fromkeys(OUTPUTS, 12)
 
 
 def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):
@@ -101,21 +81,21 @@ def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):
     runner.epochs = {}
     runner.add(FEATURES, Fetched(batch(90, 10), epoch=1))  # from before the seek
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
-    assert len(runner.features) == 0
+    assert len(runner.buffers["features"]) == 0
 
     async def start() -> None:
         runner._run = lambda: asyncio.sleep(0)  # the loop itself needs Kafka
         runner.start({FEATURES: 2, LABELS: 2})
 
     asyncio.run(start())
-    assert runner.features.offsets().tolist() == list(range(10))
+    assert runner.buffers["features"].offsets().tolist() == list(range(10))
 
 
 def test_records_deleted_while_we_run_end_the_runner_or_are_skipped_and_counted(spec):
     runner = runner_of(spec)
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
     runner.add(FEATURES, Fetched(batch(25, 5), epoch=2, jump=(10, 25)))
-    assert len(runner.features) == 10
+    assert len(runner.buffers["features"]) == 10
     with pytest.raises(StateError, match=r"15 records of s.features\[0\] \(offsets 10 to 24\) deleted"):
         raise runner._end
 
@@ -123,9 +103,9 @@ def test_records_deleted_while_we_run_end_the_runner_or_are_skipped_and_counted(
     runner.add(LABELS, Fetched(batch(25, 5), epoch=2, jump=(10, 25)))
     runner.add(LABELS, Fetched(batch(40, 5), epoch=2, jump=(30, 40)))
     assert runner._end is None
-    assert len(runner.labels) == 10
+    assert len(runner.buffers["labels"]) == 10
     assert runner.gaps.lost == {"labels": Lost(25, 40)}
-    assert runner._dirty  # that they are gone is part of the next checkpoint
+    assert runner.checkpoints.dirty  # that they are gone is part of the next checkpoint
 
 
 @pytest.mark.parametrize("lost", ["stop", "skip"])
@@ -134,17 +114,17 @@ def test_a_topic_that_goes_back_is_examined(spec, lost):
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
     runner.add(FEATURES, Fetched(batch(0, 20), epoch=2, jump=(10, 0)))
     assert isinstance(runner._end, KafkaError)
-    assert len(runner.features) == 10
+    assert len(runner.buffers["features"]) == 10
 
     runner = runner_of(spec)
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
 
     async def ends(partition):
-        return Ends(3, 0)
+        return {"features": 3, "labels": 0}
 
-    runner.engine.ends = ends
+    runner.host.ends = ends
     released = asyncio.run(runner._release())
-    assert len(released.features.offsets) == 0
+    assert len(released.pieces["features"].offsets) == 0
     assert isinstance(runner._end, KafkaError)
 
 
@@ -154,10 +134,10 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
 
     async def ends(partition):
         runner.add(FEATURES, Fetched(batch(10, 10), epoch=2))
-        return Ends(10, 0)
+        return {"features": 10, "labels": 0}
 
-    runner.engine.ends = ends
-    runner.engine.thread.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.host.ends = ends
+    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
     asyncio.run(runner._release())
     assert runner._end is None
 
@@ -166,16 +146,16 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
 def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(spec, long, rests):
     """Back-pressure pauses the long topic, so its end is never reached while nothing is released."""
     runner = runner_of(spec)
-    n = 3 * BUFFER_LIMIT
+    n = 3 * MAX_RECORDS
     asked = 0
 
     async def ends(partition):
         nonlocal asked
         asked += 1
-        return Ends(n, 10) if long == FEATURES else Ends(10, n)
+        return dict(zip(INPUTS, (n, 10) if long == FEATURES else (10, n), strict=True))
 
-    runner.engine.ends = ends
-    runner.engine.thread.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.host.ends = ends
+    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
     sizes = []
 
     def released():
@@ -183,18 +163,18 @@ def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(sp
         before = len(sizes)
         while not sizes[before:] or any(sizes[-1]):
             release = asyncio.run(runner._release())
-            sizes.append((len(release.features.offsets), len(release.labels.offsets)))
+            sizes.append((len(release.pieces["features"].offsets), len(release.pieces["labels"].offsets)))
         return sum(size[0 if long == FEATURES else 1] for size in sizes[before:])
 
-    runner.add(long, Fetched(batch(0, BUFFER_LIMIT), epoch=2))
+    runner.add(long, Fetched(batch(0, MAX_RECORDS), epoch=2))
     assert released() == 0  # the other topic has not been read: what it holds may come first
     runner.add(rests, Fetched(RawBatch(list(range(10)), [500] * 10, [None] * 10, [b"{}"] * 10), epoch=2))
     got = 0
-    for start in range(BUFFER_LIMIT, n + 1, BUFFER_LIMIT):
+    for start in range(MAX_RECORDS, n + 1, MAX_RECORDS):
         got += released()
         if start < n:
             assert got == start
-            runner.add(long, Fetched(batch(start, BUFFER_LIMIT), epoch=2))
+            runner.add(long, Fetched(batch(start, MAX_RECORDS), epoch=2))
     assert got == n
     assert runner.n_forced == 0
     assert sum(f if long == LABELS else m for f, m in sizes) == 10
@@ -203,7 +183,7 @@ def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(sp
 
 def test_records_are_taken_from_where_those_before_are_gone(spec):
     runner = runner_of(spec, lost={"features": Lost(7, 30), "labels": Lost(0, 0)})
-    assert (runner.features.next_offset, runner.labels.next_offset) == (30, 0)
+    assert (runner.buffers["features"].next_offset, runner.buffers["labels"].next_offset) == (30, 0)
 
 
 def event(number: int, offset: int = 5) -> DriftRecord:
@@ -229,24 +209,22 @@ class Sending:
         self.log.append(msgspec.json.decode(value, type=DriftRecord).number)
 
 
-def stepping(spec, sent: Sent | None = None, events: list[DriftRecord] | None = None):
+def stepping(spec, sent: Tail | None = None, events: list[DriftRecord] | None = None):
     """A runner, and a step of it: whether there are predictions, drift events, and how many of these are settled."""
     runner = runner_of(spec, sent)
     runner.outputs = outputs = Sending()
-    runner.engine.observer = types.SimpleNamespace(stepped=lambda *_: None)
-    runner._held = list(events or [])
+    runner.host.observer = types.SimpleNamespace(stepped=lambda *_: None)
+    runner._untold = list(events or [])
 
     def step(predicted: bool, drifts: list[DriftRecord], n_settled: int) -> list[object]:
         outputs.log.clear()
         runner.learner.drift.n_events += len(drifts)
-        outcome = types.SimpleNamespace(
-            ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, refused_features=[], refused_labels=[]
-        )
+        outcome = types.SimpleNamespace(ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, rejected={})
 
         async def in_thread(*_: object) -> object:
             return outcome, [], [], []
 
-        runner.engine.in_thread = in_thread
+        runner.host.in_thread = in_thread
         asyncio.run(runner._step(None))
         return list(outputs.log)
 
@@ -264,12 +242,12 @@ def test_a_drift_event_is_sent_when_a_prediction_behind_it_is_with_the_broker(sp
     runner.outputs.log.clear()
     asyncio.run(runner._tell())
     assert runner.outputs.log == ["flush", 4]
-    assert runner._held == []
+    assert runner._untold == []
 
 
 def test_drift_events_that_were_sent_are_not_sent_again(spec):
-    tail = Script(np.array([5, 6], dtype=np.int64), np.array([0, 1], dtype=np.int64))
-    sent = Sent(tail, {}, {}, dict.fromkeys(TOPICS, 0), {}, drift=2)
+    tail = Script(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
+    sent = Tail(tail, {}, {}, dict.fromkeys(TOPICS, 0), {}, drift=2)
     _, step = stepping(spec, sent)
     assert step(True, [event(0, 4), event(1, 5), event(2, 6)], 3) == ["predictions", "flush", 2]
     _, step = stepping(spec, sent)  # a changed stream file has fewer events in what was sent
@@ -282,10 +260,10 @@ def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
     sent = NOTHING_SENT._replace(drift=4)
     learner = PartitionLearner(spec)
     learner.drift.n_events = 5
-    engine = runner_of(spec).engine
+    host = runner_of(spec).host
 
     async def make() -> Runner:
-        return Runner(engine, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
+        return Runner(host, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
 
     runner = asyncio.run(make())
     asyncio.run(runner._tell())

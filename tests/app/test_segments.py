@@ -7,9 +7,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from app.partition import segments
 from app.partition.pending import PendingStore
-from app.state import segments
-from app.state.segments import PendingCut, decode, encode
+from app.partition.segments import PendingCheckpoint, decode, encode
 from tests.app.test_pending import Checkpoints, assert_equal
 
 LIMITS = {"MAX_ROWS": 256, "SMALL": 64, "FANOUT": 8, "SLACK": 64}
@@ -40,7 +40,7 @@ class Stream:
     def new(self) -> PendingStore:
         return PendingStore(1, {"m": 2}, horizon=1e6, max_pending=100_000, max_labels=self.max_labels)
 
-    def step(self, delays: np.ndarray, early: int = 0) -> PendingCut:
+    def step(self, delays: np.ndarray, early: int = 0) -> PendingCheckpoint:
         """Instances whose labels come after `delays` steps (inf: never), and labels of nothing."""
         ids = [f"{i}" for i in range(self.n, self.n + len(delays))]
         for i, delay in enumerate(delays, self.n):
@@ -57,8 +57,8 @@ class Stream:
         self.outlived += int(np.count_nonzero(self.store.state()["x"] >= first))
         return self.cut()
 
-    def cut(self) -> PendingCut:
-        cut = self.store.cut()
+    def cut(self) -> PendingCheckpoint:
+        cut = self.store.checkpoint()
         self.saved.take(cut)
         serials = [s for name in written(cut) for s in decode(cut.arrays[name])["serial"].tolist()]
         again = sum(serial in self.written for serial in serials)
@@ -80,7 +80,7 @@ class Stream:
         assert_equal(self.store.state(), before)
 
 
-def written(cut: PendingCut, kind: str = "instances") -> list[str]:
+def written(cut: PendingCheckpoint, kind: str = "instances") -> list[str]:
     """Names of the segments that a cut writes."""
     return [name for name in cut.arrays if name.startswith(f"{kind}/") and not name.endswith("/alive")]
 
@@ -209,7 +209,7 @@ def test_after_a_restart_from_the_canonical_form_everything_is_written():
         stream.step(after(100, 3.5), early=2)
     store = stream.new()
     store.restore(stream.store.state())
-    cut = store.cut()
+    cut = store.checkpoint()
     assert not cut.kept
     assert sum(len(decode(cut.arrays[name])["serial"]) for name in written(cut)) == store.n_waiting
     assert sum(len(decode(cut.arrays[name])["serial"]) for name in written(cut, "labels")) == store.n_labels_waiting

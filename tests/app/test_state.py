@@ -12,11 +12,12 @@ import pytest
 from app.cli.state import _summary, tell
 from app.errors import DataError, SpecError, StateError, TopicError
 from app.kafka.admin import PartitionLag
+from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
 from app.state import changelog, checkpoint, portable
 from app.state.changelog import Changelog, check_partition
-from app.state.moving import _check_offset, read_file
-from app.state.soundness import examine, parts
+from app.state.integrity import examine, parts
+from app.state.transfer import _check_offset, read_file
 from app.stream_file.spec import Spec, build
 from models.adapter import signature
 from tests.golden.make import BEFORE, LATE, PARTITION, fold, items_of, stream
@@ -38,7 +39,7 @@ def trained(spec: Spec) -> PartitionLearner:
 
 @pytest.fixture
 def items(trained: PartitionLearner) -> dict[bytes, bytes]:
-    return items_of(trained.cut(), "golden", PARTITION, sequence=4, outputs={"predictions": 17})
+    return items_of(trained.snapshot(), "golden", PARTITION, sequence=4, outputs={"predictions": 17})
 
 
 def chunk_of(items: dict[bytes, bytes], array: str) -> bytes:
@@ -86,7 +87,7 @@ def test_every_single_chunk_counts(items: dict[bytes, bytes]) -> None:
 
 
 def test_an_orphan_is_named_and_harmless_unless_it_was_altered(items: dict[bytes, bytes]) -> None:
-    other = items_of(PartitionLearner(stream("last-label", "classification")).cut(), "golden", PARTITION)
+    other = items_of(PartitionLearner(stream("last-label", "classification")).snapshot(), "golden", PARTITION)
     key, chunk = next((key, chunk) for key, chunk in other.items() if key not in items)
     digest = bytes.fromhex(key.rpartition(b"/")[2].decode())
     found = examine({**items, key: chunk}, "golden", PARTITION)
@@ -135,8 +136,8 @@ def test_the_parts_add_up(items: dict[bytes, bytes], trained: PartitionLearner) 
     assert set(found) == {"models/champion", "metrics/champion", "pending", "vocabularies"}
     assert sum(part.n_chunks for part in found.values()) == len(items) - 1
     assert sum(part.stored_bytes for part in found.values()) == sum(map(len, items.values())) - len(items[KEY])
-    assert found["models/champion"].n_bytes == trained.models["champion"].n_bytes
-    assert sum(part.n_bytes for part in found.values()) == sum(a.nbytes for a in trained.cut().arrays.values())
+    assert found["models/champion"].n_bytes == trained.roles["champion"].model.n_bytes
+    assert sum(part.n_bytes for part in found.values()) == sum(a.nbytes for a in trained.snapshot().arrays.values())
 
 
 def test_the_summary_is_that_of_the_manifest_and_the_changelog(
@@ -238,10 +239,10 @@ def test_what_a_forged_file_asks_for_is_bounded(items: dict[bytes, bytes], spec:
         assert not found.sound
 
     refused("takes 8,000,000,0.* bytes, and this machine has", "<f8", [10**15], 3)
-    refused("more is not of its size", "<f8", [100], 1)
-    refused("an array of type '|O' and shape .* is none of a state", "|O", [8192], 1)
-    refused("is none of a state", "<f8", [-8192, -1], 1)
-    refused("is none of a state", "nonsense", [8192], 1)
+    refused("more has the wrong size", "<f8", [100], 1)
+    refused("an array of type '|O' and shape .* is not part of any state", "|O", [8192], 1)
+    refused("is not part of any state", "<f8", [-8192, -1], 1)
+    refused("is not part of any state", "nonsense", [8192], 1)
 
 
 @pytest.mark.parametrize("content", [b"\xc1", b"", b"\x80", msgspec.msgpack.encode({"format": 1, "manifest": 3})])
@@ -262,16 +263,16 @@ def test_a_file_of_the_right_hash_and_wrong_content_is_refused(content: bytes) -
     ],
 )
 def test_a_state_that_this_program_does_not_write_is_one_sentence(trained: PartitionLearner, spec, change) -> None:
-    cut = trained.cut()
+    cut = trained.snapshot()
     change(cut.meta)
     with pytest.raises(StateError, match=f"the state of partition {PARTITION} "):
         PartitionLearner(spec, PARTITION).restore(cut)
 
 
 def test_arrays_that_this_program_does_not_write_are_one_sentence(trained: PartitionLearner, spec: Spec) -> None:
-    for name in trained.cut().arrays:
+    for name in trained.snapshot().arrays:
         for wrong in (np.zeros(0), np.full(3, np.nan), np.zeros((2, 2), np.uint8)):
-            cut = trained.cut()
+            cut = trained.snapshot()
             arrays = {**cut.arrays, name: wrong}
             with contextlib.suppress(StateError):  # what a learner does not look at may pass
                 PartitionLearner(spec, PARTITION).restore(cut._replace(arrays=arrays))
@@ -282,7 +283,7 @@ def test_arrays_that_this_program_does_not_write_are_one_sentence(trained: Parti
 
 def test_with_a_key_only_what_it_signed_is_a_state(trained: PartitionLearner, monkeypatch, state_key: str) -> None:
     def written() -> dict[bytes, bytes]:
-        return items_of(trained.cut(), "golden", PARTITION, sequence=4, outputs={"predictions": 17})
+        return items_of(trained.snapshot(), "golden", PARTITION, sequence=4, outputs={"predictions": 17})
 
     signed = written()
     assert checkpoint.decode_manifest(signed[KEY]).sequence == 4
@@ -363,12 +364,12 @@ class Log:
     def __init__(self, states: list[dict[bytes, bytes]], *, grows: bool = True) -> None:
         self.states, self.grows, self.n_reads = states, grows, 0
 
-    async def read(self, broker: str, topic: str, partition: int) -> Changelog:
+    async def read(self, connection: Connection, topic: str, partition: int) -> Changelog:
         items = self.states[min(self.n_reads, len(self.states) - 1)]
         self.n_reads += 1
         return Changelog(items, len(items), 0, 100 * self.n_reads)
 
-    async def bounds(self, broker: str, topic: str, partition: int) -> tuple[int, int]:
+    async def bounds(self, connection: Connection, topic: str, partition: int) -> tuple[int, int]:
         return 0, 100 * self.n_reads + self.grows
 
 
@@ -381,7 +382,7 @@ def test_a_torn_read_is_read_again_as_long_as_the_log_grows(items, monkeypatch, 
     monkeypatch.setattr(changelog, "read", log.read)
     monkeypatch.setattr(changelog, "bounds", log.bounds)
     monkeypatch.setattr(changelog, "PAUSE_SECONDS", 0)
-    _, findings = asyncio.run(changelog.read_whole("broker", "golden", PARTITION))
+    _, findings = asyncio.run(changelog.read_whole(Connection("broker:9092"), "golden", PARTITION))
     assert (log.n_reads, findings.sound) == (n_reads, sound)
 
 
@@ -391,6 +392,6 @@ def test_damage_under_a_running_worker_is_said_in_the_end(items, monkeypatch) ->
     monkeypatch.setattr(changelog, "read", log.read)
     monkeypatch.setattr(changelog, "bounds", log.bounds)
     monkeypatch.setattr(changelog, "PAUSE_SECONDS", 0)
-    _, findings = asyncio.run(changelog.read_whole("broker", "golden", PARTITION))
+    _, findings = asyncio.run(changelog.read_whole(Connection("broker:9092"), "golden", PARTITION))
     assert log.n_reads == changelog.ATTEMPTS
     assert not findings.sound

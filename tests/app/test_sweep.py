@@ -332,7 +332,7 @@ def test_errors_of_other_processes_are_sentences(tmp_path):
     assert "line 82" in str(found.exception)
     assert "'two' in column 'a'" in str(found.exception)
     with (
-        pytest.raises(RiparianError, match="ended from outside, perhaps for want of memory: use fewer --jobs"),
+        pytest.raises(RiparianError, match="ended from outside, perhaps for lack of memory: use fewer --jobs"),
         Pool(1) as pool,
     ):
         pool.map(die, [1, 2])

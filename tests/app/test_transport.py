@@ -8,7 +8,7 @@ import aiokafka.consumer.fetcher as fetcher
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.consumer.subscription_state import TopicPartitionState
-from aiokafka.producer.message_accumulator import MessageAccumulator
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
 from faust.tables import recovery
 from faust.tables.manager import TableManager
@@ -51,6 +51,8 @@ def test_attributes_that_are_read_are_there():
     state = TopicPartitionState.__init__.__code__.co_names
     assert {"_position", "highwater"} <= set(state)
     assert "transactional_id" in MessageAccumulator.create_builder.__code__.co_names  # decided for each batch
+    assert list(inspect.signature(BatchBuilder.__init__).parameters)[1:3] == ["batch_size", "compression_type"]
+    assert "_batch_size" in MessageAccumulator.create_builder.__code__.co_names
     assert "_recovery" in TableManager.recovery.fget.__code__.co_names
     records = inspect.signature(fetcher.PartitionRecords.__init__).parameters
     assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]
@@ -88,15 +90,12 @@ class FakePartition:
     topic = "source"
 
 
-def test_a_fetch_becomes_batches_without_control_records_and_known_records(monkeypatch):
+def test_a_fetch_becomes_a_batch_without_control_records_and_known_records(monkeypatch):
     monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({"source"}))
     memory = FakeMemory([FakeBatch(0, 4), FakeBatch(4, 1, control=True), FakeBatch(5, 2), FakeBatch(7, 0)])
     records = transport.BatchRecords(FakePartition, memory, None, 2, None, None, False, 0)
     batches = list(records)
-    assert batches == [
-        RawBatch([2, 3], [20, 30], [b"k"] * 2, [b"v2", b"v3"]),
-        RawBatch([5, 6], [50, 60], [b"k"] * 2, [b"v5", b"v6"]),
-    ]
+    assert batches == [RawBatch([2, 3, 5, 6], [20, 30, 50, 60], [b"k"] * 4, [b"v2", b"v3", b"v5", b"v6"])]
     assert records.next_fetch_offset == 7
 
 
@@ -125,6 +124,7 @@ def test_a_fetch_that_begins_elsewhere_than_the_last_one_ended_is_noticed(monkey
 
 def test_a_consumer_that_deserializes_is_given_records(monkeypatch):
     monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({"source"}))
-    monkeypatch.setattr(fetcher.PartitionRecords, "_unpack_records", lambda self: iter(["records"]))
+    monkeypatch.setattr(fetcher.PartitionRecords, "_consumer_record", lambda self, tp, record: (tp, record.offset))
     tp = TopicPartition("source", 0)
-    assert list(transport.BatchRecords(tp, FakeMemory([]), None, 0, None, bytes, False, 0)) == ["records"]
+    records = transport.BatchRecords(tp, FakeMemory([FakeBatch(3, 2)]), None, 4, None, bytes, False, 0)
+    assert list(records) == [(tp, 4)]

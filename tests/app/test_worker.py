@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from app.errors import RiparianError
+from app.kafka import ports
 from app.worker import application as worker
 
 
@@ -27,14 +28,14 @@ def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
 
 
 def test_a_port_that_is_taken_is_one_sentence_or_the_next_one():
-    with worker.listen("127.0.0.1", 0) as taken:
+    with ports.listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RiparianError, match=f"port {port} of 127.0.0.1 is in use.*another by --web-port"):
-            worker.listen("127.0.0.1", port)
-        with worker.listen("127.0.0.1", port, or_next=True) as found:
+            ports.listen("127.0.0.1", port)
+        with ports.listen("127.0.0.1", port, or_next=True) as found:
             assert found.getsockname()[1] > port
             assert found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    with worker.listen("0.0.0.0", 0) as everywhere:
+    with ports.listen("0.0.0.0", 0) as everywhere:
         assert everywhere.getsockname()[0] == "0.0.0.0"
     with pytest.raises(RiparianError, match=r"cannot listen on 192\.0\.2\.1:6066 \(.*--web-host"):
-        worker.listen("192.0.2.1", 6066)  # nobody's, for documentation
+        ports.listen("192.0.2.1", 6066)  # nobody's, for documentation

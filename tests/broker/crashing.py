@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import app.kafka.outputs
 import app.state.log
+import app.worker.checkpoints
 import app.worker.engine
-import app.worker.outputs
-import app.worker.runner
 from app.cli import main
+from app.kafka.outputs import Outputs
 from app.state import checkpoint
+from app.worker.checkpoints import Checkpoints
 from app.worker.engine import Engine
-from app.worker.outputs import Outputs
-from app.worker.runner import Runner
 
 EXIT_CODE = 9
 Method = Callable[..., Awaitable[Any]]
@@ -58,29 +58,29 @@ async def between_batches(method: Method, outputs: Outputs, topic: str, batches:
     return await method(outputs, topic, batches)
 
 
-async def between_records(method: Method, runner: Runner, records: dict[bytes, bytes]) -> Any:
+async def between_records(method: Method, checkpoints: Checkpoints, records: dict[bytes, bytes]) -> Any:
     """Die when half of the records are in the changelog."""
     if armed.exists() and len(records) > 1:
-        await after(method, runner, dict(list(records.items())[: len(records) // 2]))
-    return await method(runner, records)
+        await after(method, checkpoints, dict(list(records.items())[: len(records) // 2]))
+    return await method(checkpoints, records)
 
 
-async def between_copies(method: Method, runner: Runner, n_written: int) -> Any:
+async def between_copies(method: Method, checkpoints: Checkpoints, n_written: int) -> Any:
     """Die when half of the old chunks that are copied are in the changelog once more."""
-    append = runner._append
-    runner._append = lambda records: between_records(lambda _, some: append(some), runner, records)  # type: ignore
-    return await method(runner, n_written)
+    append = checkpoints._append
+    checkpoints._append = lambda records: between_records(lambda _, some: append(some), checkpoints, records)  # type: ignore
+    return await method(checkpoints, n_written)
 
 
 # -- which calls ------------------------------------------------------------------------------------------------------
 
 
-def chunks(runner: Runner, records: dict[bytes, bytes], *_: Any) -> bool:
-    return bool(records) and checkpoint.manifest_key(runner.partition) not in records
+def chunks(checkpoints: Checkpoints, records: dict[bytes, bytes], *_: Any) -> bool:
+    return bool(records) and checkpoint.manifest_key(checkpoints._partition) not in records
 
 
-def manifest(runner: Runner, records: dict[bytes, bytes], *_: Any) -> bool:
-    return checkpoint.manifest_key(runner.partition) in records
+def manifest(checkpoints: Checkpoints, records: dict[bytes, bytes], *_: Any) -> bool:
+    return checkpoint.manifest_key(checkpoints._partition) in records
 
 
 def to(topic: str) -> Callable[..., bool]:
@@ -107,8 +107,8 @@ class Point(NamedTuple):
 
 
 CLEANING = ((app.state.log, "CLEAN_BYTES", 0), (app.state.log, "CLEAN_FACTOR", 1), (app.state.log, "HURRY_FACTOR", 1))
-CUTTING = (*CLEANING, (app.worker.runner, "TRUNCATE_BYTES", 1))
-SMALL = ((app.worker.outputs, "MAX_BATCH_BYTES", 8_000),)
+CUTTING = (*CLEANING, (app.worker.checkpoints, "TRUNCATE_BYTES", 1))
+SMALL = ((app.kafka.outputs, "MAX_BATCH_BYTES", 8_000), (app.kafka.outputs, "LEAST_BATCH_BYTES", 8_000))
 
 POINTS = {
     "after the fence": Point(app.worker.engine, "fenced_producer", after),
@@ -119,11 +119,11 @@ POINTS = {
     "before a drift event": Point(Outputs, "send_one", before, to("drift")),
     "after a drift event": Point(Outputs, "send_one", after_acknowledged, to("drift")),
     "between metrics": Point(Outputs, "send_one", after_acknowledged, to("metrics")),
-    "before the chunks": Point(Runner, "_append", before, chunks),
-    "between the chunks": Point(Runner, "_append", between_records, chunks),
-    "before the manifest": Point(Runner, "_append", before, manifest),
-    "after the manifest": Point(Runner, "_append", after, manifest),
-    "between the copies": Point(Runner, "_clean", between_copies, settings=CLEANING),
+    "before the chunks": Point(Checkpoints, "_append", before, chunks),
+    "between the chunks": Point(Checkpoints, "_append", between_records, chunks),
+    "before the manifest": Point(Checkpoints, "_append", before, manifest),
+    "after the manifest": Point(Checkpoints, "_append", after, manifest),
+    "between the copies": Point(Checkpoints, "_clean", between_copies, settings=CLEANING),
     "before the changelog is cut": Point(Engine, "delete_before", before, settings=CUTTING),
     "after the changelog was cut": Point(Engine, "delete_before", after, settings=CUTTING),
 }

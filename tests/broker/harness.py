@@ -6,6 +6,7 @@ same predictions and to the same state, to the bit, as the workers did.
 
 import asyncio
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -21,23 +22,24 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from app.kafka.admin import ensure_topics
+from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge, Script
+from app.partition.merge import EVERYTHING, Merge, Script
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
-from topics.names import changelog_topic
+from topics.names import INPUTS, changelog_topic
 from topics.records import DriftRecord, RawBatch
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 180.0  # seconds until a test gives up waiting, on a busy machine too; nothing is asserted about times
+PATIENCE = 400.0  # seconds until a test gives up waiting, on a busy machine too; nothing is asserted about times
 
 
 class Worker:
     """`riparian worker` as a process of its own; killed at the end of the test whatever happens.
 
     web_port : None for the one that it takes by itself. entry : the module that stands for `riparian`, and arguments
-    that come before `worker`.
+    that come before `worker`. n_files : how many it may have open. options : more options of `worker`.
     """
 
     def __init__(
@@ -50,14 +52,21 @@ class Worker:
         name: str = "w",
         entry: Sequence[str] = ("app.cli",),
         session_timeout: float = 6.0,
+        n_files: int | None = None,
+        options: Sequence[object] = (),
     ) -> None:
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
         command = [sys.executable, "-m", *entry, "worker", str(stream), "--broker", broker]
         command += [] if web_port is None else ["--web-port", str(web_port)]
         command += ["--data-dir", str(folder / f"data-{time.monotonic_ns()}")]
-        command += ["--session-timeout", str(session_timeout), "--log-level", "info"]
+        command += ["--session-timeout", str(session_timeout), "--log-level", "info", *map(str, options)]
+
+        def limit() -> None:
+            if n_files is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (n_files, n_files))
+
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, preexec_fn=limit)
 
     def __enter__(self) -> "Worker":
         return self
@@ -158,7 +167,7 @@ def send(
 
 
 def create_topics(spec: Spec, broker: str) -> None:
-    asyncio.run(ensure_topics(spec, broker))
+    asyncio.run(ensure_topics(spec, Connection(broker)))
 
 
 async def _read(broker: str, topic: str, partition: int) -> list[ConsumerRecord]:
@@ -220,8 +229,8 @@ def wait_for_state(
         except Exception as error:  # a chunk is on its way
             last: object = error
         else:
-            last = learner and (learner.feature_offset, learner.label_offset)
-        if learner is not None and learner.feature_offset >= n_features and learner.label_offset >= n_labels:
+            last = learner and (learner.offsets["features"], learner.offsets["labels"])
+        if learner is not None and learner.offsets["features"] >= n_features and learner.offsets["labels"] >= n_labels:
             return learner
         if time.monotonic() > deadline or (worker is not None and worker.process.poll() is not None):
             output = worker.output[-3000:] if worker is not None else ""
@@ -230,12 +239,7 @@ def wait_for_state(
 
 
 def _raw(records: Sequence[ConsumerRecord]) -> RawBatch:
-    return RawBatch(
-        [r.offset for r in records],
-        [r.timestamp for r in records],
-        [r.key for r in records],
-        [r.value for r in records],
-    )
+    return RawBatch.of(records)
 
 
 def _known(prediction: dict[str, Any]) -> dict[str, Any]:
@@ -262,29 +266,19 @@ def check_against_oracle(
     sent = predictions(broker, spec, partition)
     offsets = [p["offset"] for p in sent]
     oracle = PartitionLearner(spec, partition)
-    merge = Merge(
-        Buffer(),
-        Buffer(),
-        Script(np.array(offsets, np.int64), np.array([p["label_offset"] for p in sent], np.int64)),
-        limit=777,
+    script = Script.of(INPUTS, [(p["offset"], p["label_offset"]) for p in sent])
+    merge = Merge(script=script, limit=777)
+    merge.buffers["features"].add(
+        _raw(features if features is not None else read(broker, spec.topics.features, partition))
     )
-    merge.features.add(_raw(features if features is not None else read(broker, spec.topics.features, partition)))
     if spec.topics.labels is not None:
-        merge.labels.add(_raw(labels if labels is not None else read(broker, spec.topics.labels, partition)))
+        merge.buffers["labels"].add(_raw(labels if labels is not None else read(broker, spec.topics.labels, partition)))
     made: list[dict[str, Any]] = []
     found: list[DriftRecord] = []
-    while len(merge.features) or len(merge.labels):
+    while merge.n_waiting:
         outcome = oracle.step(merge.release(EVERYTHING))
-        values = oracle.codec.encode_predictions(
-            outcome.ids,
-            outcome.p["champion"],
-            oracle.classes,
-            oracle.model_names["champion"],
-            outcome.offsets.tolist(),
-            outcome.label_offsets.tolist(),
-        )
         found += outcome.drifts
-        made += [json.loads(value) for value in values]
+        made += [json.loads(value) for value in oracle.encode(outcome)]
     assert offsets == [p["offset"] for p in made], "a prediction is missing, repeated or out of order"
     assert list(map(_known, sent)) == list(map(_known, made))
     # The last ones may stand in the manifest still: they are sent after it.

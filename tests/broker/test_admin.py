@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +17,13 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.errors import BrokerError, TopicError
-from app.kafka import admin
+from app.kafka import admin, creating, timestamps
+from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.state.changelog import ensure_changelog
 from app.stream_file.spec import load
-from topics.names import default_topics, group_id
+from tests.broker.harness import stream_file
+from topics.names import TIMESTAMP_AFTER, changelog_topic, default_topics, group_id
 
 pytestmark = pytest.mark.broker
 
@@ -28,6 +31,8 @@ pytestmark = pytest.mark.broker
 def stream(name: str, **changes: Any) -> Any:
     """What of a stream file matters to topics."""
     fields = {"name": name, "partitions": 1, "replication": 1, "retention": None, "topics": default_topics(name)}
+    fields |= {"min_insync_replicas": None, "create_topics": "missing", "group": group_id(name)}
+    fields["make_codec"] = lambda: SimpleNamespace(read_place=None)  # there are no predictions to read
     return SimpleNamespace(**{**fields, **changes})
 
 
@@ -77,43 +82,139 @@ def test_missing_topics_are_made_as_the_stream_file_says(broker: str, topic_name
     spec = stream(topic_name, partitions=3, retention=3600.0)
     names = set(spec.topics)
 
-    before = asyncio.run(admin.check_topics(spec, broker))
+    before = asyncio.run(admin.check_topics(spec, Connection(broker)))
     assert (before.partitions, set(before.missing)) == ({}, names)
 
-    made = asyncio.run(admin.ensure_topics(spec, broker))
+    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     assert made.partitions == dict.fromkeys(names, 3)
     assert set(made.created) == names
     assert made.missing == ()
 
-    again = asyncio.run(admin.ensure_topics(spec, broker))
+    again = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     assert (again.partitions, again.created) == (made.partitions, ())
 
     of_features = asyncio.run(configs(broker, spec.topics.features))
     assert of_features["retention.ms"] == "3600000"
     assert of_features["cleanup.policy"] == "delete"
     assert of_features["message.timestamp.type"] == "CreateTime"
+    inputs = [spec.topics.features, spec.topics.labels]
+    assert [asyncio.run(configs(broker, name))[TIMESTAMP_AFTER] for name in inputs] == ["60000"] * 2
+    assert asyncio.run(timestamps.warnings(Connection(broker), inputs)) == []
+    # A worker's clock must not keep it from writing.
+    assert asyncio.run(configs(broker, spec.topics.predictions))[TIMESTAMP_AFTER] != "60000"
     of_dead = asyncio.run(configs(broker, spec.topics.deadletters))
-    assert int(of_dead["max.message.bytes"]) == admin.DEADLETTER_BYTES > int(of_features["max.message.bytes"])
+    assert int(of_dead["max.message.bytes"]) == creating.DEADLETTER_BYTES > int(of_features["max.message.bytes"])
+
+
+def test_a_broker_that_does_not_know_how_to_refuse_the_future_makes_topics_all_the_same(
+    broker: str, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (admin, creating):
+        monkeypatch.setattr(module, "TIMESTAMP_AFTER", "message.timestamp.unheard.of.max.ms")
+    spec = stream(topic_name)
+    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    assert set(made.created) == set(made.partitions) == set(spec.topics)
+    assert asyncio.run(configs(broker, spec.topics.labels))["retention.ms"] == "-1"
+
+
+def test_topics_that_somebody_else_creates_are_missed_with_the_commands(broker: str, topic_name: str) -> None:
+    given = {"partitions": 2, "retention": 3600.0, "min_insync_replicas": 1}
+    ours = stream(f"{topic_name}-ours", **given)
+    asyncio.run(admin.ensure_topics(ours, Connection(broker)))
+    asyncio.run(ensure_changelog(ours, Connection(broker)))
+
+    theirs = stream(f"{topic_name}-theirs", **given, create_topics="never")
+    state = changelog_topic(theirs.name)
+    with pytest.raises(TopicError, match="says create_topics: never") as error:
+        asyncio.run(admin.ensure_topics(theirs, Connection(broker)))
+    said, *lines = str(error.value).splitlines()
+    assert all(name in said for name in theirs.topics)
+    with pytest.raises(TopicError, match=f"The topic {state} of the stream"):
+        asyncio.run(ensure_changelog(theirs, Connection(broker)))
+    assert not {*theirs.topics, state} & set(asyncio.run(listed(broker)))
+
+    for line in lines:
+        asyncio.run(_create(broker, shlex.split(line)))
+    assert asyncio.run(admin.ensure_topics(theirs, Connection(broker))).missing == ()
+    asyncio.run(ensure_changelog(theirs, Connection(broker)))
+    for one, other in zip((*ours.topics, changelog_topic(ours.name)), (*theirs.topics, state), strict=True):
+        assert asyncio.run(configs(broker, one)) == asyncio.run(configs(broker, other))
+
+
+async def _create(broker: str, words: list[str]) -> None:
+    """What kafka-topics.sh does with these words."""
+    assert words[:5] == ["kafka-topics.sh", "--bootstrap-server", broker, "--create", "--if-not-exists"]
+    pairs = list(zip(words[5::2], words[6::2], strict=True))
+    given, own = dict(pairs), dict(value.split("=") for name, value in pairs if name == "--config")
+    client = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await client.start()
+    try:
+        new = NewTopic(
+            given["--topic"], int(given["--partitions"]), int(given["--replication-factor"]), topic_configs=own
+        )
+        await client.create_topics([new])
+        while given["--topic"] not in await client.list_topics():  # known a moment after it was made
+            await asyncio.sleep(0.02)
+    finally:
+        await client.close()
+
+
+async def _stamped(broker: str, name: str, **changes: str) -> None:
+    client = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await client.start()
+    try:
+        changed = {key.replace("_", "."): value for key, value in changes.items()}
+        await client.create_topics([NewTopic(name, 1, 1, topic_configs=changed)])
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({}, "up to 1h ahead"),
+        ({"message_timestamp_after_max_ms": str(2**63 - 1)}, "with any time ahead"),
+        ({"message_timestamp_after_max_ms": "60001"}, "up to 60001ms ahead"),
+        ({"message_timestamp_after_max_ms": "60000"}, None),
+        ({"message_timestamp_type": "LogAppendTime"}, None),
+    ],
+)
+def test_check_warns_of_topics_that_take_records_of_the_future(
+    broker: str, tmp_path: Path, topic_name: str, changes: dict[str, str], how: str | None
+) -> None:
+    path, spec = stream_file(tmp_path, topic_name)
+    asyncio.run(_stamped(broker, spec.topics.features, **changes))
+    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    shown = CliRunner().invoke(cli, ["check", str(path), "--broker", broker]).output
+    found = json.loads(CliRunner().invoke(cli, ["check", str(path), "--broker", broker, "--json"]).output)["warnings"]
+    if how is None:
+        assert (found, "warning" in shown) == ([], False)
+        return
+    cure = f"--entity-name {topic_name}.features --add-config message.timestamp.after.max.ms=60000"
+    assert [(how in sentence, cure in sentence) for sentence in found] == [(True, True)]
+    assert f"warning: {found[0]}\n" in shown
 
 
 def test_without_retention_records_are_kept_for_ever(broker: str, topic_name: str) -> None:
     spec = stream(topic_name)
-    asyncio.run(admin.ensure_topics(spec, broker))
+    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     assert asyncio.run(configs(broker, spec.topics.features))["retention.ms"] == "-1"
 
 
 def test_a_stream_whose_labels_come_along_has_no_labels_topic(broker: str, topic_name: str) -> None:
     spec = stream(topic_name, topics=default_topics(topic_name)._replace(labels=None))
-    made = asyncio.run(admin.ensure_topics(spec, broker))
+    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     assert set(made.created) == {name for name in spec.topics if name is not None}
-    assert f"{topic_name}.labels" not in asyncio.run(admin.check_topics(stream(topic_name), broker)).partitions
+    assert (
+        f"{topic_name}.labels" not in asyncio.run(admin.check_topics(stream(topic_name), Connection(broker))).partitions
+    )
 
 
 def test_topics_that_are_there_are_used_and_only_the_others_made(broker: str, topic_name: str) -> None:
     theirs = f"{topic_name}-orders"
     asyncio.run(create(broker, **{theirs: 2}))
     spec = stream(topic_name, partitions=2, topics=default_topics(topic_name)._replace(features=theirs))
-    made = asyncio.run(admin.ensure_topics(spec, broker))
+    made = asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     assert theirs not in made.created
     assert made.partitions[theirs] == 2
 
@@ -122,7 +223,7 @@ def test_four_workers_that_create_at_once_agree(broker: str, topic_name: str) ->
     spec = stream(topic_name, partitions=2)
 
     async def race() -> list[admin.TopicsReport]:
-        return await asyncio.gather(*(admin.ensure_topics(spec, broker) for _ in range(4)))
+        return await asyncio.gather(*(admin.ensure_topics(spec, Connection(broker)) for _ in range(4)))
 
     assert [report.partitions for report in asyncio.run(race())] == [dict.fromkeys(spec.topics, 2)] * 4
 
@@ -162,9 +263,9 @@ def test_unequal_partitions_say_which_topic_has_how_many_and_create_nothing(
     theirs = {f"{topic_name}.{role}": n for role, n in present.items()}
     asyncio.run(create(broker, **theirs))
     with pytest.raises(TopicError, match=sentence.replace("S", topic_name)):
-        asyncio.run(admin.ensure_topics(spec, broker))
+        asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     with pytest.raises(TopicError, match=r"Expected \d partition"):
-        asyncio.run(admin.check_topics(spec, broker))
+        asyncio.run(admin.check_topics(spec, Connection(broker)))
     assert {name for name in asyncio.run(listed(broker)) if name.startswith(topic_name)} == set(theirs)
 
 
@@ -177,8 +278,8 @@ def test_check_and_worker_say_the_same_of_topics_that_got_partitions(
     file = tmp_path / "stream.yaml"
     file.write_text(STREAM.format(name=topic_name))
     declared = load(file)
-    asyncio.run(admin.ensure_topics(declared, broker))
-    asyncio.run(ensure_changelog(declared, broker))
+    asyncio.run(admin.ensure_topics(declared, Connection(broker)))
+    asyncio.run(ensure_changelog(declared, Connection(broker)))
     asyncio.run(grow(broker, list(admin.stream_topics(declared).values()), 4))
     file.write_text(STREAM.format(name=topic_name) + f"partitions: {said}\n")
     sentences = set()
@@ -202,7 +303,7 @@ def test_check_and_worker_say_the_same_of_topics_that_got_partitions(
 
 def test_a_refused_topic_is_one_sentence(broker: str, topic_name: str) -> None:
     with pytest.raises(TopicError, match=r'refuses to create the topic ".*" with 1 partition and replication 3 \(.*1'):
-        asyncio.run(admin.ensure_topics(stream(topic_name, replication=3), broker))
+        asyncio.run(admin.ensure_topics(stream(topic_name, replication=3), Connection(broker)))
 
 
 async def fill(broker: str, topic: str, partition: int, n_records: int) -> None:
@@ -227,10 +328,10 @@ async def commit(broker: str, group: str, offsets: dict[TopicPartition, int]) ->
 
 def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -> None:
     spec = stream(topic_name, partitions=2)
-    asyncio.run(admin.ensure_topics(spec, broker))
+    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     asyncio.run(fill(broker, spec.topics.features, 1, 7))
 
-    fresh = asyncio.run(admin.lag(spec, broker))
+    fresh = asyncio.run(admin.lag(spec, Connection(broker)))
     assert (fresh.group, fresh.workers) == (f"riparian-{topic_name}", 0)
     assert [(row.topic, row.partition) for row in fresh.rows] == [
         (topic, k) for topic in (spec.topics.features, spec.topics.labels) for k in (0, 1)
@@ -239,13 +340,13 @@ def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -
     assert all(row.committed is None and row.lag is None for row in fresh.rows)
 
     asyncio.run(commit(broker, fresh.group, {TopicPartition(spec.topics.features, 1): 5}))
-    row = asyncio.run(admin.lag(spec, broker)).rows[1]
+    row = asyncio.run(admin.lag(spec, Connection(broker))).rows[1]
     assert (row.start, row.end, row.committed, row.lag) == (0, 7, 5, 2)
 
 
 def test_lag_of_a_stream_without_topics_names_them(broker: str, topic_name: str) -> None:
     with pytest.raises(TopicError, match=rf"{topic_name}\.features and {topic_name}\.labels .* found none"):
-        asyncio.run(admin.lag(stream(topic_name), broker))
+        asyncio.run(admin.lag(stream(topic_name), Connection(broker)))
 
 
 def test_an_absent_broker_is_tried_again_and_then_one_sentence() -> None:
@@ -254,7 +355,7 @@ def test_an_absent_broker_is_tried_again_and_then_one_sentence() -> None:
     with pytest.raises(
         BrokerError, match=rf"Expected Kafka at 127\.0\.0\.1:{port}, found no broker that answers within"
     ):
-        asyncio.run(admin.wait_for_broker(f"127.0.0.1:{port}", timeout_seconds=1.0, on_wait=lines.append))
+        asyncio.run(admin.wait_for_broker(Connection(f"127.0.0.1:{port}"), timeout_seconds=1.0, on_wait=lines.append))
     assert len(lines) >= 2
     assert "0.2 s" in lines[0]
     assert "0.4 s" in lines[1]
@@ -262,7 +363,7 @@ def test_an_absent_broker_is_tried_again_and_then_one_sentence() -> None:
 
 def test_a_broker_that_comes_late_is_found(broker: str) -> None:
     port = free_port()
-    there, here = broker.rpartition(":")[2], f"127.0.0.1:{port}"
+    there, here = broker.rpartition(":")[2], Connection(f"127.0.0.1:{port}")
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
@@ -289,7 +390,7 @@ def test_a_broker_that_comes_late_is_found(broker: str) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:kafka", ":9092", "a:1,b", "127.0.0.1:99999", ""])
 def test_an_address_that_is_none_is_one_sentence(address: str) -> None:
     with pytest.raises(BrokerError, match="Expected --broker as HOST:PORT"):
-        asyncio.run(admin.wait_for_broker(address, 0.0))
+        Connection(address)
 
 
 STREAM = """
@@ -308,7 +409,7 @@ def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, t
     file = tmp_path / "stream.yaml"
     file.write_text(STREAM.format(name=topic_name))
     declared = spec.load(file)
-    asyncio.run(admin.ensure_topics(declared, broker))
+    asyncio.run(admin.ensure_topics(declared, Connection(broker)))
     asyncio.run(fill(broker, declared.topics.features, 0, 3))
     arguments = [str(file), "--broker", broker]
 

@@ -10,6 +10,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
+from app.kafka.connection import Connection
 from app.state.audit import audit
 from app.stream_file.spec import load
 from tests.broker.harness import (
@@ -43,7 +44,7 @@ def riparian_audit(broker, *arguments, code=0):
 
 def audited(broker, spec, start=None, until=None):
     """The same in this process, as the option --json prints it."""
-    report = asyncio.run(audit(spec, broker, 0, start=start, until=until))
+    report = asyncio.run(audit(spec, Connection(broker), 0, start=start, until=until))
     return json.loads(json.dumps(report.plain()))
 
 
@@ -72,6 +73,9 @@ def records():
     return features, labels
 
 
+HELD_BACK = 600  # last records of each topic, which are sent once the last worker runs
+
+
 def test_what_killed_workers_did_holds_and_what_is_altered_is_named(broker, tmp_path, topic_name):
     fields = {
         "checkpoint": {"every": "300ms", "keep": 100, "keep_every": "0s"},
@@ -85,7 +89,7 @@ def test_what_killed_workers_did_holds_and_what_is_altered_is_named(broker, tmp_
     n = len(features)
     topics = ((spec.topics.features, features), (spec.topics.labels, labels))
     senders = [
-        threading.Thread(target=send, args=(broker, topic, rows), kwargs={"pause": 0.5, "chunk": 100})
+        threading.Thread(target=send, args=(broker, topic, rows[:-HELD_BACK]), kwargs={"pause": 0.5, "chunk": 100})
         for topic, rows in topics
     ]
     for sender in senders:
@@ -99,8 +103,12 @@ def test_what_killed_workers_did_holds_and_what_is_altered_is_named(broker, tmp_
             worker.kill()
     with Worker(path, broker, tmp_path) as worker:
         for sender in senders:
-            sender.join()  # seconds, in which it writes checkpoints
-        learner = wait_for_state(broker, spec, n, len(labels), worker=worker)
+            sender.join()
+        for left in range(HELD_BACK, 0, -100):  # a checkpoint each, however slow the machine is
+            for topic, rows in topics:
+                send(broker, topic, rows[len(rows) - left : len(rows) - left + 100])
+            done = [len(rows) - left + 100 for _, rows in topics]
+            learner = wait_for_state(broker, spec, *done, worker=worker)
         worker.kill()
     counts = learner.pending.counts
     assert all(counts[name] for name in ("joined", "expired", "unmatched"))

@@ -96,8 +96,8 @@ def test_bags_are_predicted_and_learned_once_through_kills(broker, tmp_path, top
     oracle = check_against_oracle(broker, spec, learner)
     assert oracle.pending.counts["joined"] == N
     assert len(predictions(broker, spec)) == N
-    assert learner.metrics["champion"].metrics()["accuracy"] > 0.8
-    assert learner.models["sgt"].size()["n_nodes"] > 0
+    assert learner.roles["champion"].metrics.metrics()["accuracy"] > 0.8
+    assert learner.roles["sgt"].model.size()["n_nodes"] > 0
     refused = [dict(record.headers)["riparian-reason"].decode() for record in read(broker, spec.topics.deadletters)]
     assert refused == list(POISON)
     (found,) = json.loads(riparian_audit(broker, path, "--json"))["partitions"]

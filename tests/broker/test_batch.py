@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -62,25 +61,12 @@ def as_file(records: list[Sent], path: Path) -> DataFile:
     return DataFile(path)
 
 
-def holder(pages: list[Page]) -> int:
-    """Which of the workers has the partition, once all of them answer."""
-
-    def having() -> list[int]:
-        try:
-            return [i for i, health in enumerate([page.health() for page in pages]) if health["partitions"]]
-        except OSError:  # it does not listen yet
-            return []
-
-    until(lambda: len(having()) == 1, PATIENCE)
-    return having()[0]
-
-
 def stopped(worker: Worker, page: Page) -> tuple[int, float]:
     """Stop the process that fits for a worker, so that no fit ends; and how often the stream has waited."""
     until(lambda: fitters(worker.process.pid), PATIENCE)
     (child,) = fitters(worker.process.pid)
     os.kill(child, signal.SIGSTOP)
-    return child, page.values(names.WAITS, model="champion")[0]
+    return child, page.value(names.WAITS, model="champion")
 
 
 def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(broker, tmp_path, topic_name):
@@ -89,21 +75,21 @@ def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(broker, tmp_p
     PartitionLearner(spec).warm_up()  # compiled here, and not while somebody waits for a worker
     records = labelled(N)
     send(broker, spec.topics.features, records[:1200])
-    pages = [Page(free_port()) for _ in "ab"]
-    with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(path, broker, tmp_path, web_port=page.port)) for page in pages]
-        first = holder(pages)
-        wait_for_state(broker, spec, 1200, 0, worker=workers[first])
-        child, n_waits = stopped(workers[first], pages[first])
+    # The second one starts once the first is dead: a worker that joins takes the partition from the other for a moment.
+    page = Page(free_port())
+    with Worker(path, broker, tmp_path, web_port=page.port) as worker:
+        wait_for_state(broker, spec, 1200, 0, worker=worker)
+        child, n_waits = stopped(worker, page)
         send(broker, spec.topics.features, records[1200:2400], pause=0.2, chunk=300)
-        pages[first].wait_for(names.WAITS, [n_waits + 1], model="champion")
+        page.wait_for(names.WAITS, [n_waits + 1], model="champion")
         assert len(predictions(broker, spec)) < 2400
-        workers[first].kill()
+        worker.kill()
         os.kill(child, signal.SIGCONT)
         until(lambda: gone(child))
 
-        # The other one takes over; its process is what is killed now.
-        worker, page = workers[1 - first], pages[1 - first]
+    # The other one takes over; its process is what is killed now.
+    page = Page(free_port())
+    with Worker(path, broker, tmp_path, web_port=page.port) as worker:
         wait_for_state(broker, spec, 2400, 0, worker=worker)
         child, n_waits = stopped(worker, page)
         send(broker, spec.topics.features, records[2400:])
@@ -111,7 +97,7 @@ def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(broker, tmp_p
         os.kill(child, signal.SIGKILL)
         learner = wait_for_state(broker, spec, N, 0, worker=worker)
         assert "the process that fits random-forest ended (killed by signal 9)" in worker.output
-        assert page.values(names.WAIT_TIME, model="champion")[0] > 0.0
+        assert page.value(names.WAIT_TIME, model="champion") > 0.0
         assert worker.stop() == 0
     check_against_oracle(broker, spec, learner)
 
@@ -122,10 +108,10 @@ def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(broker, tmp_p
     result = evaluate(file, offline, goal, n, on_outcome=lambda o: made.extend(o.p["champion"].tolist()))
     classes = [str(value) for value in learner.classes.values]
     assert [[(p["p"] or {}).get(c, 0.0) for c in classes] for p in predictions(broker, spec)] == made
-    found = learner.metrics["champion"].metrics()
+    found = learner.roles["champion"].metrics.metrics()
     assert {k: result[k] for k in found} == found
     assert found["accuracy"] > 0.85
-    assert learner.models["champion"].n_rows == 300
+    assert learner.roles["champion"].model.n_rows == 300
 
 
 def test_a_fit_that_is_killed_each_time_ends_the_worker_with_a_sentence(broker, tmp_path, topic_name):

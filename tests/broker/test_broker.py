@@ -1,8 +1,10 @@
 """The local Kafka: starts, is found again, keeps topics, and never outlives whom it was started for."""
 
 import asyncio
+import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -275,6 +277,12 @@ def test_missing_maven_names_the_package_unless_jars_are_there(tmp_path: Path, m
     )
     fetched.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fetched.parent}:/usr/bin:/bin")
+    with pytest.raises(BrokerError, match=rf"(?s){re.escape(jar)} \(altered\), .*log4j-core-\S+ \(missing\)"):
+        java.kafka_jars(tmp_path, print)
+    assert list(tmp_path.rglob("*.jar")) == []
+    listed = tmp_path / "jars.sha256"
+    listed.write_text(f"{hashlib.sha256(b'').hexdigest()}  org/apache/kafka/kafka_2.13/1/{jar}\n")
+    monkeypatch.setattr(java, "JAR_HASHES", listed)
     lines: list[str] = []
     assert [path.name for path in java.kafka_jars(tmp_path, lines.append)] == [jar]
     assert len(lines) == 2

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from app.errors import StateError
+from app.kafka.connection import Connection
 from app.state.audit import audit
 from tests.broker.harness import (
     PATIENCE,
@@ -42,9 +43,9 @@ def test_a_challenger_is_added_and_another_becomes_champion(broker, tmp_path, to
     with Worker(path, broker, tmp_path) as worker:
         before = wait_for_state(broker, spec, n, n - 100, worker=worker)
         assert worker.stop() == 0
-    n_scored = {role: metrics.metrics()["n"] for role, metrics in before.metrics.items()}
+    n_scored = {name: role.metrics.metrics()["n"] for name, role in before.roles.items()}
     assert set(n_scored.values()) == {n - 100}
-    report = asyncio.run(audit(spec, broker, 0))
+    report = asyncio.run(audit(spec, Connection(broker), 0))
     assert report is not None
     assert report.holds
     at = report.checkpoints[-1].sequence
@@ -72,20 +73,22 @@ def test_a_challenger_is_added_and_another_becomes_champion(broker, tmp_path, to
     assert [one["offset"] for one in sent] == list(range(2 * n))
     assert {one["model"] for one in sent[:n]} == {"hoeffding-tree"}
     assert {one["model"] for one in sent[n:]} == {"naive-bayes"}
-    counted = {role: metrics.metrics()["n"] for role, metrics in learner.metrics.items()}
+    counted = {name: role.metrics.metrics()["n"] for name, role in learner.roles.items()}
     assert counted == {"champion": 2 * n, "tree": 2 * n, "most": n}  # not of the 100 that waited
     assert learner.origin == [n, n - 100, 1]
 
     # The proof begins where the stream file was changed, and reaches back to there.
-    with pytest.raises(StateError, match=rf"is not the fold from the beginning on: .*at offset {n:,} .*--from {at}"):
-        asyncio.run(audit(changed, broker, 0))
-    report = asyncio.run(audit(changed, broker, 0, start=at))
+    with pytest.raises(
+        StateError, match=rf"does not follow from its records from the beginning on: .*at offset {n:,} .*--from {at}"
+    ):
+        asyncio.run(audit(changed, Connection(broker), 0))
+    report = asyncio.run(audit(changed, Connection(broker), 0, start=at))
     assert report is not None
     assert report.holds, report
     assert report.n_predictions == n
     assert report.checkpoints[-1].digest == learner.digest()
     # Before that, it is the stream file of then that it holds for.
-    report = asyncio.run(audit(spec, broker, 0, until=at))
+    report = asyncio.run(audit(spec, Connection(broker), 0, until=at))
     assert report is not None
     assert report.holds
     assert report.n_predictions == n

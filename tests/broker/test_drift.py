@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.state.audit import audit
 from app.worker import metrics as names
@@ -55,14 +56,14 @@ def test_a_change_of_concept_is_told_once_and_answered_though_the_worker_is_kill
         page.wait_for_partitions(1)
         page.wait_for("riparian_joined_instances_total", [float(N)])
         counted = {role: sum(page.values(names.DRIFTS, model=role)) for role in spec.models()}
-        assert page.values(names.REPLACEMENTS, model="again", action="reset")[0] >= 1
-        assert page.values(names.REPLACEMENTS, model="fresh", action="replaced")[0] >= 1
+        assert page.value(names.REPLACEMENTS, model="again", action="reset") >= 1
+        assert page.value(names.REPLACEMENTS, model="fresh", action="replaced") >= 1
         assert worker.stop() == 0
     learner = wait_for_state(broker, spec, N, N)
     check_against_oracle(broker, spec, learner)
     events = drifts(broker, spec)
     assert events[: len(before)] == before
-    audited = asyncio.run(audit(spec, broker, 0))
+    audited = asyncio.run(audit(spec, Connection(broker), 0))
     assert audited.holds
     assert audited.drift.n_compared == len(events)
     of_detectors = Counter(event.model for event in events if event.level is not None)
@@ -74,7 +75,7 @@ def test_a_change_of_concept_is_told_once_and_answered_though_the_worker_is_kill
     assert alert.before < 0.2 < alert.after
     reset = next(event for event in events if event.action == "reset")
     assert (reset.model, reset.offset) == ("again", alert.offset)
-    accuracy = {role: metrics.metrics()["accuracy"] for role, metrics in learner.metrics.items()}
+    accuracy = {name: role.metrics.metrics()["accuracy"] for name, role in learner.roles.items()}
     assert accuracy["again"] > accuracy["champion"] + 0.1
     assert accuracy["fresh"] > accuracy["champion"] + 0.1
     shown = inspect(path, broker, "--model", "again").stdout

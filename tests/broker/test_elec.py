@@ -8,8 +8,9 @@ import yaml
 
 import app
 from app.dataset.data import DataFile
-from app.dataset.render import rows_of_file
+from app.dataset.rows import rows_of_file
 from app.evaluation.evaluate import evaluate, spec_for
+from app.kafka.connection import Connection
 from app.replay import publish
 from app.stream_file.spec import load
 from models.registry import REGISTRY
@@ -30,7 +31,7 @@ def test_the_worker_makes_the_predictions_of_the_offline_evaluation(broker, tmp_
     path.write_text(yaml.safe_dump(content))
     stream, file = load(path), DataFile(ELEC)
     # 1 ms an instance: the label comes `delay` instances later
-    asyncio.run(publish(stream, rows_of_file(file, stream), broker, label_delay=delay / 1000, n=ROWS))
+    asyncio.run(publish(stream, rows_of_file(file, stream), Connection(broker), label_delay=delay / 1000, n=ROWS))
     with Worker(path, broker, tmp_path) as worker:
         learner = wait_for_state(broker, stream, ROWS, ROWS, worker=worker)
         assert worker.stop() == 0
@@ -47,7 +48,7 @@ def test_the_worker_makes_the_predictions_of_the_offline_evaluation(broker, tmp_
     # A class that is not listed has probability 0.
     assert [[(p["p"] or {}).get(c, 0.0) for c in names] for p in sent] == made
     assert [p["label_offset"] for p in sent] == [max(0, i - delay) for i in range(ROWS)]
-    found = learner.metrics["champion"].metrics()
+    found = learner.roles["champion"].metrics.metrics()
     assert {k: result[k] for k in found} == found
     if delay == 0:
         assert found["accuracy"] >= 0.815
@@ -55,6 +56,6 @@ def test_the_worker_makes_the_predictions_of_the_offline_evaluation(broker, tmp_
     for role, (name, parameters) in list(stream.models().items())[1:]:
         spec, goal, n = spec_for(file, name, parameters, stream=stream)
         result = evaluate(file, spec, goal, n, label_delay=delay)
-        found = learner.metrics[role].metrics()
+        found = learner.roles[role].metrics.metrics()
         assert {k: result[k] for k in found} == found
         assert name in REGISTRY

@@ -11,8 +11,9 @@ import pytest
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition
 
+from app.kafka.connection import Connection
+from app.kafka.outputs import Outputs, fenced_producer
 from app.state.changelog import ensure_changelog
-from app.worker.outputs import Outputs, fenced_producer
 from tests.broker.harness import (
     PATIENCE,
     Worker,
@@ -36,11 +37,13 @@ def test_an_older_owner_s_sends_are_refused_in_every_topic(broker, tmp_path, top
     topics = [changelog_topic(spec.name), spec.topics.predictions, spec.topics.metrics, spec.topics.deadletters]
 
     async def own(partition: int) -> Outputs:
-        producer = await fenced_producer(broker, spec.name, [TopicPartition(topic, partition) for topic in topics])
+        producer = await fenced_producer(
+            Connection(broker), spec.name, [TopicPartition(topic, partition) for topic in topics]
+        )
         return Outputs(producer, partition, dict.fromkeys(topics, 0))
 
     async def run() -> None:
-        await ensure_changelog(spec, broker)
+        await ensure_changelog(spec, Connection(broker))
         first, neighbour = await own(0), await own(1)
         for topic in topics:
             await first.write(topic, [(b"k", b"first")])

@@ -1,6 +1,8 @@
 """Features and labels whose clients choose partitions differently: `riparian check` sees it, and says what to do."""
 
 import json
+import time
+import urllib.request
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from click.testing import CliRunner
 from app.cli import cli
 from app.errors import TopicError
 from app.kafka.keys import Ids, Keys
-from app.replay import partitions_of
-from tests.broker.harness import Sent, create_topics, instances, send, stream_file
+from app.kafka.partitioner import partitions_of
+from app.kafka.ports import free_port
+from tests.broker.harness import PATIENCE, Sent, Worker, create_topics, instances, send, stream_file, wait_for_state
 
 pytestmark = pytest.mark.broker
 P = 4
@@ -90,3 +93,63 @@ def test_a_rest_of_an_earlier_time_is_told_and_not_refused() -> None:
     assert few.sentence().endswith("write both with the id as their key and the same partitioner "
                                    "(of librdkafka: partitioner=murmur2_random)")  # fmt: skip
     assert not Ids(0, 0, of, of).broken
+
+
+def ratio(port: int) -> float:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
+        line = next(x for x in page.read().decode().splitlines() if x.startswith("riparian_ids_apart_ratio{"))
+    return float(line.rpartition(" ")[2])
+
+
+def wait_to_read(worker: Worker, text: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while text not in worker.output:
+        assert time.monotonic() < deadline, worker.output[-3000:]
+        assert worker.process.poll() is None, worker.output[-3000:]
+        time.sleep(0.2)
+
+
+SAID = "few labels meet their instances"
+
+
+def test_a_worker_warns_once_of_features_and_labels_that_never_meet(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    path, spec = stream_file(tmp_path, topic_name, partitions=P)
+    create_topics(spec, broker)
+    features, labels = instances(6000)
+    assert spec.topics.labels is not None
+    port = free_port()
+    with Worker(path, broker, tmp_path, web_port=port) as worker:
+        send_by(broker, spec.topics.features, features[:3000], murmur2)
+        send_by(broker, spec.topics.labels, labels[:3000], crc32)
+        wait_to_read(worker, SAID)
+        assert 0.65 < ratio(port) < 0.85
+        send_by(broker, spec.topics.features, features[3000:], murmur2)
+        send_by(broker, spec.topics.labels, labels[3000:], crc32)
+        for k in range(P):
+            n = [sum(how(r.key) == k for r in records) for how, records in ((murmur2, features), (crc32, labels))]
+            wait_for_state(broker, spec, n[0], n[1], partition=k, worker=worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+        (line,) = [line for line in worker.output.splitlines() if SAID in line]
+    assert "WARNING" in line
+    assert "partitioner=murmur2_random" in line
+
+
+def test_a_worker_does_not_warn_where_few_labels_meet_for_another_reason(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    """Labels of 1 % of the instances, among labels of another stream's."""
+    path, spec = stream_file(tmp_path, topic_name, partitions=P)
+    create_topics(spec, broker)
+    features, labels = instances(6000)
+    others = [r._replace(value=(r.value or b"").replace(b'"id": "', b'"id": "other-')) for r in labels[:4000]]
+    assert spec.topics.labels is not None
+    port = free_port()
+    with Worker(path, broker, tmp_path, web_port=port) as worker:
+        send_by(broker, spec.topics.features, features, murmur2)
+        send_by(broker, spec.topics.labels, others + labels[::100], murmur2)
+        wait_to_read(worker, SAID)
+        assert ratio(port) == 0.0
+        assert worker.stop() == 0, worker.output[-3000:]
+        assert not [line for line in worker.output.splitlines() if SAID in line and "WARNING" in line]

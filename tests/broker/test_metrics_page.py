@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import inspection
+from app.kafka.connection import Connection
 from app.kafka.ports import free_port
-from app.state import changelog
+from app.state import changelog, loading
 from app.stream_file.spec import Spec
 from app.worker import metrics as names
 from tests.broker.harness import PATIENCE, Sent, Worker, create_topics, instances, send, stream_file, wait_for_state
@@ -41,6 +41,14 @@ class Page:
         families = text_string_to_metric_families(self.get("/metrics"))
         samples = [sample for family in families for sample in family.samples]
         return [s.value for s in samples if s.name == name and labels.items() <= s.labels.items()]
+
+    def value(self, name: str, **labels: str) -> float:
+        """One sample, once the worker has it: a counter of a model appears with the first page after its first step."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := self.values(name, **labels)):
+            assert time.monotonic() < deadline, f"{name} {labels} is not on the page"
+            time.sleep(0.1)
+        return found[0]
 
     def health(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.get("/health"))
@@ -101,28 +109,28 @@ def test_a_worker_shows_what_it_did(broker: str, tmp_path: Path, stream: tuple[P
         assert page.values(names.WAITING, **here) == [100]
         assert page.values(names.REJECTED, reason="not-json", **here) == [1]
         assert page.values(names.REJECTED, reason="empty", **here) == [1]
-        accuracy = learner.metrics["champion"].metrics()["accuracy"]
+        accuracy = learner.roles["champion"].metrics.metrics()["accuracy"]
         page.wait_for("riparian_accuracy_ratio", [accuracy], model="champion", scope="overall", **here)
         assert page.values(names.WAITED + "_count", **here) == [400]
         assert page.values(names.LATENCY + "_count", **here) == [500]
         page.wait_for(names.LAG, [0.0], topic=spec.topics.features, **here)
         page.wait_for(names.LAG, [0.0], topic=spec.topics.labels, **here)
-        assert page.values(names.CHECKPOINT + "_count", **here)[0] >= 1
+        assert page.value(names.CHECKPOINT + "_count", **here) >= 1
         page.wait_for(names.CHECKPOINT_AGE, [0.0], **here)
-        assert page.values(names.NODES, model="champion", **here) == [learner.models["champion"].size()["n_nodes"]]
-        assert page.values("process_resident_memory_bytes")[0] > 0
+        assert page.values(names.NODES, model="champion", **here) == [learner.roles["champion"].model.size()["n_nodes"]]
+        assert page.value("process_resident_memory_bytes") > 0
         assert page.health()["partitions"]["1"]["offset"] == 502
 
         # The state, read by somebody else while the worker runs.
         shown = inspect(path, broker, "--partition", "1", "--format", "json")
         found = json.loads(shown.stdout)
         assert (found["offset"], found["label_offset"], found["waiting"]) == (502, 400, 100)
-        assert found["metrics"] == learner.metrics["champion"].metrics()
+        assert found["metrics"] == learner.roles["champion"].metrics.metrics()
         assert len(found["nodes"]) == found["n_nodes"]
         assert "champion is a hoeffding-tree" in inspect(path, broker, "--partition", "1").stdout
         assert inspect(path, broker, "--partition", "1", "--format", "dot").stdout.startswith("digraph")
         assert worker.stop() == 0
-    state = inspection.load(spec, broker, 1)
+    state = loading.load(spec, Connection(broker), 1)
     assert state.learner.digest() == learner.digest()
 
 
@@ -180,4 +188,4 @@ def test_workers_that_are_not_told_a_port_take_the_next_one(
 
 def test_a_changelog_that_is_not_there_is_empty(broker: str, topic_name: str) -> None:
     topic = changelog_topic(topic_name)
-    assert asyncio.run(changelog.read(broker, topic, 0)).items == {}
+    assert asyncio.run(changelog.read(Connection(broker), topic, 0)).items == {}

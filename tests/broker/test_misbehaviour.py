@@ -16,6 +16,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import TopicPartition
 
 from app.kafka.broker import LocalBroker
+from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.state import checkpoint
 from app.state.changelog import ensure_changelog
@@ -123,7 +124,7 @@ def test_records_deleted_unread_stop_the_worker_or_are_skipped_and_counted(broke
         assert f" to {499 if features in said else 449}) deleted before they were learned: write lost: skip" in said
     # What had arrived when the rest was deleted was learned, at the latest by the last checkpoint.
     first = stored(broker, spec)
-    lost_features, lost_labels = range(first.feature_offset, 500), range(first.label_offset, 450)
+    lost_features, lost_labels = range(first.offsets["features"], 500), range(first.offsets["labels"], 450)
     with Worker(path, broker, tmp_path, name="refuses") as worker:
         assert f"{len(lost_features)} records of {features}[0] (offsets {lost_features[0]} to 499)" in ended(worker)
     assert stored(broker, spec).digest() == first.digest()
@@ -200,7 +201,7 @@ def test_without_its_changelog_a_state_is_made_anew_from_the_retained_records(br
     with Worker(path, broker, tmp_path, name="first") as worker:
         wait_for_state(broker, spec, 300, 300, worker=worker)
         delete_topic(broker, changelog_topic(spec.name))
-        asyncio.run(ensure_changelog(spec, broker))
+        asyncio.run(ensure_changelog(spec, Connection(broker)))
         send_both(broker, spec, data, 300, 400)
         said = ended(worker)
         assert "the changelog of partition 0 went back from offset" in said
@@ -227,7 +228,7 @@ def test_what_kafka_refuses_or_others_wrote_ends_the_worker_and_loses_nothing(br
         send_both(broker, spec, data, 400, 800)
         said = ended(worker)
         assert f"Kafka refuses what is written to {changelog} (MessageSizeTooLargeError): set" in said
-    assert stored(broker, spec).feature_offset == 400
+    assert stored(broker, spec).offsets["features"] == 400
     configure(broker, changelog, cleanup_policy="delete", max_message_bytes="1000000")
     with Worker(path, broker, tmp_path, name="goes-on") as worker:
         learner = wait_for_state(broker, spec, 800, 800, worker=worker)
@@ -285,3 +286,34 @@ def test_a_full_disk_stops_the_broker_and_costs_nothing(tmp_path, topic_name):
             # Without a broker, a worker that is told to stop does.
             local.kill()
             assert worker.stop() == 0
+
+
+def test_a_prediction_that_its_topic_does_not_take_is_a_dead_letter_and_the_stream_goes_on(
+    broker, tmp_path, topic_name
+):
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    features, labels = instances(400)
+    # The prediction repeats the key and the id: with 16,000 and 1,000 bytes it does not fit, with 3,000 it does.
+    large = {i: 16_000 if i % 100 == 0 else 3_000 for i in range(0, 400, 50)}
+    for i, n in large.items():
+        short, long = b'"%07d"' % i, b'"%s"' % f"{i:07d}".ljust(1000, "x").encode()
+        features[i] = features[i]._replace(key=b"k" * n, value=features[i].value.replace(short, long))
+        labels[i] = labels[i]._replace(value=labels[i].value.replace(short, long))
+    configure(broker, spec.topics.predictions, max_message_bytes="16500")
+    send_both(broker, spec, (features, labels), 0, 200)
+    with Worker(path, broker, tmp_path, name="first") as worker:
+        wait_for_state(broker, spec, 200, 200, worker=worker)
+        send_both(broker, spec, (features, labels), 200, 300)
+        wait_for_state(broker, spec, 300, 300, worker=worker)
+        worker.kill()
+    with Worker(path, broker, tmp_path, name="second") as worker:
+        send_both(broker, spec, (features, labels), 300, 400)
+        learner = wait_for_state(broker, spec, 400, 400, worker=worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    assert learner.pending.counts["joined"] == 400  # learned all the same
+    letters = [dict(record.headers) for record in read(broker, spec.topics.deadletters)]
+    refused = [i for i, n in large.items() if n == 16_000]
+    assert [int(one["riparian-offset"]) for one in letters] == refused
+    assert {one["riparian-reason"] for one in letters} == {b"prediction-too-large"}
+    assert [p["offset"] for p in predictions(broker, spec)] == [i for i in range(400) if i not in refused]

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import threading
 
-import numpy as np
 import pytest
 from aiokafka import AIOKafkaProducer
 
 from app.errors import StateError
+from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge, Script
+from app.partition.merge import EVERYTHING, Merge, Script
 from app.state import changelog, checkpoint, portable
 from app.state.audit import audit
 from tests.broker.harness import (
@@ -30,7 +30,7 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
-from topics.names import changelog_topic
+from topics.names import INPUTS, changelog_topic
 
 pytestmark = pytest.mark.broker
 
@@ -48,10 +48,10 @@ def fold(broker, spec, sent, n_features, n_labels):
     """The state after the first records of both topics, in the order that predictions recorded."""
     learner = PartitionLearner(spec)
     order = [(p["offset"], p["label_offset"]) for p in sent]
-    merge = Merge(Buffer(), Buffer(), Script(*np.array(order, np.int64).T))
-    merge.features.add(_raw(read(broker, spec.topics.features)[:n_features]))
-    merge.labels.add(_raw(read(broker, spec.topics.labels)[:n_labels]))
-    while len(merge.features) or len(merge.labels):
+    merge = Merge(script=Script.of(INPUTS, order))
+    merge.buffers["features"].add(_raw(read(broker, spec.topics.features)[:n_features]))
+    merge.buffers["labels"].add(_raw(read(broker, spec.topics.labels)[:n_labels]))
+    while merge.n_waiting:
         learner.step(merge.release(EVERYTHING))
     return learner
 
@@ -128,8 +128,8 @@ def test_export_while_a_worker_runs_and_import_into_another_stream(broker, tmp_p
     assert moved.digest() == fold(broker, other, sent[:at] + new, n, n).digest()
     assert moved.pending.counts["joined"] == n
     with pytest.raises(StateError, match=f"the state was imported, .*--from {shown['sequence']}"):
-        asyncio.run(audit(other, broker, 0))
-    report = asyncio.run(audit(other, broker, 0, start=shown["sequence"]))
+        asyncio.run(audit(other, Connection(broker), 0))
+    report = asyncio.run(audit(other, Connection(broker), 0, start=shown["sequence"]))
     assert report.holds
     assert (report.n_predictions, report.checkpoints[-1].digest) == (n - at, moved.digest())
 
@@ -137,7 +137,7 @@ def test_export_while_a_worker_runs_and_import_into_another_stream(broker, tmp_p
     refused = riparian(broker, "import", path, file, code=2)
     assert "has a state already: give --replace" in refused
     riparian(broker, "import", path, file, "--replace")
-    assert stored(broker, spec).feature_offset == at
+    assert stored(broker, spec).offsets["features"] == at
     with Worker(path, broker, tmp_path, name="again") as worker:
         again = wait_for_state(broker, spec, n, n, worker=worker)
         assert worker.stop() == 0
@@ -171,7 +171,7 @@ def test_show_and_verify_and_what_they_say_of_damage(broker, tmp_path, topic_nam
 
     file = tmp_path / "state.bin"
     riparian(broker, "export", path, file)
-    log = asyncio.run(changelog.read(broker, changelog_topic(spec.name), 0))
+    log = asyncio.run(changelog.read(Connection(broker), changelog_topic(spec.name), 0))
     manifest = checkpoint.decode_manifest(log.items[checkpoint.manifest_key(0)])
     array = "models/champion/links"
     key = checkpoint.chunk_key(0, manifest.arrays[array][2][0])
@@ -185,7 +185,7 @@ def test_show_and_verify_and_what_they_say_of_damage(broker, tmp_path, topic_nam
     # What was exported mends it.
     riparian(broker, "import", path, file, "--replace")
     assert "sound" in riparian(broker, "state", "verify", path)
-    assert stored(broker, spec).feature_offset == 400
+    assert stored(broker, spec).offsets["features"] == 400
 
 
 def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(broker, tmp_path, topic_name):
@@ -211,31 +211,33 @@ def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(broker,
     # The models alone: everything else goes on where it was, and what the models learned since is forgotten.
     riparian(broker, "rollback", path, "--to", chosen["sequence"], "--models-only")
     forgetful = stored(broker, spec)
-    assert (forgetful.feature_offset, forgetful.label_offset) == (n, n)
+    assert (forgetful.offsets["features"], forgetful.offsets["labels"]) == (n, n)
     assert forgetful.pending.counts == learner.pending.counts
-    assert forgetful.metrics["champion"].metrics() == learner.metrics["champion"].metrics()
-    assert [node["weight"] for node in forgetful.models["nb"].describe()] < [
-        node["weight"] for node in learner.models["nb"].describe()
+    assert forgetful.roles["champion"].metrics.metrics() == learner.roles["champion"].metrics.metrics()
+    assert [node["weight"] for node in forgetful.roles["nb"].model.describe()] < [
+        node["weight"] for node in learner.roles["nb"].model.describe()
     ]
 
     assert forgetful.origin == [n, n, 1]
-    with pytest.raises(StateError, match=rf"is not the fold from the beginning on: .*at offset {n:,} .*rolled back"):
-        asyncio.run(audit(spec, broker, 0))
+    with pytest.raises(
+        StateError, match=rf"does not follow from its records from the beginning on: .*at offset {n:,} .*rolled back"
+    ):
+        asyncio.run(audit(spec, Connection(broker), 0))
 
     # Back from that, with the offsets: learned again, to the same bits, and nothing is sent again.
     riparian(broker, "rollback", path, "--to", chosen["sequence"])
-    assert stored(broker, spec).feature_offset == chosen["offset"]
+    assert stored(broker, spec).offsets["features"] == chosen["offset"]
     with Worker(path, broker, tmp_path, name="again") as worker:
         again = wait_for_state(broker, spec, n, n, worker=worker)
         assert worker.stop() == 0
     assert again.digest() == learner.digest()
     check_against_oracle(broker, spec, again)
-    report = asyncio.run(audit(spec, broker, 0))
+    report = asyncio.run(audit(spec, Connection(broker), 0))
     assert report.holds
     assert {one.offset for one in report.checkpoints} >= {chosen["offset"], n}
 
     # The last checkpoint damaged: an older one is whole, and is enough.
-    log = asyncio.run(changelog.read(broker, changelog_topic(spec.name), 0))
+    log = asyncio.run(changelog.read(Connection(broker), changelog_topic(spec.name), 0))
     manifest = checkpoint.decode_manifest(log.items[checkpoint.manifest_key(0)])
     key = checkpoint.chunk_key(0, manifest.arrays["metrics/champion/sums"][2][0])
     append(broker, changelog_topic(spec.name), key, b"\x00altered")
@@ -267,3 +269,23 @@ def test_import_refuses_offsets_that_the_topics_do_not_have(broker, tmp_path, to
     create_topics(other, broker)
     assert "which ends at 0" in riparian(broker, "import", other_path, file, code=2)
     assert read(broker, changelog_topic(other.name)) == []
+
+
+def test_a_state_that_is_there_is_signed_through_a_file(broker, tmp_path, topic_name, monkeypatch):
+    """As docs/state.md says, and the key changed as docs/security.md says."""
+    path, spec = stream_file(tmp_path, topic_name, checkpoint={"every": "100ms"})
+    create_topics(spec, broker)
+    features, labels = instances(200)
+    send(broker, spec.topics.features, features)
+    send(broker, spec.topics.labels, labels)
+    with Worker(path, broker, tmp_path) as worker:
+        wait_for_state(broker, spec, 200, 200, worker=worker)
+        assert worker.stop() == 0
+    file = tmp_path / "state.bin"
+    for secret in ("the first of two secrets", "the other of two secrets"):
+        riparian(broker, "export", path, file)  # with the key that it was written with, at first with none
+        monkeypatch.setenv("RIPARIAN_STATE_KEY", secret)
+        riparian(broker, "import", path, file, "--replace")
+    assert "sound" in riparian(broker, "state", "verify", path)
+    monkeypatch.setenv("RIPARIAN_STATE_KEY", "the first of two secrets")
+    assert "not signed by this" in riparian(broker, "export", path, file, code=2)

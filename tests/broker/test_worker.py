@@ -10,6 +10,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from app.kafka import admin
+from app.kafka.connection import Connection
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -40,11 +41,15 @@ def test_a_backlog_is_predicted_and_learned_in_the_order_of_its_timestamps(broke
     # A label comes 5 ms after its features, features 1 ms apart: 5 instances wait when the sixth comes.
     sent = predictions(broker, spec)
     assert [p["label_offset"] for p in sent] == [max(0, i - 5) for i in range(3000)]
-    assert learner.metrics["champion"].metrics()["accuracy"] > 0.8
+    assert learner.roles["champion"].metrics.metrics()["accuracy"] > 0.8
     records = [json.loads(r.value) for r in read(broker, spec.topics.metrics)]
-    assert {r["model"] for r in records} == {"champion", "nb", "last"}
-    last = [r for r in records if r["model"] == "champion"][-1]
-    assert last["overall"]["accuracy"] == learner.metrics["champion"].metrics()["accuracy"]
+    assert {r["model"] for r in records if "model" in r} == {"champion", "nb", "last"}
+    last = [r for r in records if r.get("model") == "champion"][-1]
+    assert last["overall"]["accuracy"] == learner.roles["champion"].metrics.metrics()["accuracy"]
+    whole = [r for r in records if r.get("kind") == "partition"][-1]
+    assert (whole["instances"], whole["labels"], whole["learned"], whole["waiting"]) == (3000, 3000, 3000, 0)
+    assert whole["lag"] == {"features": 0, "labels": 0}
+    assert whole["latency_p50"] is None or whole["latency_p50"] <= whole["latency_p99"]
 
 
 def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(broker, tmp_path, topic_name):
@@ -185,6 +190,14 @@ def test_bad_records_go_to_the_dead_letter_topic_and_the_worker_goes_on(broker, 
             assert original == value
             assert headers["riparian-offset"] == str(first + i)
             assert headers["riparian-partition"] == "0"
+            for ours, connect, streams in (
+                ("topic", "topic", "topic"),
+                ("offset", "offset", "offset"),
+                ("reason", "exception.class.name", "exception"),
+                ("detail", "exception.message", "message"),
+            ):
+                told = headers[f"riparian-{ours}"]
+                assert headers[f"__connect.errors.{connect}"] == headers[f"__streams.errors.{streams}"] == told
 
 
 def test_compressed_batches_and_records_larger_than_a_worker_may_write(broker, tmp_path, topic_name):
@@ -227,7 +240,7 @@ def test_lag_is_of_what_was_processed_and_not_of_the_last_checkpoint(broker, tmp
 
     def lags():
         """(processed, committed, lag) of features and labels."""
-        found = asyncio.run(admin.lag(spec, broker)).rows
+        found = asyncio.run(admin.lag(spec, Connection(broker))).rows
         return [(row.processed, row.committed, row.lag) for row in found]
 
     assert lags() == [(None, None, None)] * 2

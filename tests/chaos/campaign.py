@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from app.cli.parsing import parse_model
 from app.kafka.admin import lag
+from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos.checks import Verdict, check_partition
@@ -55,7 +56,7 @@ class Report(NamedTuple):
 
 def caught_up(spec: Spec, broker: str, ends: dict[tuple[str, int], int]) -> bool:
     """Whether the committed offsets, which are those of the manifests, stand at the ends of the inputs."""
-    committed = {(row.topic, row.partition): row.committed for row in asyncio.run(lag(spec, broker)).rows}
+    committed = {(row.topic, row.partition): row.committed for row in asyncio.run(lag(spec, Connection(broker))).rows}
     return all(committed[tp] == end for tp, end in ends.items())
 
 

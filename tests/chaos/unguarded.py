@@ -8,18 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 
 import app.worker.engine
 from app.cli import main
 from app.kafka.admin import lag
+from app.kafka.connection import Connection
 from app.partition.merge import Script
 from app.stream_file.spec import Spec
 from app.worker.engine import Engine
-from app.worker.outputs import MAX_BATCH_BYTES, MAX_REQUEST_BYTES
-from app.worker.sent import Sent
+from app.worker.tail import Tail
 from tests.chaos.schedule import FREEZE_LONG, KILL
 
 COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
@@ -27,25 +25,21 @@ COMMIT_SECONDS = 2.0  # Faust commits every 2.8 s
 
 def without_tail() -> None:
     """What was sent since the last checkpoint is not read back: it is sent again."""
-    read = app.worker.engine.read_sent
+    read = app.worker.engine.read_tails
 
-    async def read_sent(spec: Spec, broker: str, loaded: Sequence[Any]) -> list[Sent]:
-        nothing = Script(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        return [sent._replace(script=nothing, refused={}, metrics={}) for sent in await read(spec, broker, loaded)]
+    async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[Tail]:
+        return [
+            sent._replace(script=Script(), rejected={}, metrics={}) for sent in await read(spec, connection, loaded)
+        ]
 
-    app.worker.engine.read_sent = read_sent
+    app.worker.engine.read_tails = read_tails
 
 
 def without_fence() -> None:
     """The broker does not tell owners of a partition apart: one that wakes up late writes on."""
 
-    async def producer(broker: str, stream: str, tps: Sequence[TopicPartition]) -> AIOKafkaProducer:
-        plain = AIOKafkaProducer(
-            bootstrap_servers=broker,
-            enable_idempotence=True,
-            max_batch_size=MAX_BATCH_BYTES,
-            max_request_size=MAX_REQUEST_BYTES,
-        )
+    async def producer(connection: Connection, stream: str, tps: Sequence[TopicPartition]) -> Any:
+        plain = connection.producer(enable_idempotence=True)
         await plain.start()
         return plain
 
@@ -54,7 +48,7 @@ def without_fence() -> None:
 
 def without_offsets() -> None:
     """Where to go on is what was committed, by the clock, and not what the state says: Faust's way."""
-    read, commit = app.worker.engine.read_sent, Engine.commit
+    read, commit = app.worker.engine.read_tails, Engine.commit
     committed_at: dict[Any, float] = {}
 
     def now_and_then(engine: Engine, offsets: Any) -> None:
@@ -63,16 +57,16 @@ def without_offsets() -> None:
             committed_at[first] = time.monotonic()
             commit(engine, offsets)
 
-    async def read_sent(spec: Spec, broker: str, loaded: Sequence[Any]) -> list[Sent]:
-        committed = {(row.topic, row.partition): row.committed for row in (await lag(spec, broker)).rows}
+    async def read_tails(spec: Spec, connection: Connection, loaded: Sequence[Any]) -> list[Tail]:
+        committed = {(row.topic, row.partition): row.committed for row in (await lag(spec, connection)).rows}
         for one in loaded:
             learner = one.learner
-            learner.feature_offset = committed[spec.topics.features, learner.partition] or 0
-            learner.label_offset = committed[spec.topics.labels, learner.partition] or 0
-        return await read(spec, broker, loaded)
+            learner.offsets["features"] = committed[spec.topics.features, learner.partition] or 0
+            learner.offsets["labels"] = committed[spec.topics.labels, learner.partition] or 0
+        return await read(spec, connection, loaded)
 
     Engine.commit = now_and_then  # type: ignore[method-assign]
-    app.worker.engine.read_sent = read_sent
+    app.worker.engine.read_tails = read_tails
 
 
 class Guard(NamedTuple):

@@ -122,6 +122,14 @@ def test_clients_reach_kafka_by_names_that_it_advertises() -> None:
     assert advertised["OUTSIDE"] == "localhost:9092"
 
 
+def test_images_of_others_are_of_one_version() -> None:
+    """No tag that moves, like `latest` or `v3`."""
+    images = [service["image"] for service in SERVICES.values() if "/" in service["image"]]
+    assert len(images) == 3
+    for image in images:
+        assert re.search(r":v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$", image), image
+
+
 def test_an_image_of_our_own_is_built_wherever_it_is_named() -> None:
     """Else compose looks for it in a registry."""
     own = {name: service["build"] for name, service in SERVICES.items() if "/" not in service["image"]}
@@ -152,6 +160,6 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
     assert lines.index("USER riparian") < lines.index('ENTRYPOINT ["riparian"]')
     assert re.search(r"^HEALTHCHECK .*/health", DOCKERFILE, re.MULTILINE)
     minimum = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
-    python = re.search(r"^FROM python:(3\.\d+)-slim$", DOCKERFILE, re.MULTILINE)
+    python = re.search(r"^FROM python:(3\.\d+)\.\d+-slim-[a-z]+$", DOCKERFILE, re.MULTILINE)
     assert python
     assert tuple(map(int, python[1].split("."))) >= tuple(map(int, minimum.lstrip(">=").split(".")))

@@ -5,6 +5,9 @@ one again: a golden file is what an older version wrote. When the format changes
 keep the old files as long as they can be read. A change of a kernel that is meant to change results changes only the
 recorded digest `continued`, by hand; where the scores so far, which are part of a state, came from other bits, the fold
 from the beginning comes to a digest `beginning` of its own.
+
+The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: three models, of which one has been reset
+and one has a fresh model on trial beside it.
 """
 
 import json
@@ -12,8 +15,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from app.partition.learner import Cut, PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.partition.learner import PartitionLearner, Snapshot
+from app.partition.merge import EVERYTHING, Merge
 from app.state import checkpoint, portable
 from app.stream_file.spec import Spec, build
 from models.registry import REGISTRY
@@ -21,9 +24,12 @@ from topics.records import RawBatch
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
+DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
+FEATURE_TYPES = {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"}
+TURNS = 800  # the record from which on the concept of `watched` is the opposite
 
 
 def cases() -> dict[str, tuple[str, str]]:
@@ -71,11 +77,27 @@ def stream(model: str, task: str) -> Spec:
         "name": "golden",
         "task": task,
         "partitions": 2,
-        "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
+        "features": FEATURE_TYPES,
         "champion": {"model": model, **parameters.get((model, task), {})},
         "metrics": {"window": 50},
         "drift": "none",
         **bags,
+    }
+    return build(content, "golden")
+
+
+def watched() -> Spec:
+    """The stream file of the golden state in which drift was answered."""
+    tree = {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.05}
+    content = {
+        "name": "golden",
+        "task": "classification",
+        "partitions": 2,
+        "features": FEATURE_TYPES,
+        "champion": {**tree, "on_drift": "replace"},
+        "challengers": {"reset": {**tree, "on_drift": "reset"}, "nb": "naive-bayes"},
+        "metrics": {"fading": 0.99},
+        "drift": {"detectors": {"adwin": {"delta": 0.01}, "hddm-w": {}}, "features": "all", "window": 200},
     }
     return build(content, "golden")
 
@@ -85,12 +107,13 @@ def _draw(*key: Any) -> float:
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
 
 
-def records(task: str) -> tuple[RawBatch, RawBatch]:
-    """AFTER features, and their labels LATE ms later; every 50th label has no features."""
+def records(task: str, turns: int = AFTER) -> tuple[RawBatch, RawBatch]:
+    """AFTER features, and their labels LATE ms later, the opposite from record `turns` on; every 50th label has no
+    features."""
     times, features, labels = [], [], []
     for i in range(AFTER):
         a, c, b = round(_draw(i, "a"), 6), "uvwxyz"[int(6 * _draw(i, "c"))], _draw(i, "b") < 0.5
-        high = (a > 0.5 and c != "u") or _draw(i, "noise") < 0.05
+        high = ((a > 0.5 and c != "u") or _draw(i, "noise") < 0.05) != (i >= turns)
         y = round(10 * a + high, 6) if task == "regression" else ("yes" if high else "no")
         x: Any = {"a": None if i % 31 == 0 else a, "c": c, "b": b}
         if task == "multi-instance":
@@ -102,20 +125,18 @@ def records(task: str) -> tuple[RawBatch, RawBatch]:
     return RawBatch(offsets, times, keys, features), RawBatch(offsets, [t + LATE for t in times], keys, labels)
 
 
-def fold(learner: PartitionLearner, task: str, stop: int) -> None:
+def fold(learner: PartitionLearner, task: str, stop: int, turns: int = AFTER) -> None:
     """Go on from the learner's offsets to `stop`, labels to LATE before it."""
-    features, labels = records(task)
-    merge = Merge(
-        Buffer(learner.feature_offset, learner.feature_time), Buffer(learner.label_offset, learner.label_time), limit=64
-    )
-    merge.features.add(RawBatch(*(column[learner.feature_offset : stop] for column in features)))
-    merge.labels.add(RawBatch(*(column[learner.label_offset : stop - LATE] for column in labels)))
-    while len(merge.features) or len(merge.labels):
+    features, labels = records(task, turns)
+    merge = Merge(learner.buffers(), limit=64)
+    merge.buffers["features"].add(features.part(learner.offsets["features"], stop))
+    merge.buffers["labels"].add(labels.part(learner.offsets["labels"], stop - LATE))
+    while merge.n_waiting:
         learner.step(merge.release(EVERYTHING))
 
 
 def items_of(
-    cut: Cut, stream: str, partition: int, *, sequence: int = 1, outputs: dict[str, int] | None = None
+    cut: Snapshot, stream: str, partition: int, *, sequence: int = 1, outputs: dict[str, int] | None = None
 ) -> dict[bytes, bytes]:
     """What a changelog holds after one checkpoint: key -> value."""
     encoder = checkpoint.Encoder(stream, partition)
@@ -125,18 +146,25 @@ def items_of(
     return {**items, checkpoint.manifest_key(partition): encoded.data}
 
 
+def write(learner: PartitionLearner, task: str, path: Path, turns: int = AFTER) -> dict[str, str]:
+    """Fold to BEFORE, export to `path`, and fold to AFTER; the digests at both places."""
+    fold(learner, task, BEFORE, turns)
+    items = items_of(learner.checkpoint(), "golden", PARTITION, outputs={"predictions": BEFORE})
+    path.write_bytes(portable.pack(items, PARTITION))
+    restored = learner.digest()
+    fold(learner, task, AFTER, turns)
+    return {"restored": restored, "continued": learner.digest()}
+
+
 def main() -> None:
     found = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     for case, (model, task) in cases().items():
         if file(case).exists():
             continue
-        learner = PartitionLearner(stream(model, task), PARTITION)
-        fold(learner, task, BEFORE)
-        items = items_of(learner.checkpoint(), "golden", PARTITION, outputs={"predictions": BEFORE})
-        file(case).write_bytes(portable.pack(items, PARTITION))
-        restored = learner.digest()
-        fold(learner, task, AFTER)
-        found[case] = {"restored": restored, "continued": learner.digest()}
+        found[case] = write(PartitionLearner(stream(model, task), PARTITION), task, file(case))
+    if not DRIFT.exists():
+        digests = write(PartitionLearner(watched(), PARTITION), "classification", DRIFT.with_suffix(".bin"), TURNS)
+        DRIFT.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     RECORD.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 

@@ -1,0 +1,62 @@
+"""What the page says of access lists, and the commands that are printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.cli.parsing import WITH_RIGHTS
+from app.kafka.acls import GROUP, OWNERS, RIGHTS, STATE
+from tests.broker.harness import stream_file
+from topics.names import INPUTS, OUTPUTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+
+
+def table() -> dict[str, dict[str, tuple[str, ...]]]:
+    """The page's table: command -> role -> operations."""
+    rows = re.search(r"\| on \|.*?(?=\n\n)", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert rows is not None
+    head, _, *lines = ([cell.strip() for cell in line.split("|")[1:-1]] for line in rows[0].splitlines())
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for roles, *cells in lines:
+        for commands, cell in zip(head[1:], cells, strict=True):
+            for command in commands.split(", "):
+                for role in roles.split(", "):
+                    if cell:
+                        found.setdefault(command, {})[role] = tuple(cell.split(", "))
+    return found
+
+
+def test_the_page_has_what_commands_need() -> None:
+    assert table() == RIGHTS
+    assert list(WITH_RIGHTS) == list(RIGHTS)
+    assert set(RIGHTS["worker"]) == {*INPUTS, *OUTPUTS, STATE, GROUP, OWNERS}
+
+
+def test_commands_of_kafka_s_own_tool_are_printed(tmp_path: Path) -> None:
+    path, _ = stream_file(tmp_path, "orders", topics={"features": "in", "labels": None})
+    shown = CliRunner().invoke(
+        cli, ["deploy", "acls", str(path), "--principal", "User:CN=a b", "--broker", "k:1", "--command-config", "x.p"]
+    )
+    assert shown.exit_code == 0, shown.output
+    start = "kafka-acls.sh --bootstrap-server k:1 --command-config x.p --add --allow-principal 'User:CN=a b'"
+    assert shown.output.splitlines() == [
+        f"{start} --operation Read --operation Create --topic in",
+        f"{start} --operation Read --operation Write --operation DescribeConfigs --operation Create"
+        " --topic orders.predictions --topic orders.metrics --topic orders.drift --topic orders.deadletters",
+        f"{start} --operation Read --operation Write --operation Delete --operation DescribeConfigs --operation Create"
+        " --topic riparian-orders-state-changelog",
+        f"{start} --operation Read --group riparian-orders",
+        f"{start} --operation Write --resource-pattern-type prefixed --transactional-id riparian-orders-",
+    ]
+
+
+@pytest.mark.parametrize("principal", ["riparian", "User:"])
+def test_a_principal_has_a_type_and_a_name(tmp_path: Path, principal: str) -> None:
+    path, _ = stream_file(tmp_path, "orders")
+    shown = CliRunner().invoke(cli, ["deploy", "acls", str(path), "--principal", principal])
+    assert shown.exit_code == 2
+    assert "write User:NAME" in shown.output

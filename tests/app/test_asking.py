@@ -1,0 +1,169 @@
+"""Schemas are asked for before records are folded: when a record waits, when it is rejected, and what is sure of it."""
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.errors import RegistryError, StateError, UnreachableError
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Merge, Release
+from app.registry.asking import Asking, readied
+from app.stream_file.spec import Spec, build
+from topics.records import RawBatch, Unknown
+from topics.schemas import AVRO, Key, Schema
+
+FEATURES = Schema(AVRO, json.dumps({"type": "record", "name": "F", "fields": [
+    {"name": "id", "type": "string"}, {"name": "x", "type": {"type": "record", "name": "X", "fields": [
+        {"name": "a", "type": "double"}]}},
+]}))  # fmt: skip
+LABELS = Schema(AVRO, json.dumps({"type": "record", "name": "L", "fields": [
+    {"name": "id", "type": "string"}, {"name": "y", "type": "string"},
+]}))  # fmt: skip
+
+
+class Answers:
+    """A registry that says what the test has put into it: a schema, None for "there is none", or nothing at all."""
+
+    def __init__(self, **known: Any) -> None:
+        self.known: dict[Key, Schema | None] = {}
+        self.asked: list[list[Key]] = []
+        self.reachable = True
+
+    async def schemas(self, keys: list[Key]) -> dict[Key, Schema | None]:
+        self.asked.append(list(keys))
+        await asyncio.sleep(0)
+        if not self.reachable:
+            raise UnreachableError("nobody is there")
+        return {key: self.known.get(key) for key in keys}
+
+
+def spec_of(max_wait: str = "0s") -> Spec:
+    return build({
+        "name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label", "codec": "avro",
+        "registry": {"url": "http://127.0.0.1:1", "max_wait": max_wait},
+    }, "s")  # fmt: skip
+
+
+def feature(number: int, i: int) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + b"\2" + b"%d" % i + np.float64(i).tobytes()
+
+
+def label(number: int, i: int) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + b"\2" + b"%d" % i + b"\2y"
+
+
+def release_of(numbers: list[int], label_numbers: list[int]) -> Release:
+    """Features at 0, 10, 20 … ms, labels at 5, 15, …; record i of schema numbers[i]."""
+    merge = Merge()
+    for role, made, ids, late in (("features", feature, numbers, 0), ("labels", label, label_numbers, 5)):
+        buffer = merge.buffers[role]
+        n = len(ids)
+        values: list[bytes | None] = [made(number, i) for i, number in enumerate(ids)]
+        stamps = [1000 + 10 * i + late for i in range(n)]
+        buffer.add(RawBatch(list(range(n)), stamps, [None] * n, values, [()] * n))
+    return merge.release(EVERYTHING)
+
+
+def asking(spec: Spec, registry: Any, **more: Any) -> Asking:
+    return Asking(registry, spec, 0, more.get("refused", {}), more.get("taken", {}))
+
+
+async def settled(one: Asking, release: Release, turns: int = 30) -> tuple[int, int, Release]:
+    """How many features and labels go, and what is left, once nothing more changes."""
+    n_f = n_l = 0
+    for _ in range(turns):
+        ready, release = one.ready(release)
+        n_f, n_l = n_f + len(ready.piece("features").offsets), n_l + len(ready.piece("labels").offsets)
+        await one.wait(0.02)
+    return n_f, n_l, release
+
+
+def test_what_comes_before_an_unknown_schema_goes_on() -> None:
+    async def run() -> None:
+        spec, registry = spec_of(), Answers()
+        registry.known, registry.reachable = {1: FEATURES, 2: LABELS, 3: FEATURES}, False
+        spec.schemas.known.update({1: FEATURES, 2: LABELS})
+        one = asking(spec, registry)
+        n_f, n_l, rest = await settled(one, release_of([1, 1, 3, 1], [2, 2, 2, 2]))
+        assert (n_f, n_l) == (2, 2)
+        assert isinstance(one.error, RegistryError)
+        registry.reachable = True
+        for part in await readied(one, rest, 60):
+            n_f, n_l = n_f + len(part.piece("features").offsets), n_l + len(part.piece("labels").offsets)
+        assert (n_f, n_l) == (4, 4)
+        n_f, n_l, rest = await settled(asking(spec, registry), release_of([1, 1, 1, 1], [2, 9, 2, 2]), 1)
+        assert (n_f, n_l) == (2, 1)  # the label at 15 ms comes after the feature at 10
+        assert rest.before["labels"].tolist() == [1, 2]
+
+    asyncio.run(run())
+
+
+def test_only_an_answer_rejects() -> None:
+    async def run() -> None:
+        spec, registry = spec_of(), Answers()
+        registry.known = {1: FEATURES, 2: LABELS}
+        registry.reachable = False
+        one = asking(spec, registry)
+        n_f, n_l, rest = await settled(one, release_of([7, 1], [2, 2]))
+        assert (n_f, n_l) == (0, 0)
+        registry.reachable = True
+        parts = await readied(one, rest, 60)
+        values = [value for part in parts for value in part.piece("features").raw.values]
+        assert [type(value) for value in values] == [Unknown, bytes]
+        outcomes = [PartitionLearner(spec).step(part) for part in parts]
+        assert [r.reason for o in outcomes for r in o.rejected["features"]] == ["unknown-schema"]
+        assert outcomes[0].rejected["features"][0].value == feature(7, 0)  # as it came
+        # What was given up is asked for again with the next record.
+        registry.known[7] = FEATURES
+        parts = await readied(one, release_of([7], []), 60)
+        assert [type(value) for part in parts for value in part.piece("features").raw.values] == [bytes]
+
+    asyncio.run(run())
+
+
+def test_a_schema_that_comes_within_the_time_is_waited_for() -> None:
+    async def run() -> None:
+        spec, registry = spec_of("1h"), Answers()
+        registry.known = {2: LABELS}
+        one = asking(spec, registry)
+        _, _, rest = await settled(one, release_of([7], [2]), 3)
+        assert len(rest.piece("features").offsets) == 1
+        registry.known[7] = FEATURES
+        (part,) = await readied(one, rest, 60)
+        assert type(part.piece("features").raw.values[0]) is bytes
+
+    asyncio.run(run())
+
+
+def test_what_was_decided_is_not_decided_anew() -> None:
+    """A record that was rejected stays so, though its schema is there by now; one that was decoded must be again."""
+
+    async def run() -> None:
+        spec, registry = spec_of(), Answers()
+        registry.known = {1: FEATURES, 2: LABELS, 7: FEATURES}
+        one = asking(spec, registry, refused={"features": [1], "labels": [0]}, taken={"features": 3, "labels": 2})
+        parts = await readied(one, release_of([7, 7, 7], [2, 2]), 60)
+        assert [type(v) for part in parts for v in part.piece("features").raw.values] == [bytes, Unknown, bytes]
+        assert [type(v) for part in parts for v in part.piece("labels").raw.values] == [Unknown, bytes]
+        gone = asking(spec, registry, taken={"features": 2})
+        with pytest.raises(
+            StateError, match=r"does not know schema 8 any more, by which the record at offset 1 of s\.feat"
+        ):
+            await readied(gone, release_of([1, 8], [2]), 60)
+        later = await readied(gone, release_of([1, 1, 8], [2]), 60)
+        assert type(later[-1].piece("features").raw.values[-1]) is Unknown
+
+    asyncio.run(run())
+
+
+def test_an_offline_fold_gives_up_on_a_registry_that_is_away() -> None:
+    async def run() -> None:
+        registry = Answers()
+        registry.reachable = False
+        with pytest.raises(RegistryError, match="nobody is there"):
+            await readied(asking(spec_of(), registry), release_of([1], [2]), 0.0)
+
+    asyncio.run(run())

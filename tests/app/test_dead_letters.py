@@ -1,0 +1,119 @@
+"""Dead letters as they are read back: hostile ones, marks of retries, and what is shown of them."""
+
+import random
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.cli.deadletters import safe
+from app.dead_letters import Letter, Overview, Ranges, Wanted, letter_of, mark, marked
+from topics.names import HEADER_RETRIED, dead_letter_headers
+
+
+class Record(NamedTuple):
+    headers: Any
+    key: bytes | None = b"k"
+    value: bytes | None = b"v"
+    partition: int = 0
+    offset: int = 7
+    timestamp: int = 1000
+
+
+def headers(**changed: bytes | None) -> list[tuple[str, bytes]]:
+    made = dict(dead_letter_headers("s.features", 0, 12, "not-json", "détail")) | {
+        f"riparian-{name.replace('_', '-')}": value for name, value in changed.items()
+    }
+    return [(name, value) for name, value in made.items() if value is not None]
+
+
+def test_a_letter_is_read_from_its_headers():
+    read = letter_of(Record(headers()))
+    assert read == Letter(0, 7, 1000, "s.features", 0, 12, "not-json", "détail", b"k", b"v", (), (None, None, None))
+    assert not read.cut_off
+    assert letter_of(Record(headers(size=b"70"))).sizes == (70, None, None)
+    assert letter_of(Record(headers(key_size=b"70"))).cut_off
+    assert letter_of(Record(headers(headers_size=b"9000"))).cut_off
+    came = [("ce_id", b"1"), ("empty", None), ("ce_id", b"2")]
+    assert letter_of(Record([*came, *headers()])).headers == tuple(came)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        [],
+        [("riparian-topic", None)],
+        headers(topic=None),
+        headers(topic=b"\xff"),
+        headers(offset=b"x"),
+        headers(offset=b""),
+        headers(partition=b"9" * 5000),
+        headers(reason=None),
+        headers(detail=b"\xff"),
+        headers(size=b"many"),
+    ],
+)
+def test_what_no_worker_wrote_is_no_letter(of):
+    assert letter_of(Record(of)) is None
+
+
+def test_marks_say_which_letters_were_retried():
+    offsets = [3, 4, 5, 9, 12, 13]
+    assert mark(offsets) == b"3-5,9,12-13"
+    assert marked(Record([(HEADER_RETRIED, mark(offsets))])) == [(3, 6), (9, 10), (12, 14)]
+    for text in (b"", b"-", b"x", b"\xff", b"9" * 40 + b"-"):
+        assert all(start < stop for start, stop in marked(Record([(HEADER_RETRIED, text)])))
+    assert marked(Record([])) == []
+    assert marked(Record([(HEADER_RETRIED, None)])) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranges_are_a_set(seed):
+    rng = random.Random(seed)
+    ranges, twin = Ranges(), set[int]()
+    for _ in range(60):
+        start = rng.randrange(200)
+        stop = start + rng.randrange(0, 25)
+        ranges.add(start, stop)
+        twin.update(range(start, stop))
+        assert [offset in ranges for offset in range(230)] == [offset in twin for offset in range(230)]
+
+
+def test_groups_count_what_is_wanted():
+    overview = Overview(Wanted(["not-json"], since=100))
+    letter = letter_of(Record(headers()))
+    for offset, stamp in enumerate([100, 99, 300, 200]):
+        overview.take(letter._replace(offset=offset, timestamp=stamp))
+    overview.take(letter._replace(reason="empty", timestamp=500))
+    overview.take(letter._replace(topic="s.labels", timestamp=500, offset=4, partition=1))
+    overview.mark(0, [(2, 5)])
+    assert overview.groups() == [
+        ("not-json", "s.features", 0, 3, 100, 300, 2),
+        ("not-json", "s.labels", 0, 1, 500, 500, 0),
+    ]
+    assert (overview.left(0), overview.left(1), overview.left(2)) == ([0], [4], [])
+
+
+def test_what_a_terminal_would_obey_is_shown_as_escapes():
+    assert safe(b"\x1b[2J\r\n\x07 gr\xc3\xbc\xc3\x9fe \xff") == "\\x1b[2J\\r\\n\\x07 grüße \\\\xff".replace(
+        "\\\\", "\\"
+    )
+    assert safe("\u202eabc\u200b\u2028") == "\\u202eabc\\u200b\\u2028"
+    assert safe("plain [bold]text[/]") == "plain [bold]text[/]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "--reason", "bad-luck"], "'bad-luck' is no reason: use tombstone"),
+        (["list", "--since", "yesterday"], "neither a duration such as 24h nor a time"),
+        (["show", "--at", "17"], "write PARTITION/OFFSET"),
+        (["show", "-n", "0"], "0 is not in the range"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path, arguments, said):
+    command, *options = arguments
+    result = CliRunner().invoke(cli, ["deadletters", command, str(tmp_path / "s.yaml"), *options])
+    assert result.exit_code == 2
+    assert said in result.output

@@ -1,0 +1,254 @@
+"""`riparian init` writes a stream file that is valid, says why, and can be evaluated at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.dataset.data import DataFile
+from app.dataset.guess import likely_label, of_file
+from app.dataset.guess_records import Message, Sampled, of_records
+from app.errors import DataError
+from app.stream_file.draft import quoted, write
+from app.stream_file.spec import Spec, load
+
+SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
+    f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i * 0.5},eu,"
+    f"text {i},,{('no', 'yes')[i % 3 == 2]}\n"
+    for i in range(120)
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "shop.csv"
+    path.write_text(SHOP)
+    return path
+
+
+def run(*arguments: object, **options: Any) -> Any:
+    return CliRunner().invoke(cli, list(map(str, arguments)), **options)
+
+
+def test_a_small_file_becomes_a_valid_stream_that_can_be_evaluated(shop: Path) -> None:
+    found = run("init", shop, "--label", "bought")
+    assert found.exit_code == 0, found.output
+    assert "shop.yaml: classification of 'bought', 3 features, 5 left out" in found.output
+    spec = load("shop.yaml")
+    assert {name: feature.type for name, feature in spec.features.items()} == {
+        "plan": "nominal", "seats": "numeric", "paid": "numeric",
+    }  # fmt: skip
+    # What follows is what the command says, word for word.
+    check, evaluate, *_ = (line.strip() for line in found.output.partition("next:\n")[2].splitlines())
+    assert run(*check.split()[1:]).exit_code == 0
+    result = json.loads(run(*evaluate.split()[1:], "--json").stdout)
+    assert result["rows"] == 120
+    assert result["runs"][0]["accuracy"] > 0.6
+
+
+def test_what_is_left_out_stands_there_as_a_comment_with_the_reason(shop: Path) -> None:
+    run("init", shop, "--label", "bought")
+    text = Path("shop.yaml").read_text()
+    for name, reason in {
+        "visit_id": "it looks like an id",
+        "at": "it holds times, each of which comes once; --date-parts at makes at_hour and at_weekday of it",
+        "site": 'it is "eu" everywhere',
+        "note": 'it has 120 texts such as "text 0"',
+        "region": "it is empty everywhere",
+    }.items():
+        (line,) = [line for line in text.splitlines() if line.startswith(f"  # {name}: ")]
+        assert reason in line
+        # Without its # the line is a feature.
+        Path("more.yaml").write_text(text.replace(f"  # {name}: ", f"  {name}: "))
+        assert name in load("more.yaml").features
+    assert '3 values: "free", "team", "pro"' in text
+    assert "4 whole numbers; nominal, if they are codes" in text
+
+
+def test_a_file_that_is_there_is_not_replaced(shop: Path) -> None:
+    Path("shop.yaml").write_text("mine")
+    found = run("init", shop, "--label", "bought")
+    assert isinstance(found.exception, DataError)
+    assert "shop.yaml is there already and is not replaced" in str(found.exception)
+    assert Path("shop.yaml").read_text() == "mine"
+    assert run("init", shop, "--label", "bought", "--out", "other.yaml", "--name", "visits").exit_code == 0
+    assert load("other.yaml").name == "visits"
+
+
+def test_a_label_that_is_not_clear_is_asked_for(shop: Path) -> None:
+    found = run("init", shop)
+    assert isinstance(found.exception, DataError)
+    assert str(found.exception).startswith(f"it is not clear which of the columns of {shop} is the label: name it by")
+    assert not Path("shop.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [
+        (["a", "class", "b"], "class"),
+        (["Target", "a"], "Target"),
+        (["a", "class_rings"], "class_rings"),
+        (["a", "classRings"], "classRings"),
+        (["class_rings", "a"], None),
+        (["class", "label"], None),
+        (["a", "b"], None),
+    ],
+)
+def test_which_column_is_the_label(names: list[str], label: str | None) -> None:
+    assert likely_label(names) == label
+
+
+def test_names_and_values_that_yaml_would_take_otherwise_come_back(tmp_path: Path) -> None:
+    refused = ['quo"te', "bell\x07"]
+    odd = ["on", "1e5", "a: b", "#x", "ünï", 'quo"te', "{c}", "null", "a.b", "bell\x07", "y"]
+    rows = "".join(",".join(f'"{(i * 7 + j) % 9}.5"' for j in range(len(odd))) + f",{i % 2}\n" for i in range(30))
+    path = tmp_path / "odd.csv"
+    path.write_text(",".join('"' + name.replace('"', '""') + '"' for name in odd) + ",label\n" + rows)
+    text, spec = write(of_file(DataFile(path), label="label"))
+    assert list(spec.features) == [name for name in odd if name not in refused]
+    assert all(f"  # {quoted(name)}: numeric " in text for name in refused)
+    texts = tmp_path / "texts.csv"
+    texts.write_text("v,label\n" + "".join(f'{i % 3},"{("no", "12: 30", "it, is")[i % 3]}"\n' for i in range(30)))
+    text, spec = write(of_file(DataFile(texts)))
+    assert write(of_file(DataFile(texts)))[0].replace("# classes", "classes") != text
+    (tmp_path / "closed.yaml").write_text(text.replace("# classes", "classes"))
+    assert load(tmp_path / "closed.yaml").classes == ["no", "12: 30", "it, is"]
+
+
+def test_options_correct_what_was_guessed(shop: Path) -> None:
+    given = ("--label", "paid", "--nominal", "seats", "--ignore", "plan", "--name", "paying")
+    assert run("init", shop, *given).exit_code == 0
+    spec = load("paying.yaml")
+    assert spec.task == "regression"
+    assert {name: feature.type for name, feature in spec.features.items()} == {"seats": "nominal", "bought": "nominal"}
+
+
+def test_what_cannot_be_is_one_sentence(shop: Path) -> None:
+    for arguments, sentence in {
+        ("--label", "gone"): "has no column 'gone' for the label",
+        ("--label", "site"): "column 'site' of",
+        ("--label", "note", "--task", "regression"): "is not numeric",
+        ("--label", "bought", "--name", "a b"): 'found "a b"; rename the stream',
+        ("--label", "bought", "--ignore", "plan", "--ignore", "seats", "--ignore", "paid"): "has no feature left",
+    }.items():
+        assert sentence in str(run("init", shop, *arguments).exception)
+    assert "give either FILE.csv or --from-topic" in run("init").output
+    assert "--labels is for --from-topic" in run("init", shop, "--labels", "t").output
+    assert "--bag is for FILE.csv" in run("init", "--from-topic", "t", "--bag", "b").output
+
+
+@pytest.mark.parametrize("data", ["elec", "weather", "pendigits", "nursery", "splice", "fried", "abalone"])
+@pytest.mark.data
+def test_public_data_sets(data: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = run("init", data_dir / f"{data}.csv.gz")
+    assert found.exit_code == 0, found.exception
+    assert "left out" not in found.output
+    spec = load(f"{data}.yaml")
+    assert spec.task == ("regression" if data in ("fried", "abalone") else "classification")
+    model = "mean" if spec.task == "regression" else "majority-class"
+    (line,) = [line for line in found.output.splitlines() if " evaluate " in line]
+    result = run(*line.split()[1:-2], "--model", model, "--limit", 500, "--json")
+    assert json.loads(result.stdout)["rows"] == 500
+
+
+@pytest.mark.data
+def test_bags(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("init", data_dir / "mil_fox.csv.gz", "--bag", "bag", "--label", "label").exit_code == 0
+    spec = load("mil_fox.yaml")
+    assert (spec.task, spec.classes) == ("multi-instance", ["0", "1"])
+    assert "bag" not in spec.features
+    assert len(spec.features) < 230  # many columns are constant
+    assert run("check", "mil_fox.yaml").exit_code == 0
+
+
+# records -------------------------------------------------------------------------------------------------------------
+
+
+def order(i: int, **more: Any) -> dict[str, Any]:
+    return {
+        "created_at": f"2026-05-01T12:{i % 60:02}:00Z",
+        "customer": {"age": 20 + i, "new": i % 2 == 0},
+        "payload": {"total": i / 4, "country": ("de", "fr")[i % 2], "tags": ["a"], "coupon": None},
+        **more,
+    }
+
+
+def messages(records: list[dict[str, Any]], keys: bool = True) -> list[Message]:
+    return [Message(str(4711 + i) if keys else None, record) for i, record in enumerate(records)]
+
+
+def spec_of(topic: Sampled, labels: Sampled | None = None, **known: Any) -> Spec:
+    return write(of_records(topic, labels, name="shop", **known))[1]
+
+
+def test_records_with_the_label_inside_and_the_id_as_the_key() -> None:
+    records = messages([order(i, outcome={"fraud": i % 3 == 0}) for i in range(60)])
+    spec = spec_of(Sampled("shop.orders", records, 4, 3))
+    assert (spec.partitions, spec.replication) == (4, 3)
+    assert spec.topics.labels is None
+    assert spec.record.id == ("@key",)
+    assert spec.record.time == ("created_at",)
+    assert spec.record.y == ("outcome", "fraud")
+    assert {name: (feature.type, feature.from_) for name, feature in spec.features.items()} == {
+        "customer_age": ("numeric", ("customer", "age")),
+        "customer_new": ("boolean", ("customer", "new")),
+        "payload_total": ("numeric", ("payload", "total")),
+        "payload_country": ("nominal", ("payload", "country")),
+    }
+
+
+def test_records_of_two_topics_are_joined_by_the_field_that_both_have() -> None:
+    features = messages([order(i, order_id=i, request_id=f"r{i}") for i in range(60)], keys=False)
+    labels = messages([{"order_id": i, "fraud": "no", "at": 1.8e9 + i} for i in range(20, 58)], keys=False)
+    labels += messages([{"order_id": 59, "fraud": "yes", "at": 1.8e9}], keys=False)
+    spec = spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", labels, 1, 1))
+    assert spec.topics.labels == "outcomes"
+    assert (spec.record.id, spec.label.id, spec.label.y) == (("order_id",), ("order_id",), ("fraud",))
+    assert "request_id" not in spec.features
+    apart = messages([{"order_id": i, "fraud": i % 2} for i in range(900, 940)], keys=False)
+    with pytest.raises(DataError, match="no id was found both in orders and outcomes"):
+        spec_of(Sampled("orders", features, 1, 1), Sampled("outcomes", apart, 1, 1))
+
+
+def test_records_as_replay_writes_them_need_no_section() -> None:
+    features = messages([{"id": str(i), "x": {"a": i / 2, "b": f"v{i % 3}"}} for i in range(60)])
+    labels = messages([{"id": str(i), "y": i % 2} for i in range(60)])
+    draft = of_records(Sampled("s.features", features, 1, 1), Sampled("s.labels", labels, 1, 1), name="s")
+    assert (draft.record, draft.label_record) == ({}, {})
+    assert [(feature.name, feature.type) for feature in draft.features] == [("a", "numeric"), ("b", "nominal")]
+
+
+def test_fields_of_mixed_kinds_are_left_out_with_the_reason() -> None:
+    records = [
+        {"id": i, "label": i % 2, "v": i / 3, "price": str(i / 7), "odd": i if i % 2 else {"deep": i}, "a.b": i % 5 / 2}
+        for i in range(60)
+    ]
+    draft = of_records(Sampled("t", messages(records), 1, 1), name="t")
+    remarks = {feature.name: feature.remark for feature in draft.features if feature.dropped}
+    assert remarks == {
+        "price": "left out: it holds numbers written as texts",
+        "odd": "left out: it holds a value in some records and an object in others",
+    }
+    spec = write(draft)[1]
+    assert set(spec.features) == {"v", "odd_deep", "a.b"}
+
+
+def test_records_that_say_too_little_are_one_sentence() -> None:
+    with pytest.raises(DataError, match="topic t holds no JSON object: it is empty"):
+        spec_of(Sampled("t", [], 1, 1))
+    with pytest.raises(DataError, match="topic t holds no JSON object: no record of it is one"):
+        spec_of(Sampled("t", [], 1, 1, 7))
+    with pytest.raises(DataError, match=r"which field of t is the id: name it by --id, or say --id @key"):
+        spec_of(Sampled("t", messages([{"a": 1, "label": i} for i in range(9)], keys=False), 1, 1))
+    plain = Sampled("t", messages([{"id": i, "a": i / 2, "b": i % 2} for i in range(60)]), 1, 1)
+    with pytest.raises(DataError, match=r"which field of t is the label: name it by --label FIELD, or the topic"):
+        spec_of(plain)
+    with pytest.raises(DataError, match="no record of t has a field 'gone'"):
+        spec_of(plain, label="b", id_="gone")
+    assert spec_of(plain, label="b", id_="@key").record.id == ("@key",)

@@ -1,0 +1,402 @@
+"""A third input log, of commands, goes the way of the other two: merged, recorded, read back, and replayed to the bit.
+
+No stream has such a log yet. Here one is declared, and a learner that obeys its commands; everything between is the
+workers' own: merge, predictions, tail, proof, audit, continuity, checkpoints.
+"""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from aiokafka.structs import TopicPartition
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.errors import StateError
+from app.kafka.connection import Connection
+from app.kafka.reading import Bounds
+from app.partition.inputs import mark
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Piece, Release
+from app.partition.outcome import Outcome, together
+from app.state import checkpoint
+from app.state.audit import _Audit
+from app.state.loading import Loaded
+from app.state.proof import Proof
+from app.state.transfer import Version
+from app.stream_file.spec import Spec
+from app.worker import continuity, tail
+from app.worker.tail import Tail
+from tests.app.naive_clock import naive_effective
+from tests.app.test_audit import Reader, Row
+from topics.names import AS_IT_COMES, FEATURES, LABELS, InputLog
+from topics.records import RawBatch
+
+CONTROL = "control"
+BAD = b"{"
+
+
+class Controlled(Spec):
+    """A stream file with a log of commands."""
+
+    @property
+    def inputs(self) -> tuple[InputLog, ...]:
+        return (*super().inputs, InputLog(CONTROL, "s.control", AS_IT_COMES))
+
+
+SPEC = Controlled.model_validate(
+    {
+        "name": "s",
+        "task": "classification",
+        "features": {"a": "numeric"},
+        "classes": ["p", "q"],
+        "champion": {"model": "hoeffding-tree", "grace_period": 5, "delta": 0.1},
+    }
+)
+
+
+class Obedient(PartitionLearner):
+    """Obeys commands, each right before the next instance that is predicted, since predictions record their places."""
+
+    def __init__(self, spec: Spec, partition: int = 0) -> None:
+        super().__init__(spec, partition)
+        self.waiting: list[Piece] = []
+
+    def step(self, release: Release) -> Outcome:
+        pieces, before = dict(release.pieces), dict(release.before)
+        commands, come = pieces.pop(CONTROL), before.pop(CONTROL)
+        at, due, taken = [], [], 0
+        for i, value in enumerate(pieces[FEATURES].raw.values):
+            if value != BAD:
+                self.waiting += singly(commands.part(taken, come[i]))
+                taken = int(come[i])
+                if self.waiting:
+                    at.append(i)
+                    due.append(self.waiting)
+                    self.waiting = []
+        self.waiting += singly(commands.part(taken))
+        outcomes = []
+        for part, before_it in zip(Release(pieces, before).parts(at), [[], *due], strict=True):
+            for command in before_it:
+                self.obey(command)
+            outcomes.append(super().step(part))
+        return together(outcomes)
+
+    def obey(self, command: Piece) -> None:
+        assert command.raw.values == [b"reset"]
+        champion = self.roles["champion"]
+        champion.model = champion._fresh()
+        self._take(CONTROL, command)
+
+
+def singly(piece: Piece) -> list[Piece]:
+    return [piece.part(i, i + 1) for i in range(len(piece.offsets))]
+
+
+class World(NamedTuple):
+    """What the three topics hold, by role."""
+
+    records: dict[str, RawBatch]
+
+    def piece(self, role: str, start: int, stop: int) -> RawBatch:
+        return self.records[role].part(start, stop)
+
+    def rows(self, role: str) -> list[Row]:
+        made = self.records[role]
+        columns = made.offsets, made.timestamps, made.keys, made.values
+        return [Row(*row) for row in zip(*columns, strict=True)]
+
+
+def world(seed: int, n: int) -> World:
+    """Features, some of which are rejected, labels that come later, and some commands."""
+    rng = np.random.default_rng(seed)
+    a = rng.random(n).round(3)
+    values = {
+        FEATURES: [BAD if rng.random() < 0.15 else json.dumps({"id": i, "x": {"a": a[i]}}).encode() for i in range(n)],
+        LABELS: [json.dumps({"id": i, "y": "pq"[int(a[i] > 0.5)]}).encode() for i in range(n)],
+        CONTROL: [b"reset"] * (n // 8),
+    }
+    stamps = np.cumsum(rng.integers(0, 5, n))
+    late = {FEATURES: 0, LABELS: 20, CONTROL: 0}
+    return World(
+        {
+            role: RawBatch(
+                list(range(len(kind))),
+                (1000 + late[role] + stamps[: len(kind)] - 2 * (rng.random(len(kind)) < 0.1)).tolist(),
+                [None] * len(kind),
+                kind,
+            )
+            for role, kind in values.items()
+        }
+    )
+
+
+class Lived(NamedTuple):
+    """What a worker did: the predictions that it sent, its checkpoints, its learner at the end."""
+
+    sent: list[bytes]
+    checkpoints: list[Version]
+    learner: Obedient
+
+
+def stored(learner: PartitionLearner, sequence: int, n_sent: int) -> Version:
+    """A checkpoint, by way of the bytes of its manifest."""
+    encoder = checkpoint.Encoder("s", 0, [("a", "numeric")], SPEC.input_topics.values())
+    encoder.take(learner.snapshot())
+    encoded = encoder.encode(sequence=sequence, created_ms=0, outputs={"predictions": n_sent})
+    return Version(checkpoint.decode_manifest(encoded.data), encoded.new)
+
+
+def live(made: World, seed: int) -> Lived:
+    """Pieces come in any order and size, now and then a checkpoint is made, and the logs end at the end."""
+    rng = np.random.default_rng([seed, 1])
+    learner, sent, kept = Obedient(SPEC), list[bytes](), list[Version]()
+    merge = Merge(learner.buffers(), limit=int(rng.integers(1, 30)))
+    n = {role: len(batch.offsets) for role, batch in made.records.items()}
+    at = dict.fromkeys(n, 0)
+    while at != n or merge.n_waiting:
+        for role, buffer in merge.buffers.items():
+            stop = min(n[role], at[role] + int(rng.integers(0, 2 if role == CONTROL else 12)))
+            buffer.add(made.piece(role, at[role], stop))
+            at[role] = stop
+        ends = Ends({role: int(rng.integers(0, 2 * n[role])) for role in (FEATURES, LABELS)})
+        outcome = learner.step(merge.release(EVERYTHING if at == n else ends))
+        sent += learner.encode(outcome)
+        if rng.random() < 0.2:
+            kept.append(stored(learner, len(kept) + 1, len(sent)))
+    return Lived(sent, kept, learner)
+
+
+def recorded(sent: list[bytes], offsets: dict[str, int]) -> list[tuple[str, int]]:
+    """The order that predictions tell of, record by record, up to the next offsets at the end."""
+    at, order = dict.fromkeys(offsets, 0), list[tuple[str, int]]()
+
+    def up_to(role: str, stop: int) -> None:
+        order.extend((role, offset) for offset in range(at[role], stop))
+        at[role] = max(at[role], stop)
+
+    for fields in map(json.loads, sent):
+        up_to(FEATURES, fields["offset"])  # were rejected
+        up_to(LABELS, fields["label_offset"])
+        up_to(CONTROL, fields["control_offset"])
+        up_to(FEATURES, fields["offset"] + 1)
+    for role, stop in offsets.items():
+        up_to(role, stop)
+    return order
+
+
+def one_by_one(made: World, order: list[tuple[str, int]]) -> tuple[list[bytes], Obedient]:
+    """The slow twin: every record is a step, every command is obeyed where it stands."""
+    learner, sent = Obedient(SPEC), list[bytes]()
+    for role, offset in order:
+        buffer = Buffer(offset)
+        buffer.add(made.piece(role, offset, offset + 1))
+        piece = buffer.take(1)
+        if role == CONTROL:
+            learner.obey(piece)
+            continue
+        features = {} if role == FEATURES else {FEATURES: piece.part(0, 0)}
+        before = {other: np.zeros(int(role == FEATURES), np.int64) for other in (LABELS, CONTROL)}
+        pieces = {LABELS: piece.part(0, 0), CONTROL: piece.part(0, 0), **features, role: piece}
+        sent += learner.encode(learner.step(Release(pieces, before)))
+    return sent, learner
+
+
+def restored(version: Version) -> Obedient:
+    learner = Obedient(SPEC)
+    learner.restore(checkpoint.decode(version.manifest, version.chunks), SPEC.input_topics)
+    return learner
+
+
+def read_back(monkeypatch: pytest.MonkeyPatch, loaded: Loaded, sent: list[bytes]) -> Tail:
+    """The tail of the predictions, as the next owner reads it."""
+
+    async def read_to_end(connection: Any, starts: Any, take: Any, **options: Any) -> Any:
+        for tp, start in starts.items():
+            if tp.topic == "s.predictions":
+                rows = [SimpleNamespace(offset=i, value=sent[i], headers=[]) for i in range(start, len(sent))]
+                take(TopicPartition(*tp), rows)
+        return {tp: Bounds(0, len(sent)) for tp in starts}
+
+    monkeypatch.setattr(tail, "read_to_end", read_to_end)
+    (found,) = asyncio.run(tail.read_tails(SPEC, Connection("broker:9092"), [loaded]))
+    return found
+
+
+seeds = st.integers(0, 10**6)
+
+
+@settings(max_examples=12, deadline=None)
+@given(seeds, st.integers(10, 90))
+def test_a_worker_does_what_its_predictions_record(seed: int, n: int) -> None:
+    made = world(seed, n)
+    lived = live(made, seed)
+    sent, learner = one_by_one(made, recorded(lived.sent, lived.learner.offsets))
+    assert sent == lived.sent
+    assert learner.digest() == lived.learner.digest()
+
+
+@settings(max_examples=12, deadline=None)
+@given(seeds, seeds, st.integers(10, 90), st.data())
+def test_the_next_owner_repeats_it_from_any_checkpoint_however_batches_are_cut(
+    seed: int, other: int, n: int, data: st.DataObject
+) -> None:
+    made = world(seed, n)
+    lived = live(made, seed)
+    learner, n_sent, manifest = Obedient(SPEC), 0, None
+    if lived.checkpoints:
+        version = data.draw(st.sampled_from(lived.checkpoints))
+        learner, manifest, n_sent = restored(version), version.manifest, version.manifest.outputs["predictions"]
+    with pytest.MonkeyPatch.context() as patch:
+        found = read_back(patch, Loaded(learner, None, manifest, []), lived.sent)  # type: ignore[arg-type]
+    # Where the state stands in the log of commands, as it does in the others.
+    position = continuity._positions(SPEC, Loaded(learner, None, manifest, []), found)[CONTROL]  # type: ignore[arg-type]
+    offset = learner.offsets[CONTROL]
+    told = [json.loads(value)["control_offset"] for value in lived.sent[n_sent:]]
+    assert position.topic == "s.control"
+    assert position.seen == max([offset, *told])
+    if offset:
+        row = made.rows(CONTROL)[offset - 1]
+        assert position.mark == mark(row.offset, row.timestamp, row.key, row.value)
+        assert position.wanted == offset
+    # In other pieces, and with other limits.
+    rng = np.random.default_rng([other, 2])
+    merge, sent = Merge(learner.buffers(), found.script, limit=int(rng.integers(1, 30))), list[bytes]()
+    stops = {role: lived.learner.offsets[role] for role in merge.buffers}
+    while any(buffer.next_offset < stops[role] for role, buffer in merge.buffers.items()) or merge.n_waiting:
+        role = str(rng.choice(list(stops)))
+        start = merge.buffers[role].next_offset
+        merge.buffers[role].add(made.piece(role, start, min(stops[role], start + int(rng.integers(1, 9)))))
+        whole = all(buffer.next_offset == stops[role] for role, buffer in merge.buffers.items())
+        sent += learner.encode(learner.step(merge.release(EVERYTHING if whole else None)))
+        if rng.random() < 0.1:  # killed right after a checkpoint, within what is repeated
+            version = stored(learner, 1, n_sent)
+            assert version.manifest.meta["control_offset"] == learner.offsets[CONTROL]
+            assert version.manifest.topics == ["s.features", "s.labels", "s.control"]
+            learner = restored(version)
+            left = found.script.part(int(np.searchsorted(found.script.offsets, learner.offsets[FEATURES])))
+            merge = Merge(learner.buffers(), left, limit=int(rng.integers(1, 30)))
+    assert sent == lived.sent[n_sent:]
+    assert learner.digest() == lived.learner.digest()
+
+
+@settings(max_examples=12, deadline=None)
+@given(seeds, st.integers(10, 90), st.data())
+def test_an_audit_holds_from_and_to_every_checkpoint(seed: int, n: int, data: st.DataObject) -> None:
+    made = world(seed, n)
+    lived = live(made, seed)
+    begin = data.draw(st.integers(0, len(lived.checkpoints)))
+    learner = restored(lived.checkpoints[begin - 1]) if begin else Obedient(SPEC)
+    inputs = {role: Reader(made.rows(role), seed) for role in made.records}
+    sent = Reader([Row(i, 0, None, value) for i, value in enumerate(lived.sent)], seed)
+    for role, reader in inputs.items():
+        reader.position = learner.offsets[role]
+    sent.position = lived.checkpoints[begin - 1].manifest.outputs["predictions"] if begin else 0
+    proof = Proof(learner, n + 1)
+    left = lived.checkpoints[begin:]
+    compared = asyncio.run(_Audit(proof, sent, inputs).run(list(left), None, lambda n, total: None))  # type: ignore[arg-type]
+    assert proof.holds, proof.first
+    assert len(compared) == len(left)
+    assert all(one.equal for one in compared), [one.parts for one in compared]
+
+
+def test_a_command_in_another_place_is_found() -> None:
+    made = world(3, 90)
+    lived = live(made, 3)
+    fields = list(map(json.loads, lived.sent))
+    i = next(i for i in range(60, 90) if fields[i]["control_offset"] > fields[i - 1]["control_offset"])
+    sent = list(lived.sent)
+    sent[i] = json.dumps(
+        {**fields[i], "control_offset": fields[i - 1]["control_offset"]}, separators=(",", ":")
+    ).encode()
+    inputs = {role: Reader(made.rows(role), 1) for role in made.records}
+    proof, rows = Proof(Obedient(SPEC), 91), [Row(i, 0, None, value) for i, value in enumerate(sent)]
+    asyncio.run(_Audit(proof, Reader(rows, 1), inputs).run([], None, lambda n, total: None))  # type: ignore[arg-type]
+    assert not proof.holds
+
+
+def test_these_worlds_have_commands_between_labels_and_before_rejected_features() -> None:
+    """Otherwise what is said above would say little."""
+    in_gaps = rejected = 0
+    for seed in range(5):
+        made = world(seed, 90)
+        order = recorded(live(made, seed).sent, {role: len(batch.offsets) for role, batch in made.records.items()})
+        for i, (role, _) in enumerate(order[1:-1], 1):
+            in_gaps += role == CONTROL and order[i - 1][0] == LABELS
+        rejected += made.records[FEATURES].values.count(BAD)
+    assert in_gaps > 5
+    assert rejected > 5
+
+
+def test_states_and_predictions_of_two_logs_are_as_they_were() -> None:
+    """And a log that is new to a stream begins at its beginning."""
+    plain = Spec.model_validate(SPEC.model_dump(exclude_unset=True))
+    learner = PartitionLearner(plain)
+    assert list(learner.snapshot().meta)[2:6] == ["feature_offset", "label_offset", "feature_time", "label_time"]
+    assert learner.codec.read_place(b'{"offset": 3, "label_offset": 1, "control_offset": 9}').label_offset == 1
+    learner.offsets |= {FEATURES: 7, LABELS: 3}
+    newer = Obedient(SPEC)
+    newer.restore(learner.snapshot())
+    assert newer.offsets == {FEATURES: 7, LABELS: 3, CONTROL: 0}
+
+
+def test_an_offset_of_a_further_log_that_is_none_is_refused() -> None:
+    learner = Obedient(SPEC)
+    encoder = checkpoint.Encoder("s", 0)
+    for wrong in ("far", -1, 2**70):
+        found = learner.snapshot()
+        encoder.take(found._replace(meta={**found.meta, "control_offset": wrong if wrong != 2**70 else 2.0**70}))
+        data = encoder.encode(sequence=1, created_ms=0, outputs={}).data
+        with pytest.raises(StateError, match="manifest is damaged"):
+            checkpoint.decode_manifest(data)
+
+
+stamps = st.lists(st.one_of(st.integers(0, 30), st.integers(0, 4).map(lambda k: 61_000 * k)), max_size=25)
+
+
+@settings(deadline=None)
+@given(st.tuples(stamps, stamps, stamps), seeds, st.integers(1, 8))
+def test_three_logs_by_timestamp_are_merged_as_one_sort_would(
+    logs: tuple[list[int], list[int], list[int]], seed: int, limit: int
+) -> None:
+    roles = (FEATURES, LABELS, "learned")
+    events = sorted(
+        (time, kind, offset)
+        for kind, log in enumerate(logs)
+        for offset, time in enumerate(naive_effective(log))
+    )  # fmt: skip
+    counts, wanted = [0, 0, 0], []
+    for _, kind, _ in events:
+        if kind == 0:
+            wanted.append(tuple(counts))
+        counts[kind] += 1
+    rng = np.random.default_rng(seed)
+    merge = Merge({role: Buffer() for role in roles}, limit=limit)
+    found, taken = [], dict.fromkeys(roles, 0)
+    while True:
+        whole = True
+        for role, log in zip(roles, logs, strict=True):
+            start = merge.buffers[role].next_offset
+            stop = min(len(log), start + int(rng.integers(0, 6)))
+            raw = RawBatch(list(range(start, stop)), log[start:stop], [None] * (stop - start), [b""] * (stop - start))
+            merge.buffers[role].add(raw)
+            whole = whole and stop == len(log)
+        release = merge.release(EVERYTHING if whole else None)
+        for i, offset in enumerate(release.pieces[FEATURES].offsets.tolist()):
+            found.append((offset, *(taken[role] + int(release.before[role][i]) for role in roles[1:])))
+        for role, piece in release.pieces.items():
+            taken[role] += len(piece.offsets)
+        if whole and not merge.n_waiting:
+            break
+    assert found == wanted
+
+
+def test_predictions_in_avro_have_no_place_for_a_further_log() -> None:
+    stream = {**SPEC.model_dump(include={"name", "task"}), "features": {"a": "numeric"}}
+    more = {"registry": {"url": "http://127.0.0.1:1"}, "codec": "avro"}
+    with pytest.raises(ValueError, match=r"codec.predictions: expected json, since .* in control, found avro"):
+        Controlled.model_validate({**stream, **more})
+    Controlled.model_validate({**stream, **more, "codec": {"features": "avro", "labels": "avro"}})

@@ -1,0 +1,337 @@
+"""The live page without Kafka and browser: series over time against a slow twin, what is said, and what is kept."""
+
+import math
+import sqlite3
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.errors import RiparianError
+from app.page import models, telling
+from app.page.history import TIERS, Range, Series, together
+from app.page.store import KEPT, Store
+from app.page.view import DAY_MS, HOUR_MS, StreamView
+from app.stream_file.spec import loads
+from topics import reports
+from topics.records import DriftRecord, MetricsRecord, PartitionRecord
+
+NOW = 1_790_000_000_000
+STREAM = """
+name: taps
+task: {task}
+partitions: 2
+features: {{a: numeric}}
+champion: {{model: last-label}}
+challengers: {{second: {{model: last-label}}}}
+"""
+
+
+def view_of(task="classification"):
+    return StreamView(loads(STREAM.format(task=task)))
+
+
+# -- series ------------------------------------------------------------------------------------------------------------
+
+
+class NaiveSeries:
+    """All values for ever; a bucket is what of them falls into it, less those that came too late to be kept."""
+
+    def __init__(self):
+        self.values = [[] for _ in TIERS]
+        self.newest = [-1] * len(TIERS)
+
+    def add(self, time, value):
+        for i, tier in enumerate(TIERS):
+            number = time // tier.width
+            if number > self.newest[i] - tier.n:
+                self.values[i].append((time, value))
+                self.newest[i] = max(self.newest[i], number)
+
+    def between(self, start, stop, n):
+        i = next((i for i, tier in enumerate(TIERS) if start >= stop - tier.n * tier.width), len(TIERS) - 1)
+        tier = TIERS[i]
+        width = tier.width * max(1, math.ceil((stop - start) / (tier.width * n)))
+        found = []
+        for number in range(start // width, max(start, stop - 1) // width + 1):
+            kept = [
+                value
+                for time, value in self.values[i]
+                if time // width == number and time // tier.width > self.newest[i] - tier.n
+            ]
+            found.append((min(kept), max(kept), sum(kept) / len(kept)) if kept else (math.nan,) * 3)
+        return start // width * width, width, found
+
+
+TIMES = st.integers(0, 4_000_000_000)
+VALUES = st.tuples(TIMES | st.integers(1_000_000_000, 1_003_600_000), st.floats(-100, 100, width=32))
+
+
+@settings(deadline=None)
+@given(
+    values=st.lists(VALUES, max_size=40),
+    start=TIMES,
+    length=st.integers(1, 8 * DAY_MS),
+    n=st.integers(1, 50),
+    stored=st.booleans(),
+)
+def test_a_series_is_what_its_values_say(values, start, length, n, stored):
+    series, naive = Series(), NaiveSeries()
+    for time, value in values:
+        series.add(time, value)
+        naive.add(time, value)
+    if stored:  # and taken back
+        kept, series = series, Series()
+        for i, block, data in kept.blocks():
+            series.restore(i, block, data)
+        assert not list(kept.blocks())
+    found = series.between(start, start + length, n)
+    first, width, rows = naive.between(start, start + length, n)
+    assert (found.start, found.width) == (first, width)
+    assert len(found.mean) <= 2 * n + 1
+    for column, expected in zip((found.low, found.high, found.mean), zip(*rows, strict=True), strict=True):
+        np.testing.assert_allclose(column, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_a_block_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="no block"):
+        Series().restore(0, 5, b"123")
+    with pytest.raises(ValueError, match="no block"):
+        Series().restore(9, 5, b"")
+
+
+def test_partitions_become_one_series():
+    nan = math.nan
+    a = Range(0, 10, *(np.array(v, np.float32) for v in ([1, nan, nan], [3, nan, nan], [2, nan, nan])))
+    b = Range(0, 10, *(np.array(v, np.float32) for v in ([2, 5, nan], [6, 7, nan], [4, 6, nan])))
+    for how, expected in (("sum", [6, 6, nan]), ("mean", [3, 6, nan]), ("max", [4, 6, nan])):
+        np.testing.assert_array_equal(together([a, b], how).mean, expected)
+    np.testing.assert_array_equal(together([a, b], "mean").high, [6, 7, nan])
+    np.testing.assert_array_equal(together([a, b], "sum").high, [9, 7, nan])
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+def model(role="champion", partition=0, time=NOW, n=5000, **window):
+    record = MetricsRecord("taps", partition, time, role, "last-label", n, n, n, {}, window=window, size={"n_nodes": 3})
+    return reports.write(record)
+
+
+def part(partition=0, time=NOW, **fields):
+    given = {
+        "started": NOW - HOUR_MS, "worker": "here:6066", "version": "1", "offset": 900, "label_offset": 900,
+        "instances": 900, "labels": 900, "learned": 900, "waiting": 0, "lag": {"features": 0, "labels": 0},
+        "state_bytes": 1000, "checkpoint_age": 1.0,
+    }  # fmt: skip
+    return reports.write(PartitionRecord("taps", partition, time, **(given | fields)))
+
+
+def drift(partition=0, **fields):
+    given = {
+        "signal": "error",
+        "detector": "adwin",
+        "offset": 5,
+        "label_offset": 5,
+        "time": 7,
+        "n": 90,
+        "level": "drift",
+    }
+    return reports.write(
+        DriftRecord("taps", partition, 0, **(given | {"model": "champion", "before": 0.15, "after": 0.28} | fields))
+    )
+
+
+def told(view, now=NOW + 1000):
+    found = telling.verdict(view, now, "taps.yaml")
+    return found, "".join(piece.get("text", "#") for piece in found.said)
+
+
+def living(view, **fields):
+    """Two partitions that move."""
+    for partition in (0, 1):
+        before = {"offset": 800, "instances": 800, "learned": 800} | fields.pop("before", {})
+        view.take_report(part(partition, NOW - 1000, **before))
+        view.take_report(part(partition, **fields))
+        view.take_report(model(partition=partition, accuracy=0.86))
+    return view
+
+
+def test_nothing_yet_says_what_ends_it():
+    found, said = told(view_of())
+    assert found.kind == "empty"
+    assert said.startswith("Nothing in taps.metrics yet. A worker writes the first figures 5 s after it starts")
+    assert said.endswith(": riparian worker taps.yaml")
+
+
+def test_all_is_well():
+    found, said = told(living(view_of()))
+    assert (found.kind, found.level) == ("good", "good")
+    assert said == "All is well. The champion is right on 86.0 % of the last 1,000 labels; 2 partitions keep up."
+
+
+def test_a_partition_without_a_worker_comes_first():
+    view = living(view_of(), lag={"features": 5000})
+    view.take_report(part(0, NOW + 40_000))
+    found, said = told(view, NOW + 41_000)
+    assert (found.kind, found.level) == ("nobody", "bad")
+    assert said.startswith("Nobody works on partition 1 since #. Start a worker: riparian worker taps.yaml")
+    assert {"since": NOW} in found.said
+
+
+def test_a_drift_now_is_told_with_its_figures_until_it_is_past():
+    view = living(view_of(), alarms=["champion"])
+    view.take_drift(drift(action="replace-started"), NOW - 500)
+    found, said = told(view)
+    assert found.kind == "drift"
+    assert said.startswith(
+        "Drift # in partition 0. Errors of the champion rose from 15 % to 28 % (adwin). A fresh model is on trial"
+    )
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW + 1000, offset=950, instances=950, learned=950))
+    assert told(view)[0].kind == "drift"  # for a minute, although a thousand labels have come since
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW + 61_000, offset=990, instances=990, learned=990))
+    assert told(view, NOW + 62_000)[0].kind == "good"
+
+
+def test_a_partition_that_is_behind_says_whether_it_catches_up():
+    view = living(view_of(), before={"lag": {"features": 4000}}, lag={"features": 2000, "labels": 0})
+    found, said = told(view)
+    assert found.kind == "behind"
+    assert said.startswith("Partitions 0 and 1 are behind by 4,000 records")
+    falls = living(view_of(), before={"lag": {"features": 1000}}, lag={"features": 2000})
+    assert "falls further behind" in told(falls)[1]
+
+
+def test_labels_that_never_came_and_labels_that_stopped():
+    view = living(view_of(), before={"learned": 0}, learned=0, waiting=900)
+    assert told(view)[1] == "1,800 predictions are out and no label has come. Nothing can be scored yet."
+    view = living(view_of())
+    later = NOW + 600_000
+    for partition in (0, 1):
+        view.take_report(part(partition, later, offset=9000, instances=9000, waiting=8100))
+    found, said = told(view, later + 1000)
+    assert found.kind == "late"
+    assert said.endswith("drift would not be seen. 16,200 instances wait.")
+
+
+def test_a_challenger_that_is_better_and_a_stream_that_rests():
+    view = living(view_of())
+    view.take_report(model("second", accuracy=0.91))
+    assert told(view)[1] == "second is better than the champion: 91.0 % against 86.0 %, over the last 1,000 labels."
+    view = living(view_of())
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW + 60_000))
+    found, said = told(view, NOW + 61_000)
+    assert found.kind == "quiet"
+    assert said == "Nothing new since #. The champion is right on 86.0 % of the last 1,000 labels."
+
+
+def test_a_regression_is_told_by_its_error():
+    view = view_of("regression")
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW - 1000, offset=800))
+        view.take_report(part(partition))
+        view.take_report(model(partition=partition, mae=3.21))
+    assert "The champion is off by 3.21 (mean of the last 1,000 labels)" in told(view)[1]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.binary(max_size=60) | st.sampled_from([b"{}", b'{"kind": "partition"}', model(), part(), drift()]),
+        max_size=8,
+    )
+)
+def test_hostile_records_of_the_topics_are_left_out(values):
+    view = view_of()
+    for value in values:
+        view.take_report(value)
+        view.take_drift(value, NOW)
+        view.take_letter({"riparian-offset": value, "riparian-reason": value}, value, NOW)
+    telling.status(view, NOW, "x")
+
+
+def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now():
+    view = living(view_of())
+    newest = view.partitions[0].last
+    view.take_report(part(0, NOW - HOUR_MS, instances=3, learned=3))
+    assert view.partitions[0].last == newest
+    view.take_drift(drift(), NOW)
+    view.take_drift(drift(n=3), NOW - 5)
+    view.take_drift(drift(), NOW)  # read twice
+    assert [event.n for event in view.events if event.kind == "drift"] == [3, 90]
+    for time in (5, 3, 4):
+        view.take_letter({}, b"\xff<b>", time)
+    assert [letter.time for letter in view.letters] == [3, 4, 5]
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_gives_back_what_it_was_given(tmp_path):
+    view = living(view_of())
+    with Store(tmp_path / "a" / "history.sqlite") as store:
+        store.write({("t", 0): 7}, view.dirty(), [("taps", "drift", 0, 3, b"x")], NOW)
+    with Store(tmp_path / "a" / "history.sqlite") as store:
+        assert store.positions() == {("t", 0): 7}
+        other = view_of()
+        other.restore(store.blocks("taps"))
+        assert list(store.notes("taps", "drift")) == [(0, 3, b"x")]
+        assert not list(store.notes("other", "drift"))
+        a, b = (each.history(NOW - HOUR_MS, NOW + 1, 50) for each in (view, other))
+        assert a.keys() == b.keys()
+        for name in a:
+            np.testing.assert_array_equal(a[name].mean, b[name].mean)
+        # What is out of every tier goes, and all but the last notes.
+        store.write({}, [], [("taps", "drift", 0, 3 + KEPT + 5, b"y")], NOW + 30 * DAY_MS)
+        assert not list(store.blocks("taps"))
+        assert list(store.notes("taps", "drift")) == [(0, 3 + KEPT + 5, b"y")]
+
+
+def test_a_damaged_store_is_put_aside(tmp_path):
+    path = tmp_path / "history.sqlite"
+    path.write_bytes(b"nonsense" * 1000)
+    with Store(path) as store:
+        assert store.positions() == {}
+    assert path.with_suffix(".damaged").exists()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with Store(path) as store:
+        assert store.positions() == {}
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RiparianError, match="choose another --data-dir"):
+        Store(tmp_path / "file" / "history.sqlite")
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tree_for_the_browser_has_the_sums_of_its_leaves():
+    nodes = [
+        {
+            "id": 0,
+            "depth": 0,
+            "parent": None,
+            "weight": 9,
+            "feature": "a",
+            "threshold": 0.5,
+            "children": [1, 2],
+            "value": {},
+        },
+        {"id": 1, "depth": 1, "parent": 0, "weight": 6.0, "value": {"no": 6.0, "yes": 0.0}},
+        {"id": 2, "depth": 1, "parent": 0, "weight": 2.0, "value": {"no": 0.0, "yes": 4.0}},
+    ]
+    (tree,) = models.trees_of(nodes)
+    root, left, right = tree["nodes"]
+    assert (root["weight"], root["value"]) == (8.0, {"no": 6.0, "yes": 2.0})
+    assert (left["if"], right["if"]) == ("a ≤ 0.5", "a > 0.5")
+    assert root["children"] == [1, 2]
+    assert models.importance([tree]) == [("a", 1.0)]
+    assert models.trees_of([nodes[1] | {"parent": None}]) == []

@@ -1,0 +1,163 @@
+"""Access lists on real Kafka: exactly those that are listed suffice, and each that is missing is named."""
+
+import asyncio
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.protocol.admin import DeleteAclsRequest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.cli.parsing import WITH_RIGHTS
+from app.errors import AccessError
+from app.kafka import rights
+from app.kafka.acls import CREATE, READ, RIGHTS, TOPIC, Right, needed
+from app.kafka.connection import Connection
+from app.state.transfer import versions
+from tests.broker.harness import PATIENCE, Sent, Worker, instances, send, stream_file, wait_for_state
+from tests.broker.secured import LIMITED, Secured, secured_broker
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl makes the certificates"),
+]
+PRINCIPAL = f"User:{LIMITED}"
+ANY, MATCH, ALLOW = 1, 3, 3
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured_broker(tmp_path_factory.mktemp("acls")) as found:
+        yield found
+
+
+@pytest.fixture
+def config(cluster: Secured) -> Path:
+    return cluster.scram("limited", sasl_username=LIMITED)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """ACLs take a moment to come from the controller to the broker."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class Lists:
+    """The access lists of the limited user, changed by a super user."""
+
+    def __init__(self, cluster: Secured, config: Path) -> None:
+        self.connection = Connection.of(None, config, {})
+        self.master = Connection(cluster.plain)
+
+    def lacks(self, wanted: Iterable[Right]) -> set[Right]:
+        return set(asyncio.run(rights.missing(self.connection, list(wanted))))
+
+    def grant(self, given: list[Right], wanted: list[Right]) -> None:
+        """Give some, and wait until nothing is missing of what is wanted."""
+        asyncio.run(rights.grant(self.master, given, PRINCIPAL))
+        until(lambda: not self.lacks(wanted))
+
+    def take(self, right: Right, wanted: list[Right]) -> None:
+        """Take one away, and wait until it is missing of what is wanted."""
+        operation = rights._OPERATIONS[right.operation]
+        pattern = rights._PREFIXED if right.prefixed else rights._LITERAL
+        self._delete(rights._KINDS[right.kind], right.name, pattern, PRINCIPAL, "*", operation, ALLOW)
+        until(lambda: right in self.lacks(wanted))
+
+    def clear(self) -> None:
+        self._delete(ANY, None, ANY, PRINCIPAL, None, ANY, ANY)
+
+    def _delete(self, *given: Any) -> None:
+        async def ask() -> None:
+            client = self.master.admin()
+            await client.start()
+            try:
+                await client._send_request(DeleteAclsRequest(*given))
+            finally:
+                await client.close()
+
+        asyncio.run(ask())
+
+
+@pytest.fixture
+def lists(cluster: Secured, config: Path) -> Iterator[Lists]:
+    found = Lists(cluster, config)
+    yield found
+    found.clear()
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    """Exit code and output of a command, in this process; 2 and the sentence of an error."""
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if isinstance(result.exception, AccessError):
+        return 2, result.output + str(result.exception)
+    return result.exit_code, f"{result.output}{result.exception or ''}"
+
+
+def test_the_choice_of_commands_is_the_table() -> None:
+    assert list(WITH_RIGHTS) == list(RIGHTS)
+
+
+def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, config, lists, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name)
+    data = tmp_path / "rows.csv"
+    data.write_text("a,b,c,y\n" + "0.25,0.5,x,yes\n" * 50)
+    option = ("--kafka-config", config)
+    # A worker makes all topics by what it is given, learns, and cuts its changelog off.
+    lists.grant(needed(spec, "worker"), needed(spec, "worker"))
+    with Worker(path, cluster.sasl, tmp_path, options=option) as worker:
+        until(lambda: "Worker ready" in worker.output or worker.process.poll() is not None)
+        assert worker.process.poll() is None, worker.output
+        features, labels = instances(500)
+        send(cluster.plain, spec.topics.features, [*features, Sent(b"{", features[-1].time)])  # a dead letter
+        send(cluster.plain, spec.topics.labels, labels)
+        wait_for_state(cluster.plain, spec, 501, 500, worker=worker)
+        lost = Right(TOPIC, spec.topics.features, READ)
+        lists.take(lost, [lost])
+        assert worker.process.wait(PATIENCE) == 2
+        assert lost.sentence(lists.connection) in worker.output
+        assert "Traceback" not in worker.output
+    state = tmp_path / "state"
+    sequence = asyncio.run(versions(spec, lists.master, 0))[1][0].manifest.sequence
+    commands: dict[str, tuple[object, ...]] = {
+        "worker": ("worker", path),
+        "replay": ("replay", path, data, "--target", "y"),
+        "check": ("check", path, "--rights", "check"),
+        "lag": ("lag", path),
+        "audit": ("audit", path),
+        "deadletters": ("deadletters", "list", path),
+        "retry": ("deadletters", "retry", path),
+        "export": ("export", path, state, "--partition", 0),
+        "inspect": ("inspect", path),
+        "state": ("state", "verify", path),
+        "import": ("import", path, state, "--partition", 0, "--replace"),
+        "rollback": ("rollback", path, "--partition", 0, "--to", sequence),
+    }
+    assert list(commands) == list(RIGHTS)
+    for name, words in commands.items():
+        lists.clear()
+        wanted = [right for right in needed(spec, name) if right.operation != CREATE]
+        until(lambda wanted=wanted: lists.lacks(wanted) == set(wanted))
+        lists.grant(wanted, wanted)
+        if name != "worker":
+            code, said = run(*words, *option)
+            assert code == 0, f"{name}: {said}"
+        said = ""
+        for right in wanted:
+            lists.take(right, wanted)
+            sentence = right.sentence(lists.connection)
+            assert f"--allow-principal {PRINCIPAL} --operation {right.operation}" in sentence
+            if not right.dispensable:
+                with pytest.raises(AccessError, match=re.escape(sentence)):
+                    asyncio.run(rights.check(spec, lists.connection, name))
+                if not said:  # by the command itself, which asks the same
+                    code, said = run(*words, *option)
+                    assert (code, sentence in said) == (2, True), f"{name} without {right}: {said}"
+            lists.grant([right], wanted)

@@ -1,0 +1,215 @@
+"""`riparian deadletters` on a real Kafka: what is there, what it says, and retries, each letter once."""
+
+import asyncio
+import json
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+from click.testing import CliRunner
+
+from app import dead_letters
+from app.cli import cli
+from app.dead_letters import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, Wanted
+from app.errors import BrokerError
+from app.kafka.connection import Connection
+from tests.broker.harness import (
+    Sent,
+    Worker,
+    create_topics,
+    instances,
+    predictions,
+    read,
+    send,
+    stream_file,
+    wait_for_state,
+)
+from topics import names
+
+pytestmark = pytest.mark.broker
+
+HOSTILE = b'{"id": "\x1b]0;owned\x07", "x": {"a": [bold]}'
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, ["deadletters", *arguments])
+    assert result.exit_code == 0, result.output or result.exception
+    return result.stdout
+
+
+def test_what_a_stream_file_rejected_is_retried_once_it_takes_it(broker, tmp_path, topic_name):
+    traced = {"predictions": {"trace": True}}
+    path, spec = stream_file(tmp_path, topic_name, record={"max_bytes": 200}, **traced)
+    create_topics(spec, broker)
+    features, labels = instances(300)
+    padded = [one._replace(value=one.value + b" " * 200) if i % 3 else one for i, one in enumerate(features)]
+    written = [(one.key, one.value, [("traceparent", parent(i))]) for i, one in enumerate(padded)]
+    write(broker, spec.topics.features, written, [one.time for one in features])
+    send(broker, spec.topics.features, [Sent(HOSTILE, features[-1].time, b"\xff")])
+    send(broker, spec.topics.labels, [*labels, Sent(None, labels[-1].time, b"gone")])
+    with Worker(path, broker, tmp_path) as worker:
+        wait_for_state(broker, spec, 301, 301, worker=worker)
+        assert worker.stop() == 0
+    stream = (str(path), "--broker", broker)
+
+    listed = json.loads(run("list", *stream, "--json"))
+    counts = {(g["reason"], g["topic"]): (g["n"], g["retried"]) for g in listed["groups"]}
+    assert counts == {
+        ("too-large", spec.topics.features): (200, 0),
+        ("not-json", spec.topics.features): (1, 0),
+        ("tombstone", spec.topics.labels): (1, 0),
+    }
+    assert "200" in run("list", *stream, "--reason", "too-large", "--since", "1h")
+    assert "no dead letters of these" in run("list", *stream, "--since", "2999-01-01")
+
+    shown = run("show", *stream, "--reason", "not-json")
+    assert "\\x1b]0;owned\\x07" in shown
+    assert "[bold]" in shown
+    assert "\\xff" in shown
+    assert shown.replace("\n", "").isprintable()
+    (plain,) = json.loads(run("show", *stream, "--reason", "not-json", "--json"))["letters"]
+    assert (plain["value"].encode(), plain["key_base64"], plain["source_offset"]) == (HOSTILE, "/w==", 300)
+
+    # The same stream file rejects them still.
+    report = json.loads(run("retry", *stream, "--json"))
+    assert report["retried"] == {}
+    assert report["left"] == {STILL: 201, NO_VALUE: 1}
+    assert report["rejected"] == {"too-large": 200, "not-json": 1}
+
+    path, spec = stream_file(tmp_path, topic_name, **traced)
+    dry = json.loads(run("retry", *stream, "--json", "--dry-run"))
+    assert dry["dry_run"]
+    report = json.loads(run("retry", *stream, "--json"))
+    assert report["retried"] == dry["retried"] == {spec.topics.features: 200}
+    assert report["left"] == {STILL: 1, NO_VALUE: 1}
+    assert "0 dead letters retried" in run("retry", *stream)
+    assert json.loads(run("retry", *stream, "--json"))["left"] == {RETRIED: 200, STILL: 1, NO_VALUE: 1}
+    assert json.loads(run("list", *stream, "--json"))["groups"][0]["retried"] == 200
+
+    again = [r for r in read(broker, spec.topics.features) if "riparian-retry-of" in dict(r.headers)]
+    letters = {r.offset: r for r in read(broker, spec.topics.deadletters)}
+    assert len(again) == 200
+    for record in again:
+        retry_of = dict(record.headers)["riparian-retry-of"]
+        topic, partition, offset = retry_of.decode().split("/")
+        letter = letters.pop(int(offset))
+        assert (topic, partition) == (spec.topics.deadletters, "0")
+        assert (record.key, record.value) == (letter.key, letter.value)
+        assert record.timestamp >= letter.timestamp
+
+    with Worker(path, broker, tmp_path) as worker:  # it reads over the mark, which is behind its last checkpoint
+        learner = wait_for_state(broker, spec, again[-1].offset + 1, 301, worker=worker)
+        assert worker.stop() == 0
+    ids = [prediction["id"] for prediction in predictions(broker, spec)]
+    assert sorted(ids) == [f"{i:07d}" for i in range(300)]
+    traces = [record.headers for record in read(broker, spec.topics.predictions)]
+    assert traces == [(("traceparent", parent(int(id_))),) for id_ in ids]
+    assert learner.pending.counts["joined"] == 300
+
+
+def letter(offset: int, value: bytes | None, *headers: tuple[str, bytes], topic: str, partition: int = 0):
+    about = names.dead_letter_headers(topic, partition, offset, "wrong-type", "d")
+    return b"k%d" % offset, value, [*about, *headers]
+
+
+def parent(i: int) -> bytes:
+    return b"00-4bf92f3577b34da6a3ce929d0e0e4736-%016x-01" % (i + 1)
+
+
+def write(broker: str, topic: str, letters: list, times: list[int] | None = None) -> None:
+    async def go() -> None:
+        producer = Connection(broker).producer(enable_idempotence=True)
+        await producer.start()
+        for (key, value, headers), time in zip(letters, times or [None] * len(letters), strict=True):
+            await producer.send(topic, value, key, 0, time, headers=headers)
+        await producer.stop()
+
+    asyncio.run(go())
+
+
+def good(i: int) -> bytes:
+    return json.dumps({"id": str(i), "x": {"a": 1.0, "b": 2.0, "c": "x"}}).encode()
+
+
+@pytest.fixture
+def spec(broker, tmp_path, topic_name, monkeypatch):
+    """A stream with 100 letters that can be retried, and some that cannot; few of them a transaction."""
+    _, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    features = spec.topics.features
+    some = [letter(i, good(i), ("trace", b"t"), topic=features) for i in range(100)]
+    others = [
+        letter(100, b'{"id": "1', (names.HEADER_SIZE, b"2500000"), topic=features),
+        letter(101, good(101), topic=features, partition=1),
+        letter(102, good(102), topic="secrets"),
+        letter(103, None, topic=features),
+        (b"k", b"not a letter", []),
+    ]
+    write(broker, spec.topics.deadletters, [*some[:50], *others, *some[50:]])
+    monkeypatch.setattr(dead_letters, "CHUNK", 20)
+    return spec
+
+
+def ids(broker, spec) -> list[str]:
+    """Of the records that a reader of committed transactions sees, in order."""
+
+    async def go() -> list[str]:
+        async with dead_letters.reading(Connection(broker), spec.topics.features, 0) as reader:
+            return [json.loads(r.value)["id"] for r in await reader.read(reader.end)]
+
+    return asyncio.run(go())
+
+
+def retried(broker, spec):
+    return asyncio.run(dead_letters.retry(spec, Connection(broker), Wanted()))
+
+
+def test_a_retry_that_was_killed_goes_on(broker, spec, monkeypatch):
+    written = []
+
+    async def dies(self, producer, tp, letters):
+        written.append(len(letters))
+        if len(written) == 3:
+            producer.commit_transaction = never
+        await write_(self, producer, tp, letters)
+
+    async def never() -> None:
+        monkeypatch.undo()
+        raise KafkaConnectionError("the process is killed here: records and mark are sent, and not committed")
+
+    write_ = dead_letters._Retry._write
+    monkeypatch.setattr(dead_letters._Retry, "_write", dies)
+    with pytest.raises(BrokerError, match="run the command again"):
+        retried(broker, spec)
+    n = sum(written[:2])
+    report = retried(broker, spec)
+    assert report.retried == {spec.topics.features: 100 - n}
+    assert report.left == {RETRIED: n, CUT_OFF: 1, OTHER_TOPIC: 2, NO_VALUE: 1, STILL: 0}
+    assert ids(broker, spec) == [str(i) for i in range(100)]
+    assert {dict(r.headers)["trace"] for r in read(broker, spec.topics.features)} == {b"t"}
+    assert retried(broker, spec).retried == {}
+
+
+def test_of_two_retries_at_once_the_first_is_refused(broker, spec, monkeypatch):
+    async def both() -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        write_ = dead_letters._Retry._write
+
+        async def slow(self, producer, tp, letters):
+            if not begun.is_set():
+                await write_(self, producer, tp, letters)
+                begun.set()
+                await go_on.wait()
+                return
+            await write_(self, producer, tp, letters)
+
+        monkeypatch.setattr(dead_letters._Retry, "_write", slow)
+        first = asyncio.create_task(dead_letters.retry(spec, Connection(broker), Wanted()))
+        await begun.wait()
+        second = await dead_letters.retry(spec, Connection(broker), Wanted())
+        go_on.set()
+        with pytest.raises(BrokerError, match="another riparian deadletters retry"):
+            await first
+        assert second.retried[spec.topics.features] + second.left[RETRIED] == 100
+
+    asyncio.run(both())
+    assert ids(broker, spec) == [str(i) for i in range(100)]

@@ -1,0 +1,121 @@
+"""Producers that write features and labels in transactions: what was committed is learned, and nothing else."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.kafka.admin import lag
+from app.kafka.connection import Connection
+from tests.broker.harness import (
+    Sent,
+    Worker,
+    check_against_oracle,
+    create_topics,
+    instances,
+    predictions,
+    read,
+    send,
+    stream_file,
+    wait_for_state,
+)
+
+pytestmark = pytest.mark.broker
+
+COMMIT, ABORT, OPEN = "commit", "abort", "open"
+
+
+class Writer:
+    """A producer with a transactional id."""
+
+    def __init__(self, broker: str, name: str) -> None:
+        self.producer = AIOKafkaProducer(
+            bootstrap_servers=broker, transactional_id=name, transaction_timeout_ms=300_000
+        )
+
+    async def __aenter__(self) -> "Writer":
+        await self.producer.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.producer.stop()
+
+    async def begin(self) -> None:
+        await self.producer.begin_transaction()
+
+    async def write(self, topic: str, records: list[Sent]) -> None:
+        for r in records:
+            last = await self.producer.send(topic, r.value, key=r.key, partition=0, timestamp_ms=r.time)
+        await last
+
+    async def end(self, how: str) -> None:
+        await (self.producer.commit_transaction() if how == COMMIT else self.producer.abort_transaction())
+
+
+async def transactions(broker: str, topic: str, records: list[Sent], name: str) -> None:
+    """Committed 0 to 99, aborted 100 to 199, then two transactions record by record in turn, of which the one with the
+    odd records of 200 to 299 is aborted; last one without any transaction, and an aborted one that nothing follows."""
+    async with Writer(broker, f"{name}-1") as one, Writer(broker, f"{name}-2") as two:
+        for start, how in ((0, COMMIT), (100, ABORT)):
+            await one.begin()
+            await one.write(topic, records[start : start + 100])
+            await one.end(how)
+        await one.begin()
+        await two.begin()
+        for i in range(200, 300, 2):
+            await one.write(topic, records[i : i + 1])
+            await two.write(topic, records[i + 1 : i + 2])
+        await two.end(ABORT)
+        await one.end(COMMIT)
+
+
+def kept(records: list[Sent]) -> list[Sent]:
+    return records[:100] + records[200:300:2]
+
+
+def test_what_was_aborted_is_not_learned_and_what_is_open_waits(broker: str, tmp_path: Path, topic_name: str) -> None:
+    path, spec = stream_file(tmp_path, topic_name, join={"max_wait": "300ms"})
+    create_topics(spec, broker)
+    features, labels = instances(500)
+    assert spec.topics.labels is not None
+    for topic, records in ((spec.topics.features, features), (spec.topics.labels, labels)):
+        asyncio.run(transactions(broker, topic, records, f"{topic}-t"))
+    n = len(kept(features))
+    with Worker(path, broker, tmp_path, name="first") as worker:
+        learner = wait_for_state(broker, spec, 301, 301, worker=worker)
+        assert learner.n_instances == learner.n_labels == learner.pending.counts["joined"] == n == 150
+
+        async def open_one() -> None:
+            """An open transaction holds up what stands behind it in its topic, and nothing else."""
+            async with Writer(broker, f"{topic_name}-open") as writer:
+                await writer.begin()
+                await writer.write(spec.topics.features, features[300:310])
+                await asyncio.to_thread(send, broker, spec.topics.features, features[310:320])
+                await asyncio.to_thread(send, broker, spec.topics.labels, labels[310:320])
+                held = await asyncio.to_thread(wait_for_state, broker, spec, 301, 314, 0, worker)
+                assert (held.n_instances, held.n_labels) == (n, n + 10)
+                # What nobody may read yet is no lag. Markers, and an aborted record before them, have offsets, too.
+                assert [row.lag for row in (await lag(spec, Connection(broker))).rows] == [3, 0]
+                await writer.end(COMMIT)
+
+        asyncio.run(open_one())
+        learner = wait_for_state(broker, spec, 324, 314, worker=worker)
+        assert learner.n_instances == n + 20
+        assert learner.pending.counts["joined"] == n + 10
+        worker.kill()
+    # A new owner reads on from there, in the same order.
+    with Worker(path, broker, tmp_path, name="second") as worker:
+        send(broker, spec.topics.labels, labels[300:310])
+        learner = wait_for_state(broker, spec, 324, 324, worker=worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    assert learner.pending.counts["joined"] == n + 20
+    committed = {r.value for r in kept(features) + features[300:320]}
+    committed |= {r.value for r in kept(labels) + labels[300:320]}
+    seen = [[r for r in read(broker, t) if r.value in committed] for t in (spec.topics.features, spec.topics.labels)]
+    check_against_oracle(broker, spec, learner, *seen)
+    assert len(predictions(broker, spec)) == n + 20
+    audited = CliRunner().invoke(cli, ["audit", str(path), "--broker", broker])
+    assert audited.exit_code == 0, audited.output

@@ -1,0 +1,293 @@
+"""`riparian ui` in a real browser: a stream that drifts, a worker and a broker that die, and hostile text."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.kafka.broker import LocalBroker
+from app.kafka.ports import free_port
+from tests.broker.harness import (
+    PATIENCE,
+    ROOT,
+    Sent,
+    Worker,
+    create_topics,
+    drifts,
+    instances,
+    send,
+    stream_file,
+    wait_for_state,
+)
+from tests.processes import until
+
+pytestmark = pytest.mark.broker
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+TABS = ("overview", "models", "drift", "partitions", "deadletters", "timeline")
+HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</script>\x1b[31m'
+
+
+class Ui:
+    """`riparian ui` as a process."""
+
+    def __init__(self, folder: Path, broker: str, *streams: Path) -> None:
+        self.port, self.log = free_port(), folder / "ui.log"
+        command = [sys.executable, "-m", "app.cli", "ui", *map(str, streams), "--broker", broker]
+        command += ["--port", str(self.port), "--data-dir", str(folder / "ui")]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+
+    def __enter__(self) -> "Ui":
+        until(lambda: self.answers("/health") is not None or self.process.poll() is not None, PATIENCE)
+        assert self.process.poll() is None, self.log.read_text()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def answers(self, path: str, **headers: str) -> tuple[int, bytes, Any] | None:
+        request = urllib.request.Request(self.url + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.status, answer.read(), answer.headers
+        except urllib.error.HTTPError as error:
+            return error.code, error.read(), error.headers
+        except OSError:
+            return None
+
+    def status(self, name: str) -> Any:
+        found = self.answers(f"/api/streams/{name}")
+        assert found is not None
+        return json.loads(found[1])
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield found
+        found.close()
+
+
+def apart(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    """A call in a thread of its own: the browser's driver keeps an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments, **settings).result()
+
+
+class Look:
+    """A page of the browser, and what went wrong in it."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(1000 * PATIENCE)
+        self.wrong: list[str] = []
+        self.page.on("console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on(
+            "request", lambda r: None if r.url.startswith((url, "data:")) else self.wrong.append(f"asked {r.url}")
+        )
+        self.url = url
+
+    def open(self, stream: str, tab: str) -> Any:
+        self.page.goto(f"{self.url}/?stream={stream}&tab={tab}")
+        self.page.wait_for_selector("main > *")
+        return self.page
+
+    def until_said(self, text: str, where: str = "main") -> None:
+        self.page.wait_for_function(
+            "([where, text]) => document.querySelector(where)?.textContent.includes(text)", arg=[where, text]
+        )
+
+    def accessible(self) -> list[str]:
+        from axe_playwright_python.sync_playwright import Axe
+
+        # axe adds a script to the page by the driver, which the page's own policy does not stop.
+        found = Axe().run(self.page).response["violations"]
+        return [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found if v["impact"] in ("serious", "critical")]
+
+
+def drifting(n: int, start: int, turned: bool) -> tuple[list[Sent], list[Sent]]:
+    """Instances whose concept is turned round, or not."""
+    features, labels = instances(n, start)
+    if turned:
+        for i, label in enumerate(labels):
+            value = label.value or b""
+            other = (b'"yes"', b'"no"') if b'"yes"' in value else (b'"no"', b'"yes"')
+            labels[i] = label._replace(value=value.replace(*other))
+    return features, labels
+
+
+def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
+    """From nothing, over a drift, a worker's death and a broker's, to a page that was started again."""
+    with LocalBroker(tmp_path / "kafka") as local:
+        broker = local.bootstrap
+        path, spec = stream_file(
+            tmp_path, topic_name, partitions=2, metrics={"every": "500ms", "window": 500},
+            drift={"detectors": ["adwin"], "on_drift": "alert"},
+        )  # fmt: skip
+        name = spec.name
+        apart(create_topics, spec, broker)
+        with Ui(tmp_path, broker, path) as ui:
+            look = Look(browser, ui.url)
+            page = look.open(name, "overview")
+            look.until_said(f"Nothing in {name}.metrics yet")
+            assert page.is_hidden("section.tiles")
+
+            with Worker(path, broker, tmp_path) as worker:
+                for partition in (0, 1):
+                    features, labels = drifting(2000, 0, turned=False)
+                    apart(
+                        send,
+                        broker,
+                        spec.topics.features,
+                        [*features, Sent(HOSTILE.encode(), features[-1].time)],
+                        partition=partition,
+                    )
+                    apart(send, broker, spec.topics.labels, labels, partition=partition)
+                look.until_said("The champion is right on")
+                look.until_said("up to date")
+                features, labels = drifting(1500, 2000, turned=True)
+                apart(send, broker, spec.topics.features, features)
+                apart(send, broker, spec.topics.labels, labels)
+                look.until_said("Drift ")  # without a reload
+                look.until_said("in partition 0. Errors of the champion rose from")
+                assert page.title().startswith("▲ drift")
+                apart(wait_for_state, broker, spec, 3501, 3500, worker=worker)
+
+                # Every page, wide and on a phone, light and dark: nothing goes wrong, and everyone can read it.
+                for width, scheme in ((1280, "light"), (390, "dark")):
+                    other = Look(browser, ui.url, viewport={"width": width, "height": 900}, color_scheme=scheme)
+                    for tab in TABS:
+                        shown = other.open(name, tab)
+                        if tab == "models":
+                            shown.wait_for_selector(".tree svg")
+                            assert shown.locator(".tree .knob").count() > 2
+                        if tab == "deadletters":
+                            other.until_said("not-json")
+                            shown.get_by_text("Show the contents").click()
+                            other.until_said("<img src=x onerror=")
+                        if tab in ("overview", "timeline"):
+                            other.until_said("errors of champion rose")
+                        if tab == "overview":
+                            shown.wait_for_function("() => document.querySelector('.marks button') !== null")
+                        assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), (tab, width)
+                        assert not other.accessible(), (tab, scheme, other.accessible())
+                    assert not other.wrong, other.wrong
+                    other.context.close()
+                told = ui.status(name)
+                champion = next(model for model in told["models"] if model["role"] == "champion")
+                assert champion["n"] == 3500 + 2000
+                assert told["tiles"]["waiting"] == 0
+                assert told["n_letters"] == 2
+
+                # By the keyboard: a branch of the tree opens and closes; a chart tells its values.
+                page = look.open(name, "models")
+                root = page.locator('.tree .knob[data-at="0"]')
+                root.focus()
+                before = page.locator(".tree .knob").count()
+                page.keyboard.press("Enter")
+                assert page.locator(".tree .knob").count() < before
+                chart = page.locator("canvas").first
+                chart.focus()
+                page.keyboard.press("End")
+                page.wait_for_function(
+                    "() => document.querySelector('canvas').getAttribute('aria-valuetext').includes('champion')"
+                )
+
+                page = look.open(name, "overview")
+                worker.kill()
+            look.until_said("Nobody works on partitions 0 and 1 since")
+            assert page.title().startswith("▲ no worker")
+
+            local.kill()
+            look.until_said("does not answer since", "#pill")
+            local.start()
+            until(lambda: ui.status(name)["away"] is None, PATIENCE)
+            with Worker(path, broker, tmp_path) as worker:
+                page.wait_for_function("() => !document.querySelector('main').textContent.includes('Nobody works')")
+                assert worker.stop() == 0
+            assert not [line for line in look.wrong if "ERR_" not in line], look.wrong
+            # A page that is open holds nothing up, and sees that it is alone.
+            assert ui.stop() == 0
+            look.until_said("No contact since", "#pill")
+
+        # What was seen is kept: after a restart the topics are read from where it stopped, and nothing is missing.
+        with Ui(tmp_path, broker, path) as ui:
+            until(lambda: ui.status(name)["progress"] is None, PATIENCE)
+            found = ui.answers(f"/api/streams/{name}/events")
+            assert found is not None
+            kinds = [event["kind"] for event in json.loads(found[1])["events"]]
+            sent = [*apart(drifts, broker, spec, 0), *apart(drifts, broker, spec, 1)]
+            assert kinds.count("drift") == sum(record.level == "drift" for record in sent) > 0
+            found = ui.answers(f"/api/streams/{name}/history?n=50")
+            assert found is not None
+            series = {one["name"]: one["mean"] for one in json.loads(found[1])["series"]}
+            assert {"score:champion", "score:nb", "in", "lag", "nodes:champion"} <= series.keys()
+            assert any(value is not None for value in series["score:champion"])
+            assert ui.stop() == 0
+
+
+def test_what_the_server_refuses(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    with Ui(tmp_path, broker, path) as ui:
+        at = f"/api/streams/{spec.name}"
+        for query, code in (
+            (at, 200), ("/api/openapi.json", 200), ("/", 200), ("/static/main.js", 200),
+            ("/static/..%2fserver.py", 404), ("/static/nothing.js", 404), ("/api/streams/other", 404),
+            (f"{at}/history?n=5", 400), (f"{at}/history?n=%D9%A5%D9%A5", 400), (f"{at}/history?from=-1", 400),
+            (f"{at}/history?from=99999999999999999999", 400), (f"{at}?partition=1", 400), (f"{at}?partition=x", 400),
+            (f"{at}/partitions/7/models/champion", 404), (f"{at}/partitions/0/models/other", 404),
+            (f"{at}/partitions/0/models/champion", 409),  # no checkpoint yet: a sentence
+        ):  # fmt: skip
+            found = ui.answers(query)
+            assert found is not None
+            assert found[0] == code, (query, found)
+            assert found[2]["Content-Security-Policy"].startswith("default-src 'none'"), query
+        found = ui.answers("/", Host="evil.example")
+        assert found is not None
+        assert found[0] == 421
+        document = json.loads((ui.answers("/api/openapi.json") or (0, b"{}", None))[1])
+        assert f"{at.replace(spec.name, '{stream}')}/history" in document["paths"]
+        assert ui.stop() == 0
+
+
+def test_a_stream_that_is_named_twice_is_a_sentence(tmp_path, topic_name):
+    path, _ = stream_file(tmp_path, topic_name)
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", "ui", str(path), str(path)], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 2
+    assert f"two of the stream files describe the stream {topic_name}" in done.stderr

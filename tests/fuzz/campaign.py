@@ -1,0 +1,84 @@
+"""`make fuzz`: every target in turn, for as long as there is time; what fails is kept as a test case.
+
+    python -m tests.fuzz.campaign --minutes 60 --seed 7 [--targets records,web]
+
+Ends with a line for each target, and with exit code 1 where something failed. A case follows from the seed, the
+target and its number.
+"""
+
+import argparse
+import sys
+import time
+
+from tests.fuzz.children import DIFFERENT, Found, kind_of, run, save, shrink_crash
+from tests.fuzz.target import TARGETS
+
+SLICE = 60.0  # seconds of one target at a time; a child is new each time, so what leaks or grows does not hide
+
+
+class Tally:
+    """What was run of a target, and what failed: one case of each kind."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cases = 0
+        self.seconds = 0.0
+        self.found: dict[str, Found] = {}
+
+    def line(self) -> str:
+        failed = f"{len(self.found)} FAILED" if self.found else "none failed"
+        return (
+            f"{self.name:<14}{self.cases:>10,} cases {self.cases / max(self.seconds, 1e-9):>8,.0f} a second, {failed}"
+        )
+
+
+def campaign(seed: int, minutes: float, names: list[str]) -> list[Tally]:
+    tallies = {name: Tally(name) for name in names}
+    left = {name: minutes * 60 / len(names) for name in names}
+    while any(seconds > 0 for seconds in left.values()):
+        for tally in tallies.values():
+            if left[tally.name] > 0:
+                left[tally.name] -= _slice(tally, seed, min(SLICE, left[tally.name]))
+    return list(tallies.values())
+
+
+def _slice(tally: Tally, seed: int, seconds: float) -> float:
+    """A while of one target. Seconds that it took."""
+    began = told = time.monotonic()
+    first = tally.cases
+
+    def tell(at: int) -> None:
+        nonlocal told
+        if time.monotonic() > told + 5:
+            told = time.monotonic()
+            print(f"{tally.name}: case {at:,}, {(at - first) / (told - began):,.0f} a second", flush=True)
+
+    outcome = run(tally.name, seed, first, seconds=seconds, tell=tell)
+    tally.cases += outcome.cases
+    tally.seconds += outcome.seconds
+    for one in outcome.found:
+        kind = kind_of(one.said)
+        if kind not in tally.found and len(tally.found) < DIFFERENT:
+            crashed = outcome.stopped and one is outcome.found[-1]
+            small = shrink_crash(one) if crashed else one
+            tally.found[kind] = small or one
+            kept = f"kept as {save(small)}" if small else f"and not alone: cases from {first} on left something behind"
+            said = (small or one).said
+            print(f"FAILED: {tally.name}, case {one.index} of seed {seed}, {kept}\n{said}", flush=True)
+    return time.monotonic() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    tallies = campaign(options.seed, options.minutes, options.targets.split(","))
+    print("\n".join(tally.line() for tally in tallies))
+    sys.exit(any(tally.found for tally in tallies))
+
+
+if __name__ == "__main__":
+    main()

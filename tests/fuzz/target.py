@@ -1,0 +1,64 @@
+"""What a target is: it makes cases by a random generator, runs them, and makes a failing one smaller."""
+
+import importlib
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+
+class Target(Protocol):
+    """One way in.
+
+    Attributes
+    ----------
+    seconds : CPU time that a case may take.
+    megabytes : memory that cases may take beyond what there was before the first.
+    budget : cases of it in `make test`; 0 for none.
+    """
+
+    seconds: float
+    megabytes: int
+    budget: int
+
+    def prepare(self) -> None:
+        """Whatever is slow and not what is tested: imports, kernels, a server."""
+
+    def ready(self, case: bytes) -> None:
+        """What is slow in a case at its first time: a learner's kernels."""
+
+    def make(self, rng: np.random.Generator) -> bytes:
+        """A case, which depends on nothing but `rng`."""
+
+    def run(self, case: bytes) -> None:
+        """Raises anything where something is wrong."""
+
+    def shrink(self, case: bytes) -> Iterator[bytes]:
+        """Smaller cases, the smallest first."""
+
+    def close(self) -> None:
+        """End what `prepare` started."""
+
+
+# Each target's module. `models` is none of `make test`: its cases take long. Of `learners`, the tests of the contract
+# compile the kernels as well.
+_MODULES = {
+    "records": "records",
+    "stream_files": "stream_files",
+    "states": "states",
+    "models": "states",
+    "web": "web",
+    "learners": "learners",
+}
+TARGETS = tuple(_MODULES)
+
+
+def find(name: str) -> Target:
+    """A target by its name, one of TARGETS."""
+    target: Target = importlib.import_module(f"tests.fuzz.{_MODULES[name]}").TARGETS[name]
+    return target
+
+
+def generator(seed: int, name: str, index: int) -> np.random.Generator:
+    """The random numbers of one case."""
+    return np.random.default_rng([seed, TARGETS.index(name), index])

@@ -1,0 +1,238 @@
+"""What README and docs say can be done can be done: links lead somewhere, stream files are valid, commands exist.
+
+Each line of a `sh` block and each `riparian …`, `make …` and `python -m …` in the text names a command and options that
+there are; those that need neither Kafka nor minutes are run. Each `yaml` block is a stream file, or the part of one.
+"""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from app.cli import COMMANDS, cli
+from app.stream_file.spec import build, loads
+from app.stream_file.strict_yaml import parse_yaml
+from models.registry import REGISTRY
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "DESIGN.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+SPOKEN = re.compile(r"`((?:nice )?(?:riparian|make|python -m)\s[^`]*)`")
+# What a fragment of a stream file is put over.
+BASE = {
+    "name": "base",
+    "task": "classification",
+    "features": {"temperature": "numeric", "load": "numeric", "kind": "nominal"},
+}
+
+
+class Said(NamedTuple):
+    page: str
+    text: str
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(language: str) -> list[Said]:
+    found = [(page, match) for page in PAGES for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    return [Said(name(page), match[3]) for page, match in found if match[2] == language]
+
+
+def lines() -> list[Said]:
+    """The command lines of all `sh` blocks."""
+    return [
+        Said(page, shlex.join(shlex.split(line, comments=True)))
+        for page, text in blocks("sh")
+        for line in text.splitlines()
+        if shlex.split(line, comments=True)
+    ]
+
+
+def spoken() -> list[Said]:
+    """Commands in the text, with `a|b` taken apart."""
+    found = []
+    for page in PAGES:
+        for match in SPOKEN.finditer(BLOCK.sub("", page.read_text(encoding="utf-8"))):
+            words = " ".join(match[1].split()).replace("\\|", "|").removeprefix("nice ").replace("…", "")
+            choice = re.search(r"\S+\|\S+", words)
+            for one in choice[0].split("|") if choice else [""]:
+                found.append(Said(name(page), words.replace(choice[0], one) if choice else words))
+    return found
+
+
+def ids(said: Said) -> str:
+    return f"{said.page}: {said.text.splitlines()[0][:60]}"
+
+
+# links ---------------------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    known: dict[str, int] = {}
+    for heading in re.findall(r"^#+ +(.+?) *$", BLOCK.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        known[slug] = known.get(slug, -1) + 1
+        if known[slug]:
+            known[f"{slug}-{known[slug]}"] = 0
+    return set(known)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", BLOCK.sub("", page.read_text(encoding="utf-8")))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{name(page)} links {target}"
+        assert not anchor or anchor in anchors(there), f"{name(page)} links {target}: {sorted(anchors(there))}"
+
+
+def test_tests_and_modules_that_pages_name_are_there() -> None:
+    folders = "tests|app|models|topics|benchmarks|examples|supply|deploy"
+    for page in PAGES:
+        for path, test in re.findall(rf"`((?:{folders})/[\w/.-]+)(?:::(\w+))?`", page.read_text(encoding="utf-8")):
+            assert (ROOT / path).exists() or path == "benchmarks/results/", f"{name(page)} names {path}"
+            said = f"{name(page)} names {path}::{test}"
+            assert not test or re.search(rf"^(?:async )?def {test}\(", (ROOT / path).read_text(), re.MULTILINE), said
+
+
+def test_every_threat_has_a_test_or_is_said_not_to_be_held() -> None:
+    table = (ROOT / "docs/security.md").read_text(encoding="utf-8").partition("## Threats")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    assert len(rows) > 40
+    for threat, held, test in rows[2:]:
+        assert re.search(r"`tests/[\w/]+\.py::test_\w+`", test) or "Not held" in held, threat
+
+
+def test_the_readme_is_short_and_names_the_test_command() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 800
+    assert "make test" in text
+
+
+# stream files --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", blocks("yaml"), ids=ids)
+def test_every_yaml_block_is_a_stream_file_or_a_part_of_one(said: Said) -> None:
+    if {"name", "features"} <= parse_yaml(said.text, said.page).keys():
+        loads(said.text, said.page)
+    else:
+        build({**BASE, **parse_yaml(said.text, said.page)}, said.page)
+
+
+# commands ------------------------------------------------------------------------------------------------------------
+
+
+def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that words name, and its arguments."""
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, f"there is no command {words[0]}"
+        command, words = found, words[1:]
+    return command, words
+
+
+def check_riparian(said: Said, whole: bool) -> None:
+    """whole : parse the arguments as if it were run; else only look whether its options are there."""
+    command, words = resolve(shlex.split(said.text)[1:])
+    if whole:
+        read = [word if word != "client.properties" else os.devnull for word in words]  # it is read with the options
+        command.make_context(command.name, read)
+        return
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words:
+        option = word.partition("=")[0].rstrip(",")
+        assert not option.startswith("-") or option in {*options, "--help", "--version"}, f"{said}: no option {option}"
+
+
+def check_make(said: Said) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for word in shlex.split(said.text)[1:]:
+        variable, equals, _ = word.partition("=")
+        if equals:
+            assert re.search(rf"\$\({variable}\)|^{variable} ", makefile, re.MULTILINE), f"{said}: no {variable}"
+        else:
+            assert re.search(rf"^{re.escape(word)}:", makefile, re.MULTILINE), f"{said}: no target {word}"
+
+
+def check_module(said: Said) -> None:
+    module = shlex.split(said.text)[2]
+    spec = importlib.util.find_spec(module)
+    assert spec is not None, said
+    options = re.findall(r"(--[\w-]+)", said.text)
+    if module.startswith("benchmarks."):
+        path = Path(str(spec.origin))
+        source = path.with_name("__main__.py") if path.name == "__init__.py" else path
+        text = source.read_text(encoding="utf-8")
+        for option in options:
+            assert option == "--help" or f'"{option}"' in text, f"{said}: {source.name} has no {option}"
+
+
+@pytest.mark.parametrize("said", [*dict.fromkeys([*lines(), *spoken()])], ids=ids)
+def test_every_command_is_there_with_its_options(said: Said) -> None:
+    text = said.text.partition(" >")[0].partition(" '>'")[0]
+    if text.startswith("riparian"):
+        check_riparian(said._replace(text=text), said in lines())
+    elif text.startswith("make"):
+        check_make(said._replace(text=text))
+    elif text.startswith("python -m"):
+        check_module(said._replace(text=text))
+
+
+def test_the_list_of_commands_is_whole() -> None:
+    named = {said.text.split()[1] for said in spoken() if said.page == "docs/commands.md"}
+    assert named == set(COMMANDS)
+
+
+def test_the_list_of_learners_is_whole() -> None:
+    page = (ROOT / "docs" / "learners.md").read_text(encoding="utf-8")
+    assert [name for name in REGISTRY if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("said", [said for said in blocks("python") if ">>>" not in said.text], ids=ids)
+def test_every_python_block_runs(said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions (>>>) are run by tests/test_library.py."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "app" / "demo" / "data" / "elec.csv.gz", tmp_path)
+    exec(compile(said.text, said.page, "exec"), {"__name__": "block"})
+
+
+def cheap(said: Said) -> bool:
+    words = said.text.split()
+    if words[0] != "riparian" or "--from-topic" in words or "weather" in said.text or "trades" in said.text:
+        return False
+    kafka = not {"--broker", "--kafka-config", "--register"}.isdisjoint(words)
+    return words[1] in ("init", "check", "models", "generate", "evaluate") and not kafka
+
+
+@pytest.mark.parametrize("page", sorted({said.page for said in lines() if cheap(said)}))
+def test_what_needs_no_kafka_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines of a page, one after the other, with the electricity data in the folder; few rows of them."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "app" / "demo" / "data" / "elec.csv.gz", tmp_path)
+    for said in lines():
+        if said.page != page or not cheap(said):
+            continue
+        words, _, out = said.text.partition(" '>' ")
+        arguments = shlex.split(words)[1:]
+        if arguments[0] == "evaluate":
+            arguments += ["--jobs", "1", *([] if "--generate" in arguments else ["--limit", "300"])]
+        result: Any = CliRunner().invoke(cli, arguments)
+        assert result.exit_code == 0, f"{said.text}: {result.exception or result.output}"
+        if out:
+            (tmp_path / out).write_text(result.stdout)

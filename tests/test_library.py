@@ -1,0 +1,125 @@
+"""Riparian as a library: one import name, the page's examples, and what scikit-learn asks of an estimator."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import models
+import riparian
+from models.contract import LEARN, PREDICT
+from riparian import Bags, Schema, StreamClassifier, StreamRegressor, create_learner, evaluate
+
+PAGE = Path(__file__).parents[1] / "docs" / "library.md"
+
+# What does not hold for a model of a stream, and why.
+UNLIKE = {
+    "check_sample_weight_equivalence_on_dense_data": "instances are learned one after the other: their order matters",
+}
+
+
+def unlike(estimator):
+    return UNLIKE
+
+
+@parametrize_with_checks([StreamClassifier(), StreamRegressor()], expected_failed_checks=unlike)
+def test_estimators_are_what_scikit_learn_expects(estimator, check):
+    check(estimator)
+
+
+def test_the_examples_of_the_page_print_what_they_say():
+    text = PAGE.read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    found = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, PAGE.name, str(PAGE), 0)
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(found)
+    assert (result.failed, result.attempted > 10) == (0, True)
+
+
+def test_examples_of_classes_and_functions():
+    attempted, failed = 0, []
+    for found in [
+        *pkgutil.walk_packages(models.__path__, "models."),
+        *pkgutil.walk_packages(riparian.__path__, "riparian."),
+    ]:
+        module = importlib.import_module(found.name)
+        result = doctest.testmod(module, extraglobs={"np": np, "Schema": Schema, "Bags": Bags})
+        attempted += result.attempted
+        failed += [found.name] if result.failed else []
+    assert not failed
+    assert attempted > 100
+
+
+def test_everything_public_is_there():
+    assert all(hasattr(riparian, name) for name in riparian.__all__)
+    assert "hoeffding-tree" in riparian.learner_names("classification")
+    assert "hoeffding-tree" not in riparian.learner_names("regression")
+    assert "adwin" in riparian.detector_names()
+    assert "sea" in riparian.stream_names()
+    with pytest.raises(ValueError, match="unknown task"):
+        riparian.learner_names("regresion")
+    with pytest.raises(AttributeError):
+        riparian.nonsense  # noqa: B018
+
+
+def test_import_needs_neither_scikit_learn_nor_kafka():
+    code = "import sys, riparian; print([m for m in ('sklearn', 'faust', 'aiokafka') if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("delay", [0, 7, 500])
+def test_evaluation_is_prediction_by_prediction(delay):
+    rng = np.random.default_rng(3)
+    x, w = rng.random((300, 2)), rng.integers(0, 3, 300).astype(float)
+    y = (x[:, 0] > 0.5).astype(float)
+    schema = Schema((0, 0), 2, "classification")
+    found = evaluate(create_learner("hoeffding-tree", schema), x, y, w, delay=delay)
+    learner, right, weight = create_learner("hoeffding-tree", schema), 0.0, 0.0
+    expected = np.zeros((300, 2))
+    for i in range(300 + delay):
+        if i < 300:
+            expected[i] = learner.predict_many(x[i : i + 1])[0]
+        j = i - delay
+        if 0 <= j < 300:
+            learner.learn_many(x[j : j + 1], y[j : j + 1], w[j : j + 1])
+    assert np.array_equal(found.predictions, expected)
+    known = expected.sum(axis=1) > 0
+    right = w[known & (expected.argmax(axis=1) == y)].sum()
+    weight = w.sum()
+    assert found.metrics["accuracy"] == pytest.approx(right / weight)
+
+
+def test_evaluation_takes_bags_and_refuses_what_does_not_fit():
+    bags = Bags.of([2, 1, 2], [[0.0], [1.0], [5.0], [0.0], [1.0]])
+    learner = create_learner("majority-class", Schema((0,), 2, "multi-instance"))
+    assert evaluate(learner, bags, [1, 0, 1]).predictions.shape == (3, 2)
+    for message, arguments in (("y has", {"y": [1.0]}), ("w has", {"w": [1.0]}), ("delay is -1", {"delay": -1})):
+        with pytest.raises(ValueError, match=message):
+            evaluate(learner, **{"x": bags, "y": [1, 0, 1], **arguments})
+
+
+def test_classes_are_told_beforehand_or_refused():
+    x = np.zeros((4, 1))
+    model = StreamClassifier("majority-class")
+    with pytest.raises(ValueError, match="classes must be passed"):
+        model.partial_fit(x, list("abab"))
+    model.partial_fit(x, list("abab"), classes=list("abc"))
+    assert model.predict_proba(x).shape == (4, 3)
+    with pytest.raises(ValueError, match="y has the class 'd'"):
+        model.partial_fit(x, list("abad"))
+    with pytest.raises(ValueError, match="are not those of the first call"):
+        model.partial_fit(x, list("abab"), classes=list("xyz"))
+    with pytest.raises(ValueError, match="parameter 'grace_period'"):
+        StreamClassifier("hoeffding-tree", {"grace_period": 0}).fit(x, list("abab"))
+
+
+def test_operations_have_names():
+    assert (PREDICT, LEARN) == (riparian.PREDICT, riparian.LEARN)
