@@ -5,40 +5,78 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
-EXTRAS := dev$(shell command -v java >/dev/null 2>&1 || echo ,jdk)
+JDK    := $(shell command -v java >/dev/null 2>&1 || echo jdk)
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# 1: what supply/*.txt lock, by version and hash. 0: the newest that pyproject.toml allows, for a platform or an index that
+# does not have the locked files.
+LOCKED ?= 1
 
-.PHONY: help setup test chaos chaos-unguarded check format demo bench bench-state bench-failover bench-fencing accuracy clean bench-peers figure-forests papers
+.PHONY: help setup lock sbom test fuzz chaos chaos-unguarded check docs format demo bench bench-state bench-failover bench-fencing bench-floods accuracy clean bench-peers figure-forests figure-demo screenshots papers
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
+	@echo "make fuzz    hostile records, states, stream files and requests: MINUTES=5, SEED=n, TARGETS=names"
 	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name"
-	@echo "make check   lint, format and types"
+	@echo "make check   lint, format, types, documentation, and known vulnerabilities of the locked packages"
+	@echo "make docs    the pages of docs/ as a site, in build/site"
+	@echo "make lock    lock the dependencies anew, in supply/: the newest that are a week old"
+	@echo "make sbom    write dist/riparian.cdx.json, the bill of materials (CycloneDX)"
 	@echo "make bench   throughput and latency on a real Kafka: MODEL=name"
-	@echo "             (bench-peers, bench-state, bench-failover, bench-fencing: see docs/benchmarks.md)"
+	@echo "             (bench-peers, bench-state, bench-failover, bench-fencing, bench-floods: see docs/benchmarks.md)"
 	@echo "make accuracy  every learner on every data set, as docs/accuracy.md: DATA=folder of the public data sets"
 	@echo "               (BATCH=1: those that are refitted on a window, as docs/accuracy-batch.md)"
 	@echo "make figure-forests  accuracy of streaming forests against labels learned, as docs/forests.md: DATA=folder"
+	@echo "make figure-demo  docs/demo.svg, a frame of a real run of the demo"
+	@echo "make screenshots  docs/live-page*.png, pictures of the live page in Chromium"
 	@echo "make papers  the papers' tables beside ours, as docs/papers.md: PAPERS=names, SEEDS=n, DATA=folder"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
 
 setup: $(READY)
 
-$(READY): pyproject.toml
+# Packages come before Riparian: pip takes hashes for all of a command's packages or for none, and a checkout has none.
+# What is built on this machine (no wheel for its platform) is built by what is locked, too.
+$(READY): pyproject.toml $(wildcard supply/*.txt)
 	@test -x $(BIN)/python || $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Riparian needs Python 3.11 or later, found $$($(PYTHON) --version 2>&1): name one, make PYTHON=python3.12" >&2; \
 	  exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "Python could not make an environment: install its venv module (apt-get install python3-venv)" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
+ifeq ($(LOCKED),1)
+	@{ $(PIP) --require-hashes --only-binary :all: -r supply/build.txt && \
+	  $(PIP) --require-hashes --no-build-isolation -r supply/dev.txt $(JDK:%=-r supply/%.txt) && \
+	  PYTHONWARNINGS=ignore $(PIP) --no-deps --no-build-isolation --editable .; } || { \
+	  echo "What supply/ locks could not be installed here: see above, or take what is not locked, make setup LOCKED=0" >&2; \
+	  exit 1; }
+else
+	$(PIP) --editable '.[dev$(JDK:%=,%)]'
+endif
 	@touch $@
+
+# uv, since its lock holds for every platform and version of Python.
+LOCK = UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+  --exclude-newer 7days --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+  $(addprefix --default-index ,$(shell $(BIN)/python -m pip config get global.index-url 2>/dev/null))
+
+lock: setup
+	$(LOCK) --extra dev pyproject.toml supply/build.in -o supply/dev.txt
+	$(LOCK) --constraint supply/dev.txt pyproject.toml -o supply/worker.txt
+	$(LOCK) --constraint supply/dev.txt supply/build.in -o supply/build.txt
+	$(LOCK) --constraint supply/dev.txt supply/jdk.in -o supply/jdk.txt
+	$(BIN)/python -m supply.jars
+
+sbom: setup
+	$(BIN)/python -m supply.sbom dist/riparian.cdx.json
 
 # A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute.
 PYTEST_PROCESSES ?= 3
 
 test: setup
 	$(BIN)/python -m pytest -n $(PYTEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.campaign $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
 
 FAULTS ?= 30
 
@@ -52,6 +90,13 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(MAKE) --no-print-directory docs
+	$(BIN)/python -m supply.vulnerabilities
+
+# Strict: a link or an anchor that leads nowhere is an error (with --quiet none is). Nothing is fetched. The variable
+# silences an advertisement.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -73,6 +118,9 @@ bench-state: setup
 bench-failover: setup
 	$(BIN)/python -m benchmarks.failover
 
+bench-floods: setup
+	$(BIN)/python -m benchmarks.floods $(if $(ONLY),--only $(ONLY))
+
 bench-fencing: setup
 	$(BIN)/python -m benchmarks.fencing
 
@@ -80,8 +128,13 @@ accuracy: setup
 	$(BIN)/python -m benchmarks.accuracy $(if $(DATA),--data $(DATA)) $(if $(JOBS),--jobs $(JOBS)) $(if $(BATCH),--batch) $(if $(SEEDS),--seeds $(SEEDS))
 
 figure-forests: setup
-	$(BIN)/python -c 'import sklearn' 2>/dev/null || $(BIN)/python -m pip install --quiet scikit-learn
 	$(BIN)/python -m benchmarks.forests $(if $(DATA),--data $(DATA))
+
+screenshots: setup
+	$(BIN)/python -m benchmarks.page_pictures docs
+
+figure-demo: setup
+	$(BIN)/python -m benchmarks.demo_picture docs/demo.svg
 
 papers: setup
 	$(BIN)/python -m benchmarks.papers $(PAPERS) $(if $(DATA),--data $(DATA)) $(if $(SEEDS),--seeds $(SEEDS))

@@ -62,7 +62,7 @@ GENERATED = {
 BATCH = [entry.name for entry in batch.ENTRIES]
 OURS = [*(name for name, entry in REGISTRY.items() if not entry.slow and name not in BATCH), AUTO]
 SELDOM = {"refit_every": 2000, "lag": 500}  # of batch learners: a quarter of the fits that they make at their defaults
-BESIDE = ("hoeffding-tree", "adaptive-random-forest", "fimt-dd")  # what batch learners are held against
+BESIDE = ("hoeffding-tree", "adaptive-random-forest", "fimt-dd")  # what batch learners are compared with
 # Besides a row of every learner at its defaults.
 ROWS = (
     Candidate("hoeffding-tree", {"leaf_prediction": "nb"}),
@@ -362,9 +362,9 @@ def grid(results: Results) -> list[str]:
     return [
         "## Best of a grid",
         "",
-        "In brackets the best of Buschjäger, Hess and Morik 2022, table 2: means of the running accuracy, it seems",
-        "(naive Bayes has 76.17 on elec there, that mean here, and an accuracy of 73.37). Ours were chosen on the rows",
-        "that they are measured on.",
+        "In brackets the best of Buschjäger, Hess and Morik 2022, table 2: apparently means of the running accuracy",
+        "(naive Bayes has 76.17 on elec there, which is that mean here, where its accuracy is 73.37). Our settings",
+        "were chosen on the rows on which they are measured.",
         "",
         _row("", ["data", "accuracy, %", "KB in memory, at most", "thousand instances/s"]),
         "|---" * 5 + "|",
@@ -403,14 +403,14 @@ def short(value: float) -> str:
 
 
 def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
-    """Markdown of what `auto` is: what is reckoned of each model, and what the run found."""
+    """Markdown of what `auto` is: what is estimated for each model, and what the run found."""
     lines = [
         "## What `auto` is",
         "",
-        "Reckoned from the stream file alone (models/auto.py), and what the run found. Here the file leaves nominal",
-        "values to be learned, which are reckoned as ten. Bytes are reckoned for trees that have all their nodes.",
+        "Estimates from the stream file alone (models/auto.py), and what the run found. Here the file leaves nominal",
+        "values to be learned, and ten values are assumed. Bytes are estimated for trees that have all their nodes.",
         "",
-        _row("", ["model", "µs an instance, reckoned", "found", "KB in memory at most, reckoned", "found"]),
+        _row("", ["model", "µs per instance, estimated", "found", "KB in memory at most, estimated", "found"]),
         "|---" * 6 + "|",
     ]
     for case in {(case.row, case.data): case for case in todo}.values():
@@ -430,7 +430,7 @@ def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
 PREFACE = """# {title}
 
 {what}
-One cell again: `riparian evaluate elec.csv.gz --nominal day --model {cell}`.
+To repeat one cell: `riparian evaluate elec.csv.gz --nominal day --model {cell}`.
 
 `day` of elec and `children` of nursery are nominal. agrawal is `riparian generate agrawal -n 50000 --seed 1`; "drifts"
 has function 3 from instance 20,000 to 35,000. Bold is the best of a column. MOA (confidence 1e-3) had splice in another
@@ -444,18 +444,18 @@ given up after {seconds:,.0f} s. Python {python}, numba {numba}, numpy {numpy}; 
 # Of docs/accuracy.md, for who knows the table of one seed that stood there before.
 CHANGED = """## What changed
 
-Rows that draw random numbers had one seed, 0; they moved by what seeds differ. Besides, with the reasons:
+Before, rows that draw random numbers had one seed, 0; they changed as much as seeds differ. Other changes:
 
 - Mondrian forests (agrawal 86.7 to 93.6, with drifts 77.7 to 81.7, elec 87.2 to 88.0; fried, error 2.32 to 2.13):
-  nothing is split where the leaf is sure, votes are weighed, and a regression is bounded by bytes alone.
+  leaves that predict a label already are not split, votes are weighted, and a regression is bounded by bytes alone.
 - Soft Hoeffding trees and their pool (pendigits 87.9 to 92.9, splice 89.1 to 91.7, elec 86.5 to 87.4; with drifts
-  on agrawal 90.8 to 89.8, weather 79.3 to 79.2): a split has to beat chance, and is tried more often.
+  on agrawal 90.8 to 89.8, weather 79.3 to 79.2): a split must be better than chance, and is tried more often.
 - Shrubs (best splits on splice 91.9 to 93.3, pendigits 95.2 to 95.7; one window on elec 80.7 to 80.3; fried, error
-  1.56 to 1.58): ties are drawn, and the step divides by the classes seen.
+  1.56 to 1.58): one of equally good features is drawn, and the step divides by the number of classes seen.
 - Random patches (elec 89.6 to 90.1) and random forests (elec 90.0 to 89.8): at a drift the older tree stays until
   it has proved worse.
-- Gradient trees by the paper's preset (nursery 72.9 to 72.1, pendigits 55.9 to 55.4): the classes of the warm-up
-  have trees from its end on.
+- Gradient trees with the paper's preset (nursery 72.9 to 72.1, pendigits 55.9 to 55.4): classes that came during
+  the warm-up have trees from its end on.
 - Boosted gradient trees on fried: seeds 0 and 1 have the error 1.06, seed 2 has 1.41, as before these changes.
 - Regressions predict nothing before the first label, which then is not scored.
 """
@@ -464,7 +464,7 @@ row says otherwise. Generated by `make accuracy`. Batch learners are in
 [{OUT_BATCH.name}]({OUT_BATCH.name}), other libraries' models (`external`) in no table."""
 APART = f"""Learners that are refitted on a window ([batch.md](batch.md)), a quarter as often as at their
 defaults, beside some of [{OUT.name}]({OUT.name}): test-then-train in file order, immediate labels. Generated by
-`make accuracy BATCH=1 SEEDS=1`. Speed is without the fits, which other processes make, and without waiting for them."""
+`make accuracy BATCH=1 SEEDS=1`. Speed does not count the fits, which other processes make, nor waiting for them."""
 
 
 def document(

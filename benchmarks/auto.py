@@ -1,10 +1,10 @@
-"""What models/auto.py reckons with, measured: microseconds of a forest's tree, and bytes of a forest at its bound.
+"""Measures what models/auto.py estimates: microseconds per tree of a forest, and bytes of a forest at its bound.
 
     python -m benchmarks.auto [--data ../shared/data] [--sets elec,splice] [--rounds 3]
 
-Forests of TREES trees learn each data set, test-then-train, in steps of STEP instances. What counts is the CPU time of
-their one thread, the least of the rounds, which take turns over the data sets: so what runs beside is out of it as far
-as it can be. Least squares over the data sets say what MICROSECONDS could be. Then what `auto` is where memory is
+Forests of TREES trees learn each data set, test-then-train, in steps of STEP instances. The figure is the CPU time of
+their one thread, the least of the rounds, which take turns over the data sets, so that other processes influence it as
+little as possible. Least squares over the data sets say what MICROSECONDS could be. Then what `auto` is where memory is
 scarce, so that the trees come to their bound, and its bytes.
 """
 
@@ -41,7 +41,12 @@ BYTES = {"max_bytes": 1_000_000, "max_microseconds": 1000.0}  # a budget that tr
 
 
 class Found(NamedTuple):
-    """microseconds : an instance, of all trees. n_bytes : at most. learner : at the end."""
+    """What a run took.
+
+    microseconds : an instance, of all trees
+    n_bytes : at most
+    learner : at the end
+    """
 
     microseconds: float
     n_bytes: int
@@ -108,27 +113,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def speeds(task: str, tables: Mapping[str, Table], rounds: int) -> None:
-    """Print microseconds of a tree, as found and as reckoned."""
+    """Print microseconds of a tree, as found and as estimated."""
     least = dict.fromkeys(tables, np.inf)
     for _ in range(rounds):
         for name, table in tables.items():
             least[name] = min(least[name], learn(table, auto.FOREST, n_models=TREES).microseconds / TREES)
     print(f"\n{task}: microseconds of a tree, of {TREES}\n")
-    print(f"{'':<12}{'looked at':>10}{'classes':>9}{'found':>8}{'reckoned':>10}")
+    print(f"{'':<12}{'looked at':>10}{'classes':>9}{'found':>8}{'estimated':>10}")
     rows = []
     for name, table in tables.items():
         looked_at, n_classes = n_looked_at(table), table.schema.n_outputs
-        reckoned = auto.tree_microseconds(task, looked_at, n_classes)
-        print(f"{name:<12}{looked_at:>10}{n_classes:>9}{least[name]:>8.2f}{reckoned:>10.2f}")
+        estimated = auto.tree_microseconds(task, looked_at, n_classes)
+        print(f"{name:<12}{looked_at:>10}{n_classes:>9}{least[name]:>8.2f}{estimated:>10.2f}")
         rows.append((1, looked_at, n_classes) if task == auto.CLASSIFICATION else (1, looked_at))
     fitted = ", ".join(f"{value:.3f}" for value in coefficients(rows, list(least.values())))
-    print(f"least squares: {fitted}; reckoned with: {auto.MICROSECONDS[task]}")
+    print(f"least squares: {fitted}; estimates use: {auto.MICROSECONDS[task]}")
 
 
 def sizes(task: str, tables: Mapping[str, Table]) -> None:
-    """Print bytes of what `auto` is where memory is scarce, as found and as reckoned."""
+    """Print bytes of what `auto` is where memory is scarce, as found and as estimated."""
     print(f"\n{task}: KB with max_bytes {BYTES['max_bytes']:,}\n")
-    print(f"{'':<12}{'model':<28}{'trees':>6}{'max_nodes':>10}{'nodes':>8}{'found':>8}{'reckoned':>10}")
+    print(f"{'':<12}{'model':<28}{'trees':>6}{'max_nodes':>10}{'nodes':>8}{'found':>8}{'estimated':>10}")
     for name, table in tables.items():
         resolved = auto.resolve(task, table.schema.n_values, table.schema.n_outputs, BYTES)
         found = learn(table, resolved.model, **resolved.parameters)

@@ -1,4 +1,4 @@
-"""Where the worker's time goes, in CPU µs a labelled instance, measured in one process on the records of the topics.
+"""Where the worker's time goes, in CPU µs per labelled instance, measured in one process on the records of the topics.
 
     python -m benchmarks.budget BROKER STREAM.yaml N
 
@@ -21,13 +21,13 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
 
+from app.kafka.connection import Connection
+from app.kafka.outputs import Outputs, fenced_producer
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import Spec, load
-from app.worker.outputs import Outputs, fenced_producer
 from app.worker.transport import BatchRecords
 from benchmarks.floors import FETCH_BYTES
-from topics.names import CHAMPION
 from topics.records import RawBatch
 
 STAGES = (
@@ -89,7 +89,7 @@ async def fetch(broker: str, spec: Spec, n: int) -> tuple[list[tuple[str, RawBat
         seconds = time.process_time() - cpu
     finally:
         await consumer.stop()
-    # What was read beyond n counts for reading, too: a share, so that it is µs an instance of both topics.
+    # What was read beyond n counts for reading, too: a share, so that it is µs per instance of both topics.
     return found, seconds * n * len(topics) / sum(counts.values())
 
 
@@ -104,45 +104,36 @@ async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
     learner.codec.decode_features = timed("decode features", learner.codec.decode_features)  # type: ignore[method-assign]
     learner.codec.decode_labels = timed("decode labels", learner.codec.decode_labels)  # type: ignore[method-assign]
     learner.pending.join = timed("join", learner.pending.join)  # type: ignore[method-assign]
-    for role, model in learner.models.items():
-        model.run = timed("kernels", model.run)  # type: ignore[method-assign]
-        learner.metrics[role].score = timed("scoring", learner.metrics[role].score)  # type: ignore[method-assign]
+    for role in learner.roles.values():
+        role.model.run = timed("kernels", role.model.run)  # type: ignore[method-assign]
+        role.score = timed("scoring", role.score)  # type: ignore[method-assign]
     step = timed("step", learner.step)
-    encode = timed("encode", learner.codec.encode_predictions)
-    merge = Merge(Buffer(), Buffer())
+    encode = timed("encode", learner.encode)
+    merge = Merge()
     add = {
-        spec.topics.features: timed("merge", merge.features.add),
-        spec.topics.labels: timed("merge", merge.labels.add),
+        spec.topics.features: timed("merge", merge.buffers["features"].add),
+        spec.topics.labels: timed("merge", merge.buffers["labels"].add),
     }
     release = timed("merge", merge.release)
     topic = spec.topics.predictions
-    outputs = Outputs(await fenced_producer(broker, spec.name, [TopicPartition(topic, 0)]), 0, {topic: 0})
+    outputs = Outputs(await fenced_producer(Connection(broker), spec.name, [TopicPartition(topic, 0)]), 0, {topic: 0})
     build = timed("append", outputs.build)
     steps = predicted = 0
     sending = 0.0
     try:
         # Full buffers, as through a backlog: records come in as fetched, steps go out at the merge's limit.
         found.reverse()
-        while found or len(merge.features) or len(merge.labels):
-            while found and min(len(merge.features), len(merge.labels)) < merge.limit:
+        while found or merge.n_waiting:
+            while found and min(map(len, merge.buffers.values())) < merge.limit:
                 topic, raw = found.pop()
                 add[topic](raw)
             released = release(None if found else EVERYTHING)
-            if not len(released.features.offsets) and not len(released.labels.offsets):
+            if not released.n:
                 topic, raw = found.pop()
                 add[topic](raw)
                 continue
             outcome = step(released)
-            values = encode(
-                ids=outcome.ids,
-                p=outcome.p[CHAMPION],
-                classes=learner.classes,
-                model=learner.model_names[CHAMPION],
-                offsets=outcome.offsets.tolist(),
-                label_offsets=outcome.label_offsets.tolist(),
-                probabilities=spec.predictions.probabilities,
-                challengers=None,
-            )
+            values = encode(outcome)
             batches = build(outcome.keys, values)
             started = time.process_time()
             await outputs.send(spec.topics.predictions, batches)

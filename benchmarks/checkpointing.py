@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app.kafka.admin import ensure_topics
-from app.state import moving
+from app.kafka.connection import Connection
+from app.state import transfer
 from app.state.changelog import bounds
 from benchmarks.grown import Source, stream_file
 from benchmarks.processes import Sampler, Watched
@@ -47,19 +48,19 @@ def large(broker: str, folder: Path, n_leaves: int, n_sent: int, n: int, rounds:
     """The grown tree over the same records each time: a stream of its own, into which its state is imported."""
     _, spec = stream_file(folder, n_leaves)
     file = folder / "grown.riparian"
-    asyncio.run(moving.export_state(spec, broker, 0, file))
+    asyncio.run(transfer.export_state(spec, Connection(broker), 0, file))
     source = Source(broker, spec.topics.features)
     source.n = n_sent
     asyncio.run(source.publish(n, seed=4))
 
     def measured(name: str, settings: dict[str, Any]) -> dict[str, Any]:
         path, spec = stream_file(folder, n_leaves, f"large-{name}", **settings)
-        asyncio.run(ensure_topics(spec, broker))
-        asyncio.run(moving.import_state(spec, broker, 0, moving.read_file(file), file.name))
+        asyncio.run(ensure_topics(spec, Connection(broker)))
+        asyncio.run(transfer.import_state(spec, Connection(broker), 0, transfer.read_file(file), file.name))
         with Watched(path, broker, folder) as worker, Sampler(worker.pid) as sampler:
             worker.wait_for_instances(n_sent + n, SECONDS)
             # What it has taken need not be delivered yet, and what is not delivered dies with it.
-            delivered = partial(bounds, broker, spec.topics.predictions, 0)
+            delivered = partial(bounds, Connection(broker), spec.topics.predictions, 0)
             worker.wait(lambda: asyncio.run(delivered())[1] >= n, SECONDS, f"{n:,} predictions were not delivered")
             n_checkpoints = len(worker.heard("checkpoint"))
             worker.kill()  # without a last checkpoint, which would be the same for both

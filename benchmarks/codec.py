@@ -1,4 +1,4 @@
-"""What decoding and encoding cost, in µs a record, beside a floor measured in the same run.
+"""The cost of decoding and encoding, in µs per record, beside a floor measured in the same run.
 
     python -m benchmarks.codec [--records 4000] [--features 10] [--repeat 25]
 
@@ -71,7 +71,7 @@ def main() -> None:
 
     f_floor = best(lambda: list(map(to_dict, features)), repeat, n)
     l_floor = best(lambda: list(map(to_dict, labels)), repeat, n)
-    print(f"{n} records, {len(features[0])} and {len(labels[0])} bytes, {d} features; µs a record, best of {repeat}")
+    print(f"{n} records, {len(features[0])} and {len(labels[0])} bytes, {d} features; µs per record, best of {repeat}")
     for title, cost, floor in (
         (
             "decode_features, all numeric",

@@ -1,8 +1,8 @@
-"""Drift detectors against the bounds that their papers state: alarms a test, and delay, as two tables.
+"""Drift detectors against the bounds that their papers state: alarms per test, and delay, as two tables.
 
     python -m benchmarks.detector_bounds [--runs 200]
 
-Alarms: level 2 a test on Bernoulli values whose rate never changes, 5 streams of 200,000 values. A test is what the
+Alarms: level 2 per test on Bernoulli values whose rate never changes, 5 streams of 200,000 values. A test is what the
 paper's probability is about: a search for a cut every `clock` values in ADWIN, a full window in KSWIN, a value in the
 others. Delay: the rate changes at 5,000; each bound is the number of values after which the paper's theorem says that
 the change is found, and with which probability. "even": errors before the change at equal distances (docs/drift.md says

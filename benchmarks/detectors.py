@@ -69,9 +69,9 @@ def main():
     x = (np.random.default_rng(0).random(1_000_000) < 0.2).astype(np.float64)
     out = np.zeros(len(x), np.int8)
     floor = nanoseconds(lambda: _floor(x, out), len(x))
-    print(f"floor {floor:.2f} ns a value; {runs} runs, seeds 0 to {runs - 1}\n")
+    print(f"floor {floor:.2f} ns per value; {runs} runs, seeds 0 to {runs - 1}\n")
     heads = ["detector", "false, p=0.05", "false, p=0.2", "false, N(0, 1)", "0.2 to 0.4", "0.2 to 0.4 gradual"]
-    heads += ["N(0, 1) to N(1, 1)", "ns a value", "x floor", "bytes"]
+    heads += ["N(0, 1) to N(1, 1)", "ns per value", "x floor", "bytes"]
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     for name in DETECTORS:
         real = name in REAL

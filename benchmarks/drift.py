@@ -1,4 +1,4 @@
-"""What watching for drift costs: the fold of a worker (decode, join, learn, score) with and without it, in pairs.
+"""The cost of drift detection: a worker's processing (decode, join, learn, score) with and without it, in pairs.
 
     python -m benchmarks.drift [--instances 100000] [--rounds 5]
     python -m benchmarks.drift --features      what detectors say of features, scaled as a worker does
@@ -6,7 +6,8 @@
 
 A stream of SEA, labels 50 ms later, steps of at most 4,096 records of a topic; CPU seconds of the process. Every round
 folds the same records by each stream file in turn, and ratios are to `drift: none` in the same round; their median is
-printed. Kafka's part of a worker's time (fetching, encoding, producing) is not among it: it makes the shares smaller.
+printed. Kafka's part of a worker's time (fetching, encoding, producing) is not included; with it, the shares would be
+smaller.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import numpy as np
 
 from app.dataset.synthetic import Drift, open_source
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Merge
+from app.partition.merge import EVERYTHING, Merge
 from app.partition.watch import VALUES, Signal
 from app.stream_file.spec import Spec, build
 from models.drift import DETECTORS
@@ -68,11 +69,11 @@ def records(n: int) -> tuple[RawBatch, RawBatch]:
 def fold(spec: Spec, data: tuple[RawBatch, RawBatch], learner: PartitionLearner | None = None) -> tuple[float, int]:
     """CPU seconds, and drift events."""
     learner, found = learner or PartitionLearner(spec), 0
-    merge = Merge(Buffer(), Buffer(), limit=LIMIT)
-    merge.features.add(data[0])
-    merge.labels.add(data[1])
+    merge = Merge(limit=LIMIT)
+    merge.buffers["features"].add(data[0])
+    merge.buffers["labels"].add(data[1])
     started = time.process_time()
-    while len(merge.features) or len(merge.labels):
+    while merge.n_waiting:
         found += len(learner.step(merge.release(EVERYTHING)).drifts)
     return time.process_time() - started, found
 
@@ -119,8 +120,8 @@ def answers(path: str, nominal: str) -> None:
                 spec = build(content, "s")
                 learner = PartitionLearner(spec)
                 fold(spec, (RawBatch(offsets, offsets, [None] * len(rows), features), late), learner)
-                accuracy = learner.metrics["champion"].metrics()["accuracy"]
-                told.append(f"{action} {accuracy:.4f} {tuple(learner.drift.reactions['champion'].tolist())}")
+                accuracy = learner.roles["champion"].metrics.metrics()["accuracy"]
+                told.append(f"{action} {accuracy:.4f} {tuple(learner.roles['champion'].reactions.tolist())}")
             print(f"{detector}, labels {delay} later: {', '.join(told)}")
 
 

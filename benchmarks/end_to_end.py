@@ -32,6 +32,7 @@ from app.cli.parsing import parse_model
 from app.errors import RiparianError
 from app.kafka.admin import ensure_topics
 from app.kafka.broker import LocalBroker
+from app.kafka.connection import Connection
 from app.kafka.java import kafka_version
 from benchmarks import latency, memory, throughput
 from benchmarks.budget import STAGES
@@ -98,7 +99,7 @@ def kafka(address: str | None, folder: Path) -> Iterator[tuple[str, str]]:
 def piecewise(broker: str, folder: Path, n: int, rounds: int, say: Say, **fields: Any) -> dict[str, Any]:
     """The budget of benchmarks/budget.py, the median of each stage."""
     path, spec = stream_file(folder, "budget", 1, **fields)
-    asyncio.run(ensure_topics(spec, broker))
+    asyncio.run(ensure_topics(spec, Connection(broker)))
     backlog = Backlog(broker, spec.topics.features, spec.topics.labels or "", 1, past(n))
     asyncio.run(backlog.publish(n, say(f"publishing {n:,} instances for the budget", n)))
     runs = []

@@ -1,13 +1,13 @@
-"""Whether learners stay as fast and as small as they were over ten million instances.
+"""Whether learners stay as fast and as small over ten million instances.
 
     nice python -m benchmarks.endurance [--n 10000000] [--models HT,HAT] [--changing] [--json endurance.json]
     nice python -m benchmarks.endurance --n 1000000 --part 100000 --models shrubs
 
 Test-then-train over a stream that never ends, in ten programs a million (or --part): Agrawal's function 1, or
-Friedman's. --changing: another function every part, so that adaptive trees have something to do all the time. Speed is
-CPU time of the learning thread, the median program of a part; the last part is held against the second, the first being
-growth. Memory is the state's, against what `max_nodes` (shrubs: windows and trees) allows for this schema, and the
-resident memory of the process.
+Friedman's. --changing: another function in each part, so that adaptive trees always have to adapt. Speed is CPU time of
+the learning thread, the median program of a part; the last part is compared with the second, the first being growth.
+Memory is the state's, against what `max_nodes` (shrubs: windows and trees) allows for this schema, and the resident
+memory of the process.
 """
 
 import argparse

@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.kafka.admin import ensure_topics
+from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
 from benchmarks import workload
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
@@ -63,7 +64,11 @@ PARTS = {
 
 
 class Scenario(NamedTuple):
-    """standbys : of each partition. ends : how often a worker is ended, by `signal`."""
+    """What is measured.
+
+    standbys : of each partition
+    ends : how often a worker is ended, by `signal`
+    """
 
     name: str
     standbys: int
@@ -260,7 +265,7 @@ def run(
     """One scenario on a stream of its own."""
     name = f"failover-{scenario.name}"
     path, spec = workload.stream_file(folder, name, PARTITIONS, standbys=scenario.standbys)
-    asyncio.run(ensure_topics(spec, broker))
+    asyncio.run(ensure_topics(spec, Connection(broker)))
     with Group(path, broker, folder, session_timeout) as group:
         ends, counts = asyncio.run(_campaign(scenario, spec, broker, group, rate, advance))
     for prefix in (name, changelog_topic(name)):

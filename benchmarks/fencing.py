@@ -1,9 +1,9 @@
-"""What it costs that an earlier owner of a partition can write nothing: three ways to send the same batches.
+"""The cost of keeping earlier owners of a partition from writing: three ways to send the same batches.
 
     python -m benchmarks.fencing [--small] [--json FILE]
 
 - *plain*: an idempotent producer, which fences nobody;
-- *fenced*: as the worker sends (app/worker/outputs.py): an abort marker with the next epoch once, then plain sends;
+- *fenced*: as the worker sends (app/kafka/outputs.py): an abort marker with the next epoch once, then plain sends;
 - *transactions*: one transaction a batch, by the same kind of producer.
 
 In every round each way sends the same batches one after the other, awaiting each, and once more with several on their
@@ -33,7 +33,8 @@ from aiokafka.structs import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from app.worker.outputs import MAX_BATCH_BYTES, MAX_OUTSTANDING, MAX_REQUEST_BYTES, fenced_producer
+from app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
+from app.kafka.outputs import MAX_OUTSTANDING, fenced_producer
 from benchmarks.end_to_end import Say, kafka, machine, progress, versions
 from benchmarks.processes import ROOT, ended_by_signals
 from benchmarks.throughput import spread
@@ -41,7 +42,7 @@ from benchmarks.workload import create, delete
 
 WAYS = ("plain", "fenced", "transactions")
 RECORD_BYTES = 120  # a prediction
-BATCHES = {2000: 150, 50: 300}  # records a batch -> batches a round and way: a backlog's, and a live stream's
+BATCHES = {2000: 150, 50: 300}  # records per batch -> batches per round and way: a backlog's, and a live stream's
 TOPIC = "fencing"
 
 
@@ -49,7 +50,7 @@ TOPIC = "fencing"
 async def producer_of(way: str, broker: str, number: int) -> AsyncIterator[AIOKafkaProducer]:
     """A producer for one way, started."""
     if way == "fenced":
-        producer = await fenced_producer(broker, f"fencing-{number}", [TopicPartition(TOPIC, 0)])
+        producer = await fenced_producer(Connection(broker), f"fencing-{number}", [TopicPartition(TOPIC, 0)])
     else:
         more = {"transactional_id": f"transactions-{number}"} if way == "transactions" else {"enable_idempotence": True}
         producer = AIOKafkaProducer(
@@ -150,7 +151,7 @@ async def fences(broker: str, n: int) -> dict[str, Any]:
         async with producer_of("plain", broker, 0):
             found["plain"].append(1000 * (time.perf_counter() - began))
         began = time.perf_counter()
-        producer = await fenced_producer(broker, "fences", tps)
+        producer = await fenced_producer(Connection(broker), "fences", tps)
         found["fenced"].append(1000 * (time.perf_counter() - began))
         await producer.stop()
     return {

@@ -1,11 +1,11 @@
-"""What there is to compare with, each a process of its own that writes one JSON object to its standard output.
+"""Programs to compare a worker with, each a process of its own that writes one JSON object to its standard output.
 
     python -m benchmarks.floors consume BROKER FEATURES LABELS N    read N messages of both topics, and drop them
     python -m benchmarks.floors echo BROKER FROM TO                 copy records until SIGTERM
 
-`consume` is the least that any program in this language does with Kafka: aiokafka's own loop with the worker's client
-settings (2 MB a fetch, checksums verified). `echo` is the least that a program that answers does: each record is sent
-on as it arrives, by a producer that waits for nothing.
+`consume` is the least that a Python program does with Kafka: aiokafka's own loop with the worker's client settings (2
+MB per fetch, checksums verified). `echo` is the least that a program that answers does: each record is sent on as it
+arrives, by a producer that waits for nothing.
 """
 
 import asyncio

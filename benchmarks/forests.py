@@ -8,7 +8,7 @@ training set is shuffled by the seed, and learned in batches of 100. Streaming l
 scikit-learn's are fitted on everything up to each. "splice, ordinal" has its letters as the paper's numbers (A .25, C
 .5, G .75, T 1, others 0), for all learners; in "splice, nominal" they are categories, one-hot for scikit-learn.
 
-Writes a picture a data set, by the tools of `riparian evaluate --curve`, and the table at the last point into the
+Writes one picture per data set, by the tools of `riparian evaluate --curve`, and the table at the last point into the
 page, between its two marks. A learner that is not in the registry is left out, and named.
 """
 
@@ -169,7 +169,7 @@ def best_first(lines: dict[str, Line]) -> list[Line]:
 
 
 def table_of(found: dict[str, dict[str, Line]], seeds: int) -> str:
-    """Markdown: a row a learner, accuracy (and its standard error), thousand labels learned a second of CPU."""
+    """Markdown: a row per learner, accuracy (and its standard error), thousand labels learned per second of CPU."""
     names = list(found)
     n = {name: next(iter(lines.values())).runs[0]["curves"]["n"][-1] for name, lines in found.items()}
     rows = [

@@ -1,4 +1,4 @@
-"""What each choice in stochastic gradient trees is worth: one row a variant, one column a data set.
+"""The effect of each choice in stochastic gradient trees: one row per variant, one column per data set.
 
     python -m benchmarks.gradient_trees [--data ../shared/data] [--rows 10000] [--only tuned paper …] [--shuffle SEED]
                                         [--markdown] [--json ablation.json]

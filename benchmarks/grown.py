@@ -1,4 +1,4 @@
-"""A large state: a Hoeffding tree grown from a stream, whose leaves can be made to learn one by one.
+"""A large state: a Hoeffding tree grown from a stream, of which single leaves can be made to learn.
 
 50 numeric features and 20 classes, so that a leaf has 40 kB, and as many leaves as make the size asked for. Labels come
 inside the features: one topic, and nothing waits.
@@ -15,11 +15,12 @@ import yaml
 from aiokafka.structs import TopicPartition
 from numpy.typing import NDArray
 
+from app.kafka.connection import Connection
+from app.kafka.reading import read_to_end
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
-from app.worker.reading import read_to_end
 from benchmarks.processes import MeasureError
 from benchmarks.workload import MAX_BATCH_BYTES, producing
 from topics.names import changelog_topic
@@ -113,7 +114,7 @@ class Source:
 async def stored(broker: str, spec: Spec) -> PartitionLearner:
     """The learner as the changelog has it."""
     state = StateLog(0)
-    await read_to_end(broker, {TopicPartition(changelog_topic(spec.name), 0): 0}, state.take)
+    await read_to_end(Connection(broker), {TopicPartition(changelog_topic(spec.name), 0): 0}, state.take)
     if state.manifest is None:
         raise MeasureError("there is no state")
     learner = PartitionLearner(spec, 0)
@@ -123,7 +124,7 @@ async def stored(broker: str, spec: Spec) -> PartitionLearner:
 
 def blocks_of(learner: PartitionLearner, x: Floats) -> NDArray[np.int64]:
     """(n,) the row of `stats` that each instance's leaf has: the order of the leaves in the state."""
-    tree = learner.models["champion"].state()
+    tree = learner.roles["champion"].model.state()
     test, first, block = tree.links[:, 0], tree.links[:, 1], tree.links[:, 7]
     node = np.zeros(len(x), np.int64)
     while (inner := test[node] >= 0).any():
@@ -136,7 +137,7 @@ class Leaves:
     """Instances by leaf, to have chosen leaves learn."""
 
     def __init__(self, learner: PartitionLearner, rng: np.random.Generator) -> None:
-        tree = learner.models["champion"].state()
+        tree = learner.roles["champion"].model.state()
         self.n = len(tree.stats)
         self.rng = rng
         self.x, self.y = instances(60 * self.n, rng)

@@ -59,7 +59,11 @@ print(json.dumps(seconds))
 
 
 class Result(NamedTuple):
-    """seconds : best of the rounds. accuracy : %, of the whole stream."""
+    """What a learner took.
+
+    seconds : best of the rounds
+    accuracy : %, of the whole stream
+    """
 
     seconds: float
     accuracy: float
@@ -137,7 +141,7 @@ def compile_seconds() -> dict[str, dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=1_000_000, help="instances a stream")
+    parser.add_argument("--n", type=int, default=1_000_000, help="instances per stream")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Memory of a worker over many records: flat or not.
+"""Whether the memory of a worker stays flat over many records.
 
-The records are published in chunks, one while the worker has finished the one before, and deleted from the topics as
+The records are published in chunks, each after the worker has finished the one before, and deleted from the topics as
 soon as their predictions are written, so that the disk holds a few chunks only. Resident memory is read from /proc
 after every chunk, when nothing waits.
 
@@ -18,6 +18,7 @@ from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from app.kafka.admin import ensure_topics
+from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
 from benchmarks.processes import Sampler, Worker
 from benchmarks.workload import Backlog, admin, delete, past, stream_file
@@ -50,7 +51,7 @@ def measure(
 ) -> dict[str, Any]:
     """One worker over n labelled instances; `fields` of its stream file."""
     path, spec = stream_file(folder, "memory", 1, **fields)
-    asyncio.run(ensure_topics(spec, broker))
+    asyncio.run(ensure_topics(spec, Connection(broker)))
     backlog = Backlog(broker, spec.topics.features, spec.topics.labels or "", 1, past(n))
     done = say(f"memory over {n:,} labelled instances", n)
     taken: list[int] = []

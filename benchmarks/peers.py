@@ -5,7 +5,7 @@
 Every figure is CPU time of the thread that learns, reading and decoding left out: ours of one kernel call over a
 program of test-then-train, MOA's what its own loop (EvaluatePrequential) reports over instances that were cached (and
 so shuffled: the same ones in another order), River's of predict_one and learn_one over dicts made before. MOA is
-compiled while it runs: give it a million instances. River is slow: it gets the first --river-n, and is held against
+compiled while it runs: give it a million instances. River is slow: it gets the first --river-n, and is compared with
 ours over the same ones. Rounds are interleaved; ratios are taken within a round; medians count.
 
 MOA comes from CapyMOA's wheel, River into an environment of its own, both below --folder, with pip, at the first run. A
@@ -41,8 +41,13 @@ REGRESSION = "fried"
 
 
 class Model(NamedTuple):
-    """A learner here and at the peers. ours : name and parameters. moa : as its command line has it. river : an
-    expression; `nominal` is the list of nominal features. None where a peer has none. note : what is not alike."""
+    """A learner here and at the peers.
+
+    ours : name and parameters
+    moa : as its command line has it
+    river : an expression; `nominal` is the list of nominal features. None where a peer has none.
+    note : what is not alike
+    """
 
     ours: tuple[str, dict[str, Any]]
     moa: str | None
@@ -170,7 +175,11 @@ class PeerError(Exception):
 
 
 class Figure(NamedTuple):
-    """rate : instances/s of CPU time. quality : accuracy in %, or mean absolute error."""
+    """What a learner reached.
+
+    rate : instances/s of CPU time
+    quality : accuracy in %, or mean absolute error
+    """
 
     rate: float
     quality: float

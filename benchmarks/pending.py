@@ -96,7 +96,7 @@ class Subject:
 
     def cut(self) -> dict[str, np.ndarray]:
         started = time.thread_time()
-        cut = self.store.cut()
+        cut = self.store.checkpoint()
         self.cut_ms.append((time.thread_time() - started) * 1e3)
         self.arrays = {**{name: self.arrays[name] for name in cut.kept}, **cut.arrays}
         return cut.arrays

@@ -2,8 +2,8 @@
 
     python -m benchmarks.plain_agent BROKER FEATURES LABELS PREDICTIONS PARTITIONS N DATA_DIR
 
-Faust's own transport and JSON (orjson, where it is installed), an agent a topic, the join by id in a dict, the same
-Hoeffding tree by programs of one operation, one prediction sent an event. It keeps no state through a crash, has no
+Faust's own transport and JSON (orjson, where it is installed), one agent per topic, the join by id in a dict, the same
+Hoeffding tree by programs of one operation, one prediction sent per event. It keeps no state through a crash, has no
 order between the topics, no bounds, no evaluation. At the N-th learned label it writes one JSON object and ends.
 """
 

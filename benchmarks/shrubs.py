@@ -1,4 +1,4 @@
-"""What each choice in shrub ensembles is worth, and what they reach: one row a variant, one column a data set.
+"""The effect of each choice in shrub ensembles, and what they reach: one row per variant, one column per data set.
 
     python -m benchmarks.shrubs [--data ../shared/data] [--seeds 1] [--rows N] [--only default …] [--shuffle SEED]
     python -m benchmarks.shrubs --goals [--seeds 5]     the best setting of each data set, over several seeds

@@ -146,7 +146,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=50_000, help="instances a stream")
+    parser.add_argument("--n", type=int, default=50_000, help="instances per stream")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--only", nargs="*", default=list(LEARNERS), choices=list(LEARNERS), metavar="NAME")

@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from app.kafka.admin import ensure_topics, lag
-from app.partition.learner import Cut
+from app.kafka.connection import Connection
+from app.partition.learner import Snapshot
 from app.state import checkpoint
 from app.state.changelog import bounds
 from app.stream_file.spec import Spec
@@ -35,7 +36,7 @@ from benchmarks.processes import ROOT, MeasureError, Watched, ended_by_signals
 from benchmarks.workload import MAX_BATCH_BYTES, delete, producing
 from topics.names import changelog_topic
 
-GROWTH = 80  # instances a leaf
+GROWTH = 80  # instances per leaf
 SHARE = 0.01  # of the leaves learn something between two checkpoints
 PATTERNS = ("contiguous", "scattered")
 POLL_SECONDS = 0.2
@@ -85,7 +86,7 @@ def pauses(worker: Watched, first: int = 0) -> dict[str, Any]:
 def grow(broker: str, folder: Path, n_leaves: int) -> dict[str, Any]:
     """A worker learns until the tree is full."""
     path, spec = stream_file(folder, n_leaves)
-    asyncio.run(ensure_topics(spec, broker))
+    asyncio.run(ensure_topics(spec, Connection(broker)))
     source = Source(broker, spec.topics.features)
     n = GROWTH * n_leaves
     asyncio.run(source.publish(n, seed=1))
@@ -101,7 +102,7 @@ def grow(broker: str, folder: Path, n_leaves: int) -> dict[str, Any]:
     return {
         "n_instances": n,
         "seconds": seconds,
-        "n_leaves": learner.models["champion"].size()["n_leaves"],
+        "n_leaves": learner.roles["champion"].model.size()["n_leaves"],
         "state_bytes": learner.n_bytes["champion"],
         "live_bytes": last["live_bytes"],
         "pauses": found,
@@ -114,7 +115,7 @@ def recover(broker: str, folder: Path, n_leaves: int, kills: int) -> dict[str, A
     runs = []
     for _ in range(kills):
         # A member that was killed holds up the next one until its session has timed out: benchmarks/failover.py.
-        while asyncio.run(lag(spec, broker)).workers:
+        while asyncio.run(lag(spec, Connection(broker))).workers:
             time.sleep(POLL_SECONDS)
         with Watched(path, broker, folder, "--session-timeout", "6") as worker:
             ready = worker.wait_to_hear("ready")["time"]
@@ -177,7 +178,7 @@ def steady(
         found = pauses(worker, first)
         every = worker.heard("checkpoint", first)
         worker.stop()
-    start, end = asyncio.run(bounds(broker, changelog_topic(spec.name), 0))
+    start, end = asyncio.run(bounds(Connection(broker), changelog_topic(spec.name), 0))
     on_disk = {".log": 0, ".deleted": 0}
     for file in (kafka_folder / f"{changelog_topic(spec.name)}-0").glob("*.log*"):
         on_disk[file.suffix] = on_disk.get(file.suffix, 0) + file.stat().st_size
@@ -215,7 +216,7 @@ def rows_of(sizes: Sequence[int], n_bytes: int) -> list[dict[str, Any]]:
         written: set[bytes] = set()
 
         def take(encoder: Any = encoder, rows: Any = rows, written: Any = written) -> int:
-            encoder.take(Cut({}, {"rows": rows}))
+            encoder.take(Snapshot({}, {"rows": rows}))
             encoded = encoder.encode(sequence=1, created_ms=0, outputs={}, written=written)
             written |= set(encoded.new)
             return len(encoded.data) + sum(map(len, encoded.new.values()))
@@ -234,8 +235,14 @@ def rows_of(sizes: Sequence[int], n_bytes: int) -> list[dict[str, Any]]:
 
 
 class Sizes(NamedTuple):
-    """megabytes : of state. kills : recoveries. checkpoints : one after the other. usual, large : instances of a round
-    of each throughput. rounds : of these."""
+    """How much is measured.
+
+    megabytes : of state
+    kills : recoveries
+    checkpoints : one after the other
+    usual, large : instances of a round of each throughput
+    rounds : of these
+    """
 
     megabytes: float
     kills: int

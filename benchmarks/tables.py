@@ -16,7 +16,11 @@ NOMINAL = {"elec": ("day",), "weather": (), "pendigits": (), "nursery": ("childr
 
 
 class Table(NamedTuple):
-    """x : (n, d) float64. y : (n,) class codes, or targets."""
+    """Rows of a data set.
+
+    x : (n, d) float64
+    y : (n,) class codes, or targets
+    """
 
     schema: Schema
     x: Floats

@@ -1,13 +1,13 @@
-"""What a second thread is worth: the same ensemble with one thread and with two, in one process.
+"""The gain from a second thread: the same ensemble with one thread and with two, in one process.
 
     python -m benchmarks.threads [--models bagging,arf] [--streams agrawal,rbf,led,fried] [--step 4000] [--seconds 4]
 
 Both learn the same programs of test-then-train, --step instances each as a worker or `riparian evaluate` cut them, in
 turn: one, two; two, one; ... Wall clock of each program, since that is what threads are for, so two cores must be free.
-Where other programs run as well, put `chrt -r 1` before it (root): else a thread that has work waits some milliseconds
-for theirs to leave a core. The first quarter of the time is growth and is left out. The ratio is one's time over two's,
-the median of the pairs, with its quartiles; CPU is what two threads took together, against one. Predictions must be the
-same bits.
+If other programs run as well, put `chrt -r 1` before it (root): otherwise a thread that has work waits some
+milliseconds for theirs to leave a core. The first quarter of the time is growth and is left out. The ratio is one's
+time over two's, the median of the pairs, with its quartiles; CPU is what two threads took together, against one.
+Predictions must be the same bits.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Labelled instances a second of one worker through a backlog, between the floors, in interleaved rounds.
+"""Labelled instances per second of one worker through a backlog, between the floors, in interleaved rounds.
 
 Every round runs the bare loop, the plain agent and the worker one after the other on the same topics, so that what
 slows the machine down slows all of them; the ratios are taken within a round, and their median is what counts. The
@@ -30,7 +30,12 @@ SLOWEST = 2_000.0  # instances a second; slower than this is an error
 
 
 class Sizes(NamedTuple):
-    """instances : labelled instances of the worker and of the bare loop. plain : of the plain agent. rounds : pairs."""
+    """How much is measured.
+
+    instances : labelled instances of the worker and of the bare loop
+    plain : of the plain agent
+    rounds : pairs
+    """
 
     instances: int
     plain: int
@@ -39,7 +44,11 @@ class Sizes(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What the predictions topic holds. n : predictions after the first stamp. first, last : stamps in seconds."""
+    """What the predictions topic holds.
+
+    n : predictions after the first stamp
+    first, last : stamps in seconds
+    """
 
     n: int
     first: float

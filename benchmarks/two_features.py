@@ -1,4 +1,4 @@
-"""Forests on two streams of two features beside MOA's: squares that move, and a chessboard shown field by field.
+"""Our forests beside MOA's on two streams of two features: squares that move, and a chessboard shown field by field.
 
     python -m benchmarks.two_features [--n 40000] [--seeds 1,2,3]
 

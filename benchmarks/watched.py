@@ -77,7 +77,7 @@ def watch(ticker: Ticker | None) -> None:
     """Put clocks around the parts of a worker. Imports all of it."""
     from app.partition.learner import PartitionLearner
     from app.state import checkpoint, follower
-    from app.worker import engine, metrics, runner
+    from app.worker import checkpoints, engine, metrics, runner
 
     for module in (
         "app.worker.application",
@@ -94,13 +94,13 @@ def watch(ticker: Ticker | None) -> None:
     clocked(checkpoint, "decode", "decode")
     clocked(PartitionLearner, "restore", "restore")
     clocked(engine.Engine, "_restore", "restored")
-    clocked(engine, "read_sent", "sent")
-    clocked(runner.Runner, "_take", "take")
-    clocked(runner.Runner, "_encode", "encode")
+    clocked(engine, "read_tails", "sent")
+    clocked(checkpoints.Checkpoints, "_take", "take")
+    clocked(checkpoints.Checkpoints, "_encode", "encode")
 
     assign, start, stepped = engine.Engine.assign, runner.Runner.start, metrics.Metrics.stepped
     revoke, stop = engine.Engine.revoke, engine.Engine.stop
-    begin, checkpointed = runner.Runner._begin_checkpoint, metrics.Metrics.checkpointed
+    begin, checkpointed = checkpoints.Checkpoints.begin, metrics.Metrics.checkpointed
     answered: set[Any] = set()
 
     async def watched_assign(self: Any, tps: Any) -> Any:
@@ -121,7 +121,7 @@ def watch(ticker: Ticker | None) -> None:
         tell("stopped")
 
     def watched_start(self: Any, epochs: Any) -> None:
-        tell("ready", partition=self.partition, offset=self.learner.feature_offset)
+        tell("ready", partition=self.partition, offset=self.learner.offsets["features"])
         start(self, epochs)
 
     def watched_stepped(self: Any, owner: Any, outcome: Any, seconds: float) -> None:
@@ -130,14 +130,14 @@ def watch(ticker: Ticker | None) -> None:
             answered.add(owner)
             tell("answered", partition=owner.partition)
 
-    async def watched_begin(self: Any, now: float) -> None:
+    async def watched_begin(self: Any, beside: Any) -> None:
         between = None if ticker is None else ticker.worst()
-        tell("begin", partition=self.partition, stall_between=between)
-        await begin(self, now)
+        tell("begin", partition=self._partition, stall_between=between)
+        await begin(self, beside)
 
     def watched_checkpoint(self: Any, owner: Any, seconds: float, n_bytes: int) -> None:
         checkpointed(self, owner, seconds, n_bytes)
-        state = owner.state
+        state = owner.checkpoints.state
         meta = state.manifest.meta
 
         def finish() -> None:
@@ -162,7 +162,7 @@ def watch(ticker: Ticker | None) -> None:
     engine.Engine.revoke = watched_revoke
     engine.Engine.stop = watched_stop
     runner.Runner.start = watched_start
-    runner.Runner._begin_checkpoint = watched_begin
+    checkpoints.Checkpoints.begin = watched_begin
     metrics.Metrics.stepped = watched_stepped
     metrics.Metrics.checkpointed = watched_checkpoint
 

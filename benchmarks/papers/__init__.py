@@ -2,7 +2,7 @@
 
     python -m benchmarks.papers [NAME …] [--data ../shared/data] [--seeds 3] [--longest 1000000] [--out docs/papers.md]
 
-One module a paper, named after it, with a `PAPER` (`frame.Paper`) that makes its tables. Each paper has a section of
+One module per paper, named after it, with a `PAPER` (`frame.Paper`) that makes its tables. Each paper has a section of
 docs/papers.md between two marks, so that one paper can be measured again alone.
 
 `data` knows every data set of the papers: those that can be generated, and for the others where each is published. A

@@ -1,6 +1,7 @@
 """Gouk, Pfahringer and Frank 2019: tables 1 to 4, and figures 1 and 2 as tables.
 
-None of the paper's eight streams is at hand: what can be had stands beside its numbers, in tables of the same form.
+None of the paper's eight streams is available here: streams that are available stand beside its numbers, in tables of
+the same form.
 """
 
 from collections.abc import Callable, Iterator, Mapping
