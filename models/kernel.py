@@ -11,7 +11,9 @@ stochastic gradient tree. What needs it does not compile ("NRT required but not 
 
 Compiled kernels are cached in a folder named after a hash of their module's source and of all that it imports: numba
 itself looks only at the module of the outermost kernel, and would go on using what it compiled of the others before
-they were edited. A family of learners is compiled anew only when something that it is made of has changed.
+they were edited. A family of learners is compiled anew only when something that it is made of has changed. The folder
+stands for the path and the time of the source file, by which numba tells files apart: so all checkouts of a user share
+what one of them has compiled.
 
 One process at a time compiles a kernel, or looks for it in the cache: who comes second finds what the first has
 compiled. And numba's index of a kernel's variants has no lock of its own: two processes that add one each may give both
@@ -30,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 from numba.core.compiler_lock import global_compiler_lock
 
 # What a kernel returns: all is done; or it needs room, and nothing has happened that calling it again would repeat:
@@ -63,7 +66,7 @@ def _cache_dir(source: Path) -> str:
     while new:
         known |= new
         new = {imported for file in new for imported in _imports(file)} - known
-    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    digest = hashlib.blake2b(f"{numba.__version__} {source.parent.name}/{source.name}".encode(), digest_size=8)
     for file in sorted(known):
         digest.update(file.stem.encode())
         digest.update(file.read_bytes())
@@ -89,6 +92,14 @@ def _alone(path: Path) -> Iterator[bool]:
         except OSError:  # another user's file, or a file system without locks: go on as numba does
             held = True
         yield held
+
+
+def _wherever_it_stands(dispatcher: Any, folder: str) -> Any:
+    """Look for the machine code of a kernel in `folder` itself, whatever the path and the time of its source file."""
+    cache = dispatcher._cache
+    cache._cache_path = folder
+    cache._cache_file = IndexDataCacheFile(folder, cache._impl.filename_base, Path(folder).name)
+    return dispatcher
 
 
 def _one_at_a_time(dispatcher: Any) -> Any:
@@ -127,9 +138,10 @@ def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False, 
     if function is None:
         return lambda f: kernel(f, inline=inline, allocates=allocates)
     # numba reads its setting when it is handed the function
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_dir(Path(function.__code__.co_filename).resolve())
+    folder = _cache_dir(Path(function.__code__.co_filename).resolve())
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder
     try:
         jit = numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=inline, _nrt=allocates)
-        return function if numba.config.DISABLE_JIT else _one_at_a_time(jit(function))
+        return function if numba.config.DISABLE_JIT else _one_at_a_time(_wherever_it_stands(jit(function), folder))
     finally:
         numba.config.CACHE_DIR = before

@@ -96,8 +96,8 @@ def start(tmp_path):
     (tmp_path / "variants.py").write_text(KERNEL)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
 
-    def process(*arguments):
-        command = [sys.executable, str(tmp_path / "variants.py"), *arguments]
+    def process(*arguments, source=tmp_path / "variants.py"):
+        command = [sys.executable, str(source), *arguments]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
     return process
@@ -128,3 +128,14 @@ def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_for_ever
         fcntl.flock(file, fcntl.LOCK_EX)
         assert told(start("12", "impatient")) == [(1, 10, 1), (2, 20, 1)]
     assert told(start("12")) == [(1, 10, 0), (2, 20, 1)]  # without the lock, nothing was saved
+
+
+@jit
+def test_a_copy_of_the_source_elsewhere_finds_what_was_compiled(start, tmp_path):
+    """Another checkout, or the same files written anew: neither place nor time of a source is looked at."""
+    assert told(start("1")) == [(1, 10, 1)]
+    elsewhere = tmp_path / "elsewhere" / tmp_path.name  # the name of the folder counts, as that of a family does
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "variants.py").write_text(KERNEL)
+    os.utime(elsewhere / "variants.py", (0, 0))
+    assert told(start("1", source=elsewhere / "variants.py")) == [(1, 10, 0)]
