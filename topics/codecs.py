@@ -25,6 +25,7 @@ class Codec(Protocol):
     """What a format does for one stream. Nothing that a feature or label record holds raises."""
 
     headers: Wanted  # of which records the batches have to have their headers
+    prediction: Schema | None  # by which predictions are written, where they have one
 
     def decode_features(
         self, batch: RawBatch, vocabularies: Sequence[Vocabulary | None], classes: Vocabulary | None = None
@@ -44,7 +45,7 @@ class Codec(Protocol):
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
         """Where a schema of the registry does not fit what the stream maps of "features" or "labels": sentences, each
-        with what it is about (`topics.formats.avro_reader.Problem`). name : of the schema."""
+        with what it is about (`topics.formats.slots.Problem`). name : of the schema."""
 
     def writer(self, labels_inside: bool = False) -> "RecordWriter":
         """What writes the records that this codec reads. labels_inside : whether labels go into the feature records."""
@@ -127,6 +128,7 @@ class _StreamCodec:
         self.unknown_features = features.unknown_features
         self.unknown_labels = labels.unknown_labels
         self._problems = {"features": features.problems, "labels": labels.problems}
+        self.prediction = predictions.prediction
         self.encode_predictions = predictions.encode_predictions
         self.read_place = predictions.read_place
         self.read_prediction = predictions.read_prediction

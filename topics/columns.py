@@ -74,7 +74,11 @@ class ColumnDecoder:
     ----------
     headers : headers.Wanted
         Which batches have to have their headers. A format that needs them for itself sets it.
+    prediction : Schema, optional
+        By which predictions are written. A format of a registry sets it.
     """
+
+    prediction: Schema | None = None
 
     def __init__(self, mapping: Mapping, features: FeatureReader, labels: Reader) -> None:
         self.mapping = mapping

@@ -43,3 +43,7 @@ class Schemas:
 class NotToldError(Exception):
     """A record names a schema that was not asked for before it was decoded: a mistake of the program, not of the
     record."""
+
+
+class UnusableError(ValueError):
+    """A schema by which no record can be read."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from app.errors import RegistryError
 from app.registry.client import Registry
 from topics.names import FEATURES, LABELS, PREDICTIONS
-from topics.schemas import Key, Written
+from topics.schemas import Key, UnusableError, Written
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -53,18 +53,17 @@ async def begin(registry: Registry, spec: "Spec", *, register: bool = False) -> 
 
 async def predictions(registry: Registry, spec: "Spec", *, register: bool = False) -> None:
     """Have the codecs know by which schema predictions are written. RegistryError where it is not registered."""
-    if PREDICTIONS not in spec.codec.registered():
+    schema = spec.make_codec().prediction
+    if schema is None:
         return
-    from topics.formats.avro_predictions import PREDICTION
-
     subject = spec.subject(PREDICTIONS)
-    number = await (registry.register if register else registry.lookup)(subject, PREDICTION)
+    number = await (registry.register if register else registry.lookup)(subject, schema)
     if number is None:
         raise RegistryError(
             f"the registry {registry} has no schema of predictions under the subject {subject}: register it with "
             "riparian check STREAM.yaml --register"
         )
-    spec.schemas.written[PREDICTIONS] = Written(number, PREDICTION)
+    spec.schemas.written[PREDICTIONS] = Written(number, schema)
 
 
 async def inputs(registry: Registry, spec: "Spec") -> None:
@@ -84,8 +83,6 @@ async def inputs(registry: Registry, spec: "Spec") -> None:
 
 async def _held_against(registry: Registry, spec: "Spec", kind: str) -> list[str]:
     """Where the latest schema of a topic does not fit: RegistryError, or sentences where that may be meant."""
-    from topics.formats.avro_types import UnusableError
-
     subject = spec.subject(kind)
     found = await registry.latest(subject)
     if found is None:

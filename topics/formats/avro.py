@@ -17,16 +17,16 @@ import numpy as np
 from topics import records as r
 from topics.columns import Bad, ColumnDecoder, no_record
 from topics.formats import avro_reader as a
-from topics.formats.avro_predictions import PredictionReader, PredictionWriter
-from topics.formats.avro_reader import Problem, Read, Shape, Slot
-from topics.formats.avro_types import UnusableError, parse
+from topics.formats.avro_predictions import PREDICTION, PredictionReader, PredictionWriter
+from topics.formats.avro_reader import Read, Shape
+from topics.formats.avro_types import parse
 from topics.formats.framing import ID_BYTES, head, head_of, inline, unknown
 from topics.formats.json_rows import Renderer
+from topics.formats.slots import Problem, of_features, of_labels
 from topics.headers import Wanted, inside
 from topics.records import Floats, Mapping, Path, RawBatch, Rows
-from topics.schemas import Key, NotToldError, Schema, Schemas
+from topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
 
-_KINDS = {r.NUMERIC: a.NUMBER, r.NOMINAL: a.SCALAR, r.BOOLEAN: a.FLAG}
 _INFINITE = "a number that is not finite"
 
 
@@ -118,26 +118,13 @@ class _Reader:
 
 class _LabelReader(_Reader):
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        slots = _named(("label.id", mapping.label_id, a.ID), ("label.time", mapping.label_time, a.TIME))
-        if mapping.label_y:
-            slots.append(_label("label.y", mapping, mapping.label_y))
-        super().__init__(mapping, Shape(slots), schemas)
+        super().__init__(mapping, Shape(of_labels(mapping)), schemas)
 
 
 class _FeatureReader(_Reader):
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        slots = _named(("record.id", mapping.id, a.ID), ("record.time", mapping.time, a.TIME))
-        if mapping.y is not None:
-            slots.append(_label("record.y", mapping, mapping.y))
-        features = [Slot(f"features.{f.name}", f.path, _KINDS[f.type]) for f in mapping.features]
-        instances = None
-        if mapping.task == r.MULTI_INSTANCE:
-            instances = Shape(features)
-            slots.append(Slot("record.x", mapping.x, a.BAG))
-        else:
-            if mapping.x:
-                slots.append(Slot("record.x", mapping.x, a.OBJECT))
-            slots += features
+        slots, inside_bag = of_features(mapping)
+        instances = None if inside_bag is None else Shape(inside_bag)
         super().__init__(mapping, Shape(slots, instances), schemas)
         self._inside = instances or self.shape
         self._bag = self.shape.places.get(mapping.x) if instances is not None else None
@@ -172,17 +159,10 @@ class _FeatureReader(_Reader):
         return x
 
 
-def _named(*owned: tuple[str, Path | None, str]) -> list[Slot]:
-    reasons = {a.TIME: r.WRONG_TIME}
-    return [Slot(owner, path, kind, reasons.get(kind, r.WRONG_TYPE)) for owner, path, kind in owned if path is not None]
-
-
-def _label(owner: str, mapping: Mapping, path: Path) -> Slot:
-    return Slot(owner, path, a.TARGET if mapping.task == r.REGRESSION else a.SCALAR, r.WRONG_LABEL)
-
-
 class AvroCodec(ColumnDecoder):
     """The codec of Avro: see `topics.codecs.Codec`."""
+
+    prediction: Schema | None = PREDICTION
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         self._readers = _FeatureReader(inside(mapping), schemas), _LabelReader(inside(mapping), schemas)

@@ -16,6 +16,7 @@ from topics.formats import avro_types
 from topics.formats.avro_types import MalformedError
 from topics.formats.framing import ID_BYTES, head, head_of
 from topics.formats.json_predictions import MAX_BYTES
+from topics.formats.predictions import opinions
 from topics.records import Floats, Place
 from topics.schemas import AVRO, NotToldError, Schema, Schemas
 from topics.vocabulary import Scalar, Vocabulary
@@ -154,16 +155,9 @@ class PredictionWriter:
         """The y and the p of each row."""
         if classes is None:
             return list(map(scalar, out[:, 0].tolist())), repeat(_NULL)
-        out = out[:, : len(classes)]
-        k = out.shape[1]
-        if k == 0:
-            return repeat(_NULL), repeat(_NULL)
-        values = [scalar(value) for value in classes.values[:k]]
-        y = list(map(values.__getitem__, out.argmax(axis=1).tolist()))
-        shares = self._named(tuple(classes.texts[:k])).write(out) if probabilities else [_NULL] * len(y)
-        for i in (out.max(axis=1) <= 0.0).nonzero()[0].tolist():
-            y[i] = shares[i] = _NULL
-        return y, shares
+        k = min(out.shape[1], len(classes))
+        shares = self._named(tuple(classes.texts[:k])).write if probabilities and k else None
+        return opinions(out, list(map(scalar, classes.values[:k])), shares, _NULL, _NULL)
 
     def _named(self, names: tuple[str, ...]) -> _Shares:
         if self._shares is None or self._shares[0] != names:

@@ -10,64 +10,39 @@ In one run on a busy machine, fastavro took 18 µs for a record of an id and ten
 a function of this kind took 0.8 and 6.
 """
 
-import difflib
 import math
 from collections.abc import Callable, Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, NamedTuple
+from typing import Any
 
 from topics import records as r
 from topics.formats import avro_types as a
-from topics.formats.avro_types import MalformedError, TooDeepError, Type, UnusableError
+from topics.formats.avro_types import MalformedError, TooDeepError, Type
+from topics.formats.slots import (
+    BAG,
+    FLAG,
+    ID,
+    NUMBER,
+    OBJECT,
+    SCALAR,
+    TARGET,
+    TIME,
+    Problem,
+    RefusedError,
+    Slot,
+    problem,
+)
 from topics.paths import Index, dotted
 from topics.records import Path
+from topics.schemas import UnusableError
 from topics.times import SECONDS_BELOW
-
-# What a slot holds; in brackets what it may be in a record.
-ID = "a text or a whole number"
-TIME = "a time, a number or a text"
-SCALAR = "a text, an enum, a number or a boolean"
-NUMBER = "a number"  # a numeric feature
-TARGET = "a number "  # the label of a regression
-FLAG = "a boolean"
-OBJECT = "a record or a map"  # holds True where it is there
-BAG = "a list of records"
 
 _WHOLE, _REAL = (a.INT, a.LONG), (a.FLOAT, a.DOUBLE)
 _MS = {"timestamp-millis": 1.0, "timestamp-micros": 1e-3, "timestamp-nanos": 1e-6, "date": 86_400_000.0}
 _CODES = {a.DOUBLE: "d", a.FLOAT: "f"}
 _SIZES = {a.DOUBLE: 8, a.FLOAT: 4}
 _SHORT = (IndexError, struct_error)  # the bytes end before the record does
-
-
-class Slot(NamedTuple):
-    """owner : the field of the stream file that maps it. reason : why a record is rejected where it is of a wrong
-    type."""
-
-    owner: str
-    path: Path
-    kind: str
-    reason: str = r.WRONG_TYPE
-
-
-class Problem(NamedTuple):
-    """Where a schema does not fit a stream file. missing : the field is not there at all; otherwise its type is wrong,
-    in some records at least if `partly`."""
-
-    slot: Slot
-    missing: bool
-    partly: bool
-    sentence: str
-
-    @property
-    def optional(self) -> bool:
-        """Whether records can do without the field."""
-        return self.slot.owner.startswith("features.") or self.slot.owner in ("record.time", "record.y", "label.time")
-
-
-class RefusedError(Exception):
-    """A record that cannot be used: reason and detail."""
 
 
 Read = Callable[[bytes, int], Any]
@@ -376,21 +351,9 @@ class _Maker:
     # -- what does not fit -------------------------------------------------------------------------------------
 
     def problems(self) -> list[Problem]:
-        found = []
+        found = list[Problem]()
         for slot, fits in zip(self.shape.slots, self.fits, strict=True):
-            path, wrong = dotted(slot.path), sorted(fits - {""})
-            if not fits:
-                close = difflib.get_close_matches(slot.path[-1], self._names(), n=1) if slot.path else []
-                cure = f'did you mean "{close[0]}"?' if close else "name a field that it has"
-                sentence = f'{slot.owner}: expected the field "{path}" in {self.name}, found none; {cure}'
-                found.append(Problem(slot, True, False, sentence))
-            elif wrong:
-                some = f"; records with {'that' if len(wrong) == 1 else 'these'} are rejected" if "" in fits else ""
-                sentence = (
-                    f'{slot.owner}: expected {slot.kind.strip()} at "{path}" of {self.name}, found '
-                    f"{' and '.join(wrong)}{some}; {_cure(slot, wrong)}"
-                )
-                found.append(Problem(slot, False, "" in fits, sentence))
+            found += problem(slot, fits, self.name, self._names)
         return found + self.inner
 
     def _names(self) -> list[str]:
@@ -404,12 +367,6 @@ class _Maker:
                 left += [(inner, depth + 1) for inner in schema.branches]
                 left += [(schema.item, depth + 1)] if schema.kind in (a.ARRAY, a.MAP) else []
         return names
-
-
-def _cure(slot: Slot, wrong: list[str]) -> str:
-    if slot.kind in (NUMBER, FLAG):
-        return "declare the feature of another type, or map another field by from"
-    return "map another field"
 
 
 class _Decimal:

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any
 
 from topics.formats.json_text import MAX_DEPTH
-from topics.schemas import AVRO, Schema
+from topics.schemas import AVRO, Schema, UnusableError
 
 MAX_SCHEMA_BYTES = 1_000_000
 NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING = (
@@ -33,10 +33,6 @@ class MalformedError(ValueError):
 
 class TooDeepError(ValueError):
     """A record that is nested more than MAX_DEPTH levels."""
-
-
-class UnusableError(ValueError):
-    """A schema by which no record can be read."""
 
 
 def long(v: bytes, p: int) -> tuple[int, int]:

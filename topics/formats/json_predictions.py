@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from topics.formats.predictions import opinions
 from topics.records import Floats, Place, place_type
 from topics.vocabulary import Vocabulary
 
@@ -119,25 +120,10 @@ class PredictionWriter:
         """The y and the p of each row. NaN is written as null by the encoder."""
         if classes is None:
             return out[:, 0].tolist(), repeat(msgspec.UNSET)
-        # Outputs have room for classes to come.
-        out = out[:, : len(classes)]
-        k = out.shape[1]
-        if k == 0:
-            return repeat(None), repeat(None if probabilities else msgspec.UNSET)
-        best = out.argmax(axis=1)
-        y: list[Any] = list(map(classes.values.__getitem__, best.tolist()))
-        shares: Iterable[Any] = repeat(msgspec.UNSET)
+        shares: Any = None
         if probabilities:
-            shares = map(self._struct("p", tuple(classes.texts[:k])), *out.T.tolist())
-        nothing = (out.max(axis=1) <= 0.0).nonzero()[0].tolist()
-        if nothing:
-            for i in nothing:
-                y[i] = None
-            if probabilities:
-                shares = list(shares)
-                for i in nothing:
-                    shares[i] = None
-        return y, shares
+            shares = lambda out: map(self._struct("p", tuple(classes.texts[: out.shape[1]])), *out.T.tolist())  # noqa: E731
+        return opinions(out, classes.values, shares, None, msgspec.UNSET)
 
 
 def place_reader(further: Sequence[str] = ()) -> Callable[[bytes | None], Place]:

@@ -1,0 +1,38 @@
+"""What every format makes of the outputs of a model: the likeliest class of each row, and where nothing is known."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+from topics.records import Floats
+
+
+def opinions(
+    out: Floats, values: Sequence[Any], shares: Callable[[Floats], Iterable[Any]] | None, nothing: Any, unasked: Any
+) -> tuple[Iterable[Any], Iterable[Any]]:
+    """The y and the p of each row, in the form of a format.
+
+    Parameters
+    ----------
+    out : (n, m) ndarray of float64
+        Of a model that tells classes apart. There is room for classes to come.
+    values : sequence
+        The k classes that are known, in their form.
+    shares : callable, optional
+        (n, k) probabilities -> the p of each row. None where they are not asked for: then each p is `unasked`.
+    nothing : y and p of a row about which the model knows nothing.
+    """
+    out = out[:, : len(values)]
+    if out.shape[1] == 0:
+        return repeat(nothing), repeat(unasked if shares is None else nothing)
+    y = list(map(values.__getitem__, out.argmax(axis=1).tolist()))
+    p = repeat(unasked) if shares is None else shares(out)
+    unknown = (out.max(axis=1) <= 0.0).nonzero()[0].tolist()
+    if unknown:
+        for i in unknown:
+            y[i] = nothing
+        if shares is not None:
+            p = list(p)
+            for i in unknown:
+                p[i] = nothing
+    return y, p

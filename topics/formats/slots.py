@@ -1,0 +1,103 @@
+"""What a stream maps of records that have schemas: a slot for each field, and where a schema does not fit."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from topics import records as r
+from topics.paths import dotted
+from topics.records import Mapping, Path
+
+# What a slot holds; in brackets what it may be in a record.
+ID = "a text or a whole number"
+TIME = "a time, a number or a text"
+SCALAR = "a text, an enum, a number or a boolean"
+NUMBER = "a number"  # a numeric feature
+TARGET = "a number "  # the label of a regression
+FLAG = "a boolean"
+OBJECT = "a record or a map"  # holds True where it is there
+BAG = "a list of records"
+
+
+class Slot(NamedTuple):
+    """owner : the field of the stream file that maps it. reason : why a record is rejected where it is of a wrong
+    type."""
+
+    owner: str
+    path: Path
+    kind: str
+    reason: str = r.WRONG_TYPE
+
+
+class Problem(NamedTuple):
+    """Where a schema does not fit a stream file. missing : the field is not there at all; otherwise its type is wrong,
+    in some records at least if `partly`."""
+
+    slot: Slot
+    missing: bool
+    partly: bool
+    sentence: str
+
+    @property
+    def optional(self) -> bool:
+        """Whether records can do without the field."""
+        return self.slot.owner.startswith("features.") or self.slot.owner in ("record.time", "record.y", "label.time")
+
+
+class RefusedError(Exception):
+    """A record that cannot be used: reason and detail."""
+
+
+_KINDS = {r.NUMERIC: NUMBER, r.NOMINAL: SCALAR, r.BOOLEAN: FLAG}
+
+
+def of_labels(mapping: Mapping) -> list[Slot]:
+    """The slots of label records."""
+    slots = _named(("label.id", mapping.label_id, ID), ("label.time", mapping.label_time, TIME))
+    return [*slots, _label("label.y", mapping, mapping.label_y)] if mapping.label_y else slots
+
+
+def of_features(mapping: Mapping) -> tuple[list[Slot], list[Slot] | None]:
+    """The slots of feature records, and those of each instance where these are bags."""
+    slots = _named(("record.id", mapping.id, ID), ("record.time", mapping.time, TIME))
+    if mapping.y is not None:
+        slots.append(_label("record.y", mapping, mapping.y))
+    features = [Slot(f"features.{f.name}", f.path, _KINDS[f.type]) for f in mapping.features]
+    if mapping.task == r.MULTI_INSTANCE:
+        return [*slots, Slot("record.x", mapping.x, BAG)], features
+    return [*slots, *([Slot("record.x", mapping.x, OBJECT)] if mapping.x else []), *features], None
+
+
+def _named(*owned: tuple[str, Path | None, str]) -> list[Slot]:
+    reasons = {TIME: r.WRONG_TIME}
+    return [Slot(owner, path, kind, reasons.get(kind, r.WRONG_TYPE)) for owner, path, kind in owned if path is not None]
+
+
+def _label(owner: str, mapping: Mapping, path: Path) -> Slot:
+    return Slot(owner, path, TARGET if mapping.task == r.REGRESSION else SCALAR, r.WRONG_LABEL)
+
+
+def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence[str]]) -> list[Problem]:
+    """What is wrong about a slot, if anything is.
+
+    Parameters
+    ----------
+    found : the types that the schema has there, as a sentence calls them; "" for one that fits. Empty: no such field.
+    name : of the schema.
+    names : gives names of fields of the schema, for a hint.
+    """
+    path, wrong = dotted(slot.path), sorted(found - {""})
+    if not found:
+        close = difflib.get_close_matches(slot.path[-1], names(), n=1) if slot.path else []
+        cure = f'did you mean "{close[0]}"?' if close else "name a field that it has"
+        return [Problem(slot, True, False, f'{slot.owner}: expected the field "{path}" in {name}, found none; {cure}')]
+    if not wrong:
+        return []
+    some = f"; records with {'that' if len(wrong) == 1 else 'these'} are rejected" if "" in found else ""
+    cure = "map another field"
+    if slot.kind in (NUMBER, FLAG):
+        cure = "declare the feature of another type, or map another field by from"
+    said = (
+        f'{slot.owner}: expected {slot.kind.strip()} at "{path}" of {name}, found {" and ".join(wrong)}{some}; {cure}'
+    )
+    return [Problem(slot, False, "" in found, said)]
