@@ -28,6 +28,7 @@ from app.kafka.outputs import close
 from app.kafka.reading import EVERYTHING, Bounds, read_to_end, reading
 from app.stream_file.spec import Spec
 from topics import names
+from topics.places import offset_of
 from topics.records import NOMINAL_OVERFLOW, PREDICTION_TOO_LARGE, RawBatch
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ Told = Callable[[int, int], None]  # how many records of how many have been look
 
 class Letter(NamedTuple):
     """A dead letter. partition, offset, timestamp (ms) : its own. topic, source_partition, source_offset : of the
-    record. headers : that the record came with. sizes : bytes that value, key and headers had, where they were cut
-    off."""
+    record. source_index : which instance of it, where it held several. headers : that the record came with. sizes :
+    bytes that value, key and headers had, where they were cut off."""
 
     partition: int
     offset: int
@@ -69,6 +70,7 @@ class Letter(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     sizes: tuple[int | None, int | None, int | None]
+    source_index: int | None = None
 
     @property
     def cut_off(self) -> bool:
@@ -135,13 +137,15 @@ def letter_of(record: Any) -> Letter | None:
         topic, reason = headers[names.HEADER_TOPIC].decode(), headers[names.HEADER_REASON].decode()
         place = int(headers[names.HEADER_PARTITION]), int(headers[names.HEADER_OFFSET])
         detail = (headers.get(names.HEADER_DETAIL) or b"").decode()
-        n_value, n_key, n_headers = (None if headers.get(name) is None else int(headers[name]) for name in SIZES)
+        n_value, n_key, n_headers, index = (
+            None if headers.get(name) is None else int(headers[name]) for name in (*SIZES, names.HEADER_INDEX)
+        )
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
     own = tuple((name, value) for name, value in record.headers if name not in names.RESERVED)
     return Letter(
         record.partition, record.offset, record.timestamp, topic, *place, reason, detail, record.key, record.value,
-        own, (n_value, n_key, n_headers),
+        own, (n_value, n_key, n_headers), index,
     )  # fmt: skip
 
 
@@ -394,20 +398,28 @@ class _Retry:
             of_topic = [letter for letter in letters if letter.topic == topic]
             if not of_topic:
                 continue
+            role = names.FEATURES if topic == self._spec.topics.features else names.LABELS
+            bits = self._codec.index_bits.of(role)
             batch = RawBatch(
-                [letter.source_offset for letter in of_topic],
+                list(range(len(of_topic))),
                 [letter.timestamp for letter in of_topic],
                 [letter.key for letter in of_topic],
                 [letter.value for letter in of_topic],
                 [letter.headers for letter in of_topic],
             )
-            classes = self._spec.class_vocabulary()
+            batch, classes = self._codec.unpack(role, batch), self._spec.class_vocabulary()
             rejected = (
                 self._codec.decode_features(batch, self._spec.vocabularies(), classes).rejected
-                if topic == self._spec.topics.features
+                if role == names.FEATURES
                 else self._codec.decode_labels(batch, classes).rejected
             )
-            found |= {of_topic[one.position].offset: one.reason for one in rejected if one.reason != NOMINAL_OVERFLOW}
+            whose = [offset_of(place, bits) for place in batch.offsets]  # a record may hold several instances
+            left = Counter(whose)
+            for one in rejected:
+                if one.reason != NOMINAL_OVERFLOW:
+                    left[whose[one.position]] -= 1
+                    if not left[whose[one.position]]:
+                        found[of_topic[whose[one.position]].offset] = one.reason
         return found
 
     async def _write(self, producer: "Producer", tp: TopicPartition, letters: list[Letter]) -> None:

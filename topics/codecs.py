@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 from topics.formats.json import JsonCodec
 from topics.headers import Wanted
+from topics.names import FEATURES
+from topics.places import IndexBits
 from topics.records import Features, Floats, Labels, Mapping, Place, RawBatch, Rows
 from topics.schemas import Key, Schema, Schemas
 from topics.vocabulary import Vocabulary
@@ -26,6 +28,11 @@ class Codec(Protocol):
 
     headers: Wanted  # of which records the batches have to have their headers
     prediction: Schema | None  # by which predictions are written, where they have one
+    index_bits: IndexBits  # of the places of its records, see `topics.places`
+
+    def unpack(self, role: str, batch: RawBatch) -> RawBatch:
+        """The instances of whole records of an input log, with their places; the same batch where each is one. A
+        record that holds none, or cannot be read, is one that will be rejected."""
 
     def decode_features(
         self, batch: RawBatch, vocabularies: Sequence[Vocabulary | None], classes: Vocabulary | None = None
@@ -123,6 +130,7 @@ class _StreamCodec:
     def __init__(self, features: Codec, labels: Codec, predictions: Codec) -> None:
         self._inputs = features, labels
         self.headers = Wanted(features.headers.features, labels.headers.labels)
+        self.index_bits = IndexBits(features.index_bits.features, labels.index_bits.labels)
         self.decode_features = features.decode_features
         self.decode_labels = labels.decode_labels
         self.unknown_features = features.unknown_features
@@ -132,6 +140,10 @@ class _StreamCodec:
         self.encode_predictions = predictions.encode_predictions
         self.read_place = predictions.read_place
         self.read_prediction = predictions.read_prediction
+
+    def unpack(self, role: str, batch: RawBatch) -> RawBatch:
+        features, labels = self._inputs
+        return (features if role == FEATURES else labels).unpack(role, batch)
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
         return self._problems[kind](kind, schema, name)

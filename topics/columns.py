@@ -22,6 +22,7 @@ from topics import records as r
 from topics.envelopes import Ignored
 from topics.headers import header_of
 from topics.paths import dotted
+from topics.places import IndexBits
 from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from topics.schemas import Key, Schema
 from topics.times import many_milliseconds, milliseconds
@@ -76,9 +77,12 @@ class ColumnDecoder:
         Which batches have to have their headers. A format that needs them for itself sets it.
     prediction : Schema, optional
         By which predictions are written. A format of a registry sets it.
+    index_bits : IndexBits
+        Of the places of its records. A format with many instances in a record has some, and unpacks them.
     """
 
     prediction: Schema | None = None
+    index_bits = IndexBits()
 
     def __init__(self, mapping: Mapping, features: FeatureReader, labels: Reader) -> None:
         self.mapping = mapping
@@ -174,6 +178,10 @@ class ColumnDecoder:
         if bad:
             bags = [[] if i in bad else bag for i, bag in enumerate(bags)]
         return list(chain.from_iterable(bags)), [0, *accumulate(map(len, bags))]
+
+    def unpack(self, role: str, batch: RawBatch) -> RawBatch:
+        """Records as they are: each is an instance."""
+        return batch
 
     def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
         """None: only the formats of a registry need schemas."""

@@ -29,6 +29,7 @@ OUTPUTS = (PREDICTIONS, METRICS, DRIFT, DEADLETTERS)
 HEADER_TOPIC = "riparian-topic"
 HEADER_PARTITION = "riparian-partition"
 HEADER_OFFSET = "riparian-offset"
+HEADER_INDEX = "riparian-index"  # which instance of the record, where it holds several
 HEADER_REASON = "riparian-reason"
 HEADER_DETAIL = "riparian-detail"
 HEADER_SIZE = "riparian-size"
@@ -56,7 +57,7 @@ HEADER_TRACE_STATE = "tracestate"
 # What nobody else's headers of a dead letter are called.
 RESERVED = frozenset(
     {
-        *(HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_REASON, HEADER_DETAIL),
+        *(HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_INDEX, HEADER_REASON, HEADER_DETAIL),
         *(HEADER_SIZE, HEADER_KEY_SIZE, HEADER_HEADERS_SIZE, HEADER_RETRIED, *CONVENTIONS),
     }
 )
@@ -94,9 +95,11 @@ def state_field(role: str, what: str) -> str:
     return f"{role.removesuffix('s') if role in INPUTS else role}_{what}"
 
 
-def place_field(role: str) -> str:
-    """The name under which a record says where an input log stood: `offset`, `label_offset`, `control_offset`."""
-    return "offset" if role == FEATURES else state_field(role, "offset")
+def place_field(role: str, what: str = "offset") -> str:
+    """The name under which a record says where an input log stood: `offset`, `label_offset`, `control_offset`.
+
+    what : or "index", which instance of its record."""
+    return what if role == FEATURES else state_field(role, what)
 
 
 class Topics(NamedTuple):
@@ -186,8 +189,13 @@ def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, 
     return own if size <= MAX_LETTER_HEADER_BYTES else [(HEADER_HEADERS_SIZE, b"%d" % size)]
 
 
-def dead_letter_headers(topic: str, partition: int, offset: int, reason: str, detail: str) -> list[tuple[str, bytes]]:
-    """Headers that say where a dead letter came from and why it is one. All values are UTF-8 text."""
+def dead_letter_headers(
+    topic: str, partition: int, offset: int, reason: str, detail: str, index: int | None = None
+) -> list[tuple[str, bytes]]:
+    """Headers that say where a dead letter came from and why it is one. All values are UTF-8 text.
+
+    index : which instance of the record, where it holds several."""
     names = (HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET, HEADER_REASON, HEADER_DETAIL)
     told = (topic.encode(), b"%d" % partition, b"%d" % offset, reason.encode(), detail.encode("utf-8", "replace"))
-    return list(zip((*names, *CONVENTIONS), told * 3, strict=True))
+    which = [] if index is None else [(HEADER_INDEX, b"%d" % index)]
+    return [*zip((*names, *CONVENTIONS), told * 3, strict=True), *which]

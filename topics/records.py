@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
+
+from topics.places import IndexBits, place_of
 
 Floats = NDArray[np.float64]
 
@@ -153,8 +156,26 @@ class Unknown(bytes):
     """
 
 
+class Packed:
+    """The value of a record that holds several instances, as its format reads it.
+
+    value : as it came
+    first : place of the first instance
+    """
+
+    value: bytes
+    first: int
+
+    def one(self, place: int) -> bytes:
+        """The instance at a place as a record of its own, for its dead letter."""
+        raise NotImplementedError
+
+
 class RawBatch(NamedTuple):
     """Consecutive records of one partition of one topic, as columns; `len()` is the number of records.
+
+    Where a record holds several instances, they are the rows here once the codec has unpacked it, `offsets` are their
+    places (`topics.places`), and the values of one record's instances are one and the same `Packed`.
 
     timestamps : Kafka record timestamps in ms
     headers : of each record; None where the stream asks for none
@@ -163,7 +184,7 @@ class RawBatch(NamedTuple):
     offsets: list[int]
     timestamps: list[int]
     keys: list[bytes | None]
-    values: list[bytes | None]
+    values: list[Any]  # bytes or None; `Packed` of instances that share a record
     headers: list[Headers] | None = None
 
     def __len__(self) -> int:
@@ -258,14 +279,25 @@ class Labels(NamedTuple):
 class Place(msgspec.Struct, frozen=True):
     """Where an output record stands in the order of the input logs.
 
-    offset : of a prediction's features in their topic; of metrics, the next one
-    label_offset : of the next label then
+    offset, index : of a prediction's features in their topic; of metrics, the next one
+    label_offset, label_index : of the next label then
 
     A stream with further input logs has a field more for each, `place_type`.
     """
 
     offset: int
     label_offset: int
+    index: int = 0
+    label_index: int = 0
+
+    def places(self, bits: IndexBits) -> tuple[int, ...]:
+        """In each log, the features first (`topics.places`)."""
+        place = place_of(self.offset, self.index, bits.features)
+        return place, place_of(self.label_offset, self.label_index, bits.labels), *self.further()
+
+    def further(self) -> tuple[int, ...]:
+        """The next offsets of further input logs."""
+        return astuple(self)[4:]
 
 
 def place_type(further: Sequence[str]) -> Any:
@@ -280,6 +312,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     model : its role ("champion", or the name of a challenger)
     name : of the learner
     offset, label_offset : next offsets of the inputs, up to which the figures count
+    index, label_index : which instance of these records is the next one
     n : predictions scored
     overall, window, fading : metric name -> value, null where it is not defined yet
     counters : joined, expired, … of the partition
@@ -299,6 +332,8 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     fading: dict[str, float | None] | None = None
     counters: dict[str, int] | None = None
     size: dict[str, int] | None = None
+    index: int = 0
+    label_index: int = 0
 
 
 class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag="partition"):
@@ -357,6 +392,7 @@ class DriftRecord(msgspec.Struct, omit_defaults=True):
     action : "alert", "reset", "replace-started", "replaced", "dropped", or None
     offset, label_offset, time : of the last prediction made before: its source offset, the next label then, its
         effective time in ms
+    index, label_index : which instance of these records
     n : values of the signal so far
     after : mean of the last 100 values
     before : mean of the values between the previous drift and these 100; where there are none, `after` of that drift.
@@ -378,3 +414,5 @@ class DriftRecord(msgspec.Struct, omit_defaults=True):
     action: str | None = None
     before: float | None = None
     after: float | None = None
+    index: int = 0
+    label_index: int = 0

@@ -10,6 +10,8 @@ class _Metrics(msgspec.Struct):
 
     offset: int
     label_offset: int
+    index: int = 0
+    label_index: int = 0
     model: str | None = None
     kind: str | None = None
 
@@ -40,7 +42,7 @@ def read_metrics(value: bytes | None) -> tuple[str | None, Place]:
         raise ValueError(str(error)) from error
     if found.model is None and found.kind != "partition":
         raise ValueError("it has no model")
-    return found.model, Place(found.offset, found.label_offset)
+    return found.model, Place(found.offset, found.label_offset, found.index, found.label_index)
 
 
 def read_report(value: bytes | None) -> MetricsRecord | PartitionRecord:

@@ -143,7 +143,8 @@ def _show(letter: "Letter", topic: str, retried: bool, whole: bool) -> None:
     again = ", retried" if retried else ""
     click.echo(f"{topic}[{letter.partition}] at {letter.offset:,}, {_moment(letter.timestamp)} UTC{again}")
     source = f"{safe(letter.topic)}[{letter.source_partition}] at {letter.source_offset:,}"
-    click.echo(f"  record  {source}")
+    which = "" if letter.source_index is None else f", instance {letter.source_index:,}"
+    click.echo(f"  record  {source}{which}")
     click.echo(f"  reason  {safe(letter.reason)}: {safe(letter.detail)}")
     for name, told in letter.headers:
         click.echo(f"  header  {safe(name)}: {'none' if told is None else safe(told)}")
@@ -160,6 +161,8 @@ def _plain(letter: "Letter") -> dict[str, Any]:
     found = {
         name: value for name, value in letter._asdict().items() if name not in ("key", "value", "headers", "sizes")
     }
+    if letter.source_index is None:
+        del found["source_index"]
     found |= _texts([("key", letter.key), ("value", letter.value)])
     found["headers"] = _texts(letter.headers)
     for name, size in zip(("value_bytes", "key_bytes", "headers_bytes"), letter.sizes, strict=True):

@@ -21,7 +21,6 @@ from aiokafka.errors import (
     for_code,
 )
 from aiokafka.structs import TopicPartition
-from msgspec.structs import astuple
 
 from app.errors import AccessError, BrokerError, TopicError
 from app.kafka.connection import Connection
@@ -364,19 +363,20 @@ async def _processed(
     spec: "Spec", connection: Connection, starts: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The next offsets of the input topics after the last of the predictions and metrics records from `starts` on."""
-    read_place, found = spec.make_codec().read_place, dict[TopicPartition, int]()
+    codec, found = spec.make_codec(), dict[TopicPartition, int]()
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
         for record in records:
             try:
                 if tp.topic == spec.topics.predictions:
-                    place, after = astuple(read_place(record.value)), 1
+                    # Of its features a prediction names its own offset, not the next one.
+                    place, after = codec.read_place(record.value), 0 if codec.index_bits.features else 1
                 else:
-                    place, after = astuple(reports.read_metrics(record.value)[1]), 0
+                    place, after = reports.read_metrics(record.value)[1], 0
             except ValueError:  # not one of ours: that is for a worker to complain about
                 continue
-            # Of its features a prediction names its own offset, not the next one. Metrics name no further logs.
-            for topic, offset in zip(spec.input_topics.values(), (place[0] + after, *place[1:]), strict=False):
+            offsets = place.offset + after, place.label_offset, *place.further()
+            for topic, offset in zip(spec.input_topics.values(), offsets, strict=False):  # metrics name no further logs
                 if topic:
                     part = TopicPartition(topic, tp.partition)
                     found[part] = max(offset, found.get(part, 0))

@@ -19,6 +19,7 @@ from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import NOTHING
 from models.contract import PREDICT, Floats, Program, Schema
 from models.restoring import Arrays
+from topics.places import index_of, offset_of
 from topics.records import DriftRecord
 
 ALARM = 1000  # values for which a drift counts as recent
@@ -44,7 +45,10 @@ class Drift:
         detectors, seed = spec.drift.detectors, spec.seed + partition
         columns = spec.watched() if detectors else {}
         self._features = {j: (name, Signal(detectors, VALUES, seed=seed)) for name, j in columns.items()}
-        self._last = np.zeros(3, np.int64)  # offset, label offset and time of the last prediction
+        # Of the last prediction: offset, label offset and time; and where records hold several instances, their index.
+        bits = spec.make_codec().index_bits
+        self._bits = bits.features, bits.labels
+        self._last = np.zeros(5 if any(bits) else 3, np.int64)
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
@@ -86,7 +90,7 @@ class Drift:
         Parameters
         ----------
         findings : of each role, then of the features.
-        offsets, label_offsets, times : (n,) int64, of the program's PREDICTs in order.
+        offsets, label_offsets, times : (n,) int64, of the program's PREDICTs in order; places (`topics.places`).
 
         Returns
         -------
@@ -95,14 +99,15 @@ class Drift:
         """
         last = self._last
         if len(offsets):
-            self._last = np.array([offsets[-1], label_offsets[-1], times[-1]], np.int64)
+            self._last = np.array(self._place(offsets[-1], label_offsets[-1], times[-1])[: len(self._last)], np.int64)
         if not findings:
             return [], 0
         predicted = np.flatnonzero(program.op == PREDICT)
         events, n_settled = [], 0
         for place, role, name, signal, found, action in sorted(findings, key=lambda finding: finding.place):
             k = int(np.searchsorted(predicted, place, side="right")) - 1
-            offset, label_offset, time = map(int, last if k < 0 else (offsets[k], label_offsets[k], times[k]))
+            found_at = last if k < 0 else self._place(offsets[k], label_offsets[k], times[k])
+            offset, label_offset, time, index, label_index = (*map(int, found_at), 0, 0)[:5]
             event = DriftRecord(
                 stream=self._stream,
                 partition=self.partition,
@@ -114,6 +119,8 @@ class Drift:
                 action=action,
                 offset=offset,
                 label_offset=label_offset,
+                index=index,
+                label_index=label_index,
                 time=time,
                 n=found.n,
                 before=None if np.isnan(found.before) else found.before,
@@ -125,6 +132,12 @@ class Drift:
             if found.level:
                 signal.stamp(found, time)
         return events, n_settled
+
+    def _place(self, place: Any, label_place: Any, time: Any) -> tuple[Any, ...]:
+        """Offsets, time and indices of a prediction."""
+        bits, label_bits = self._bits
+        found = place, bits, label_place, label_bits
+        return offset_of(*found[:2]), offset_of(*found[2:]), time, index_of(*found[:2]), index_of(*found[2:])
 
     # -- what is reported --------------------------------------------------------------------------------------
 
@@ -209,7 +222,10 @@ class Drift:
         found = {name: np.frombuffer(data, kind).reshape(shape) for name, (kind, shape, data) in plain.items()}
         a = Arrays("the detectors", found)
         a.counts("events", a.take("events", np.zeros(1, np.int64)))
-        self.n_events, self._last = int(found["events"][0]), a.take("last", self._last).copy()
+        self.n_events, self._last = int(found["events"][0]), a.take("last", self._last, None)
+        if len(self._last) not in (3, 5):
+            a.refuse("last", f"has {len(self._last)} numbers")
+        self._last = np.concatenate((self._last, np.zeros(2, np.int64)))[: 5 if any(self._bits) else 3]
         if not same:
             return
         for role in self._roles.values():

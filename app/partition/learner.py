@@ -8,6 +8,7 @@ agree to the last bit. A snapshot is taken between steps, at exactly the next of
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,8 +31,10 @@ from app.stream_file.spec_parts import AUTO
 from models.contract import Floats, Schema
 from models.restoring import DamagedError
 from topics.names import BY_TIME, CHAMPION, FEATURES, INPUTS, LABELS, place_field, state_field
-from topics.records import MULTI_INSTANCE, Features, Labels
+from topics.places import index_of, offset_of, place_of
+from topics.records import MULTI_INSTANCE, Features, Labels, Packed
 
+MOST_PLACES = 2**62
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
 SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps")
 
@@ -70,7 +73,9 @@ class PartitionLearner:
         self.classes = spec.class_vocabulary()
         # By role of an input log, that of the labels also where they come inside the feature records.
         self.rules = dict.fromkeys(INPUTS, BY_TIME) | {log.role: log.rule for log in spec.inputs}
-        self.offsets = dict.fromkeys(self.rules, 0)  # of the next record
+        # Bits of the index in places, and the next place, of each log.
+        self.bits = {role: self.codec.index_bits.of(role) for role in self.rules}
+        self.places = dict.fromkeys(self.rules, 0)
         self.clocks = {role: Clock() for role in self.rules}
         self.n_instances = 0
         self.n_labels = 0
@@ -93,6 +98,25 @@ class PartitionLearner:
         seed = spec.seed + partition
         self.roles = {name: Role(name, spec, self.schema, self.pending, seed) for name in spec.models()}
         self.drift = Drift(spec, partition, self.roles)
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """Role of each input log -> Kafka's offset of the record that holds the next instance."""
+        return {role: offset_of(place, self.bits[role]) for role, place in self.places.items()}
+
+    def place_in(self, meta: Mapping[str, Any], role: str) -> int:
+        """The next place of an input log, as the meta of a state has it; 0 where it does not know the log."""
+        offset, index = (int(meta.get(state_field(role, what), 0)) for what in ("offset", "index"))
+        if index and not self.bits[role]:
+            raise StateError(
+                f"the state of partition {self.partition} stands within the record at offset {offset:,} of the {role}, "
+                "which held several instances, and by the stream file a record is one: restore codec in it until the "
+                "worker is beyond that record"
+            )
+        found: int = place_of(offset, index, self.bits[role])
+        if found >= MOST_PLACES:
+            raise ValueError(f"no topic has the offset {offset}")
+        return found
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
@@ -210,30 +234,39 @@ class PartitionLearner:
         )
 
     def _next_offsets(self, release: Release) -> dict[str, Ints]:
-        """Role of every other input log -> its next offset when each feature record is predicted.
+        """Role of every other input log -> its next place when each feature record is predicted.
 
         That of the labels says which version of the model made a prediction.
         """
         found = {}
         for role in self.rules:
             if role in release.before:
-                after = np.concatenate(([self.offsets[role]], release.pieces[role].offsets + 1))
+                after = np.concatenate(([self.places[role]], release.pieces[role].after()))
                 found[role] = after[release.before[role]]
             elif role != FEATURES:
-                found[role] = np.full(len(release.pieces[FEATURES].offsets), self.offsets[role])
+                found[role] = np.full(len(release.pieces[FEATURES].offsets), self.places[role])
         return found
 
     def _take(self, role: str, piece: Piece) -> None:
         """Records of an input log were applied."""
         if len(piece.offsets):
-            self.offsets[role] = int(piece.offsets[-1]) + 1
-            raw = piece.raw
-            self._last[role] = int(raw.offsets[-1]), int(raw.timestamps[-1]), raw.keys[-1], raw.values[-1]
+            self.places[role] = int(piece.after()[-1])
+            raw, value = piece.raw, piece.raw.values[-1]
+            value = value.value if isinstance(value, Packed) else value
+            offset = offset_of(int(raw.offsets[-1]), self.bits[role])
+            self._last[role] = offset, int(raw.timestamps[-1]), raw.keys[-1], value
 
     def buffers(self) -> dict[str, Buffer]:
         """Role of each input log -> where its next records wait for the merge."""
         return {
-            role: Buffer(self.offsets[role], self.clocks[role].time, self.clocks[role].stamps, rule)
+            role: Buffer(
+                self.places[role],
+                self.clocks[role].time,
+                self.clocks[role].stamps,
+                rule,
+                self.bits[role],
+                partial(self.codec.unpack, role) if self.bits[role] else None,
+            )
             for role, _, rule in self.spec.inputs
         }
 
@@ -241,17 +274,24 @@ class PartitionLearner:
         """The prediction records of an outcome, from number `start` on, as the stream file asks for them."""
         asked = self.spec.predictions
         roles = [role for role in outcome.p if role != CHAMPION] if asked.challengers else []
-        next_offsets = {role: found[start:].tolist() for role, found in outcome.next_offsets.items()}
+        places = {FEATURES: outcome.offsets[start:]} | {r: found[start:] for r, found in outcome.next_offsets.items()}
+        offsets = {role: offset_of(found, self.bits[role]).tolist() for role, found in places.items()}
+        further = {
+            place_field(role, "index"): index_of(places[role], self.bits[role]).tolist()
+            for role in INPUTS
+            if any(self.bits.values())
+        }
+        further |= {place_field(role): found for role, found in offsets.items() if role not in INPUTS}
         return self.codec.encode_predictions(
             ids=outcome.ids[start:],
             p=outcome.p[CHAMPION][start:],
             classes=self.classes,
             model=self.roles[CHAMPION].learner_name,
-            offsets=outcome.offsets[start:].tolist(),
-            label_offsets=next_offsets.pop(LABELS),
+            offsets=offsets[FEATURES],
+            label_offsets=offsets[LABELS],
             probabilities=asked.probabilities,
             challengers={role: outcome.p[role][start:] for role in roles} or None,
-            further={place_field(role): found for role, found in next_offsets.items()} or None,
+            further=further or None,
         )
 
     @property
@@ -266,6 +306,8 @@ class PartitionLearner:
         return Figures(
             offset=self.offsets[FEATURES],
             label_offset=self.offsets[LABELS],
+            feature_index=index_of(self.places[FEATURES], self.bits[FEATURES]),
+            label_index=index_of(self.places[LABELS], self.bits[LABELS]),
             n_instances=self.n_instances,
             n_labels=self.n_labels,
             n_waiting=self.pending.n_waiting,
@@ -310,6 +352,11 @@ class PartitionLearner:
             "models": {name: [role.learner_name, role.model.parameters()] for name, role in self.roles.items()},
             "classes": None if self.classes is None else self.classes.state(),
             **{state_field(role, "offset"): offset for role, offset in self.offsets.items()},
+            **{
+                state_field(role, "index"): index_of(self.places[role], bits)
+                for role, bits in self.bits.items()
+                if bits
+            },
             **{state_field(role, "time"): clock.time for role, clock in self.clocks.items()},
             "stamps": {role: list(clock.stamps) for role, clock in self.clocks.items()},
             "leaps": {role: clock.leaps for role, clock in self.clocks.items()},
@@ -380,8 +427,8 @@ class PartitionLearner:
         for role in self.rules:
             fields = state_field(role, "offset"), state_field(role, "time")
             stood = meta if role in INPUTS else dict.fromkeys(fields, 0) | meta  # a log may be new to the stream
-            offset, moment = (int(stood[field]) for field in fields)
-            self.offsets[role] = offset
+            _, moment = (int(stood[field]) for field in fields)
+            self.places[role] = self.place_in(meta, role)
             self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
         self._last = {role: Mark(*found) for role, found in meta.get("marks", {}).items()}  # formats before had none

@@ -19,7 +19,7 @@ predictions topic, and overrides both rules (`Script`) up to the last prediction
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from app.partition.clock import orders
 from topics.names import BY_TIME, FEATURES, INPUTS
+from topics.places import next_places, offset_of
 from topics.records import RawBatch
 
 Ints = NDArray[np.int64]
@@ -38,21 +39,27 @@ EMPTY = np.zeros(0, np.int64)
 class Piece(NamedTuple):
     """Consecutive records of one topic.
 
-    raw : the records as they came
-    offsets : (n,) int64
+    raw : the records as they came, unpacked where they hold several instances
+    offsets : (n,) int64, their places (`topics.places`): offsets where a record is an instance
     stamps : (n,) int64 ms, their timestamps
     times : (n,) int64 ms, effective ones, for the merge alone
+    nexts : (n,) int64, the place after each; none where they are offsets
     """
 
     raw: RawBatch
     offsets: Ints
     stamps: Ints
     times: Ints = EMPTY
+    nexts: Ints = EMPTY
+
+    def after(self) -> Ints:
+        """(n,) int64, the place after each."""
+        return self.nexts if len(self.nexts) else self.offsets + 1
 
     def part(self, start: int, stop: int | None = None) -> "Piece":
         """Records start to stop."""
         kept = slice(start, stop)
-        return Piece(self.raw.part(start, stop), self.offsets[kept], self.stamps[kept], self.times[kept])
+        return Piece(self.raw.part(start, stop), *(column[kept] for column in self[1:]))
 
 
 def concatenate(batches: list[RawBatch]) -> RawBatch:
@@ -76,15 +83,29 @@ class Buffer:
     Parameters
     ----------
     next_offset : int
-        Offset from which on records are taken; earlier ones are skipped as known.
+        Place from which on records are taken; earlier ones are skipped as known.
     time, stamps : int, sequence of int
         Of the `clock.Clock` after the last record before `next_offset`.
     rule : str
         By which the topic is merged with others, see `topics.names`.
+    bits : int
+        Of the index in places (`topics.places`).
+    unpack : callable, optional
+        Given fetched records, their instances, where a record holds several.
     """
 
-    def __init__(self, next_offset: int = 0, time: int = 0, stamps: Sequence[int] = (), rule: str = BY_TIME) -> None:
+    def __init__(
+        self,
+        next_offset: int = 0,
+        time: int = 0,
+        stamps: Sequence[int] = (),
+        rule: str = BY_TIME,
+        bits: int = 0,
+        unpack: Callable[[RawBatch], RawBatch] | None = None,
+    ) -> None:
         self.rule = rule
+        self.bits = bits
+        self._unpack = unpack
         self.next_offset = next_offset
         self.last_time = time  # effective time of the last record that ever arrived, of those where it is certain
         self._uncertain = np.array(stamps, np.int64)  # timestamps of those behind it, in here or gone: at most three
@@ -98,17 +119,38 @@ class Buffer:
 
     @property
     def first_offset(self) -> int:
-        """Offset of the first record that waits here; the next one, where none does."""
+        """Place of the first record that waits here; the next one, where none does."""
         return int(self._pieces[0].offsets[0]) if self._pieces else self.next_offset
 
-    def add(self, raw: RawBatch) -> int:
-        """Append fetched records, skipping those below `next_offset`. Returns how many were skipped."""
+    @property
+    def fetch_offset(self) -> int:
+        """Kafka's offset of the record that comes next, or that is to be read once more for the rest of it."""
+        found: int = offset_of(self.next_offset, self.bits)
+        return found
+
+    @property
+    def done_offset(self) -> int:
+        """Kafka's offset below which nothing waits here."""
+        found: int = offset_of(self.first_offset, self.bits)
+        return found
+
+    def add(self, raw: RawBatch, below: int | None = None) -> int:
+        """Append fetched records, skipping those below `next_offset`. Returns how many were skipped.
+
+        below : a place from which on nothing is taken. A record that holds it can be added again, for the rest.
+        """
+        if self._unpack is not None:
+            raw = self._unpack(raw)
         offsets = np.asarray(raw.offsets, dtype=np.int64)
+        nexts = next_places(offsets, self.bits) if self.bits else EMPTY
         skipped = int(np.searchsorted(offsets, self.next_offset, side="left"))
+        if below is not None:
+            n = max(skipped, int(np.searchsorted(offsets, below, side="left")))
+            offsets, nexts, raw = offsets[:n], nexts[:n], raw.part(0, n)
         if skipped == len(offsets):
             return skipped
         if skipped:
-            offsets = offsets[skipped:]
+            offsets, nexts = offsets[skipped:], nexts[skipped:]
             raw = raw.part(skipped)
         stamps = np.asarray(raw.timestamps, dtype=np.int64)
         before = len(self._uncertain)
@@ -121,9 +163,10 @@ class Buffer:
             n = min(at, len(piece.times))
             piece.times[-n:] = times[at - n : at]
             at -= n
-        self._pieces.append(Piece(raw, offsets, stamps, times[before:]))
+        piece = Piece(raw, offsets, stamps, times[before:], nexts)
+        self._pieces.append(piece)
         self._n += len(offsets)
-        self.next_offset = int(offsets[-1]) + 1
+        self.next_offset = int(piece.after()[-1])
         return skipped
 
     def _settle(self, stamps: Ints) -> Ints:
@@ -178,8 +221,8 @@ class Buffer:
 class Script(NamedTuple):
     """An order that happened, as predictions record it.
 
-    offsets : (n,) int64, of the features that were predicted
-    next_offsets : role of every other input log -> (n,) int64, its next record when each of them was predicted
+    offsets : (n,) int64, places of the features that were predicted
+    next_offsets : role of every other input log -> (n,) int64, its next place when each of them was predicted
     """
 
     offsets: Ints = EMPTY
@@ -197,7 +240,7 @@ class Script(NamedTuple):
         return Script(self.offsets[kept], {role: found[kept] for role, found in self.next_offsets.items()})
 
     def taken(self, role: str) -> Ints:
-        """Offsets of records that had been taken from a log, in order; of some of them."""
+        """Places that had been taken from a log, in order; of some of them (or right after them in their record)."""
         if role == FEATURES:
             return self.offsets
         told = self.next_offsets.get(role, EMPTY)
@@ -207,7 +250,7 @@ class Script(NamedTuple):
 class Ends(NamedTuple):
     """What is known of where the input logs end.
 
-    below : role of a log -> offset below which its records need not wait for the other logs: where it ended at a moment
+    below : role of a log -> place below which its records need not wait for the other logs: where it ended at a moment
     up to which all others have been read. None: no record needs to wait.
     unread : roles of the logs that have not been read up to that moment themselves, so that their last records wait for
     those behind them.

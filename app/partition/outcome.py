@@ -7,14 +7,14 @@ import numpy as np
 
 from app.partition.merge import Ints, Piece
 from models.contract import Floats
-from topics.records import DriftRecord, Headers, Rejected
+from topics.records import DriftRecord, Headers, Packed, Rejected
 
 
 class DeadLetter(NamedTuple):
     """A record that was rejected.
 
-    offset : where it stands in its topic
-    key, value : as they came
+    offset : its place in its topic
+    key, value : as they came; of one instance of several, a record of its own
     reason, detail : why
     headers : its own, where they were read
     """
@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
 
     ids : of the n predicted instances
     keys : their Kafka keys
-    offsets : (n,) int64, their source offsets
-    next_offsets : role of every other input log -> (n,) int64, its next record when each of them was predicted
+    offsets : (n,) int64, their places (`topics.places`)
+    next_offsets : role of every other input log -> (n,) int64, its next place when each of them was predicted
     p : role of a model -> (n, k) predictions
     waited : (m,) float64 seconds between features and label
     feature_times : (n,) int64 ms, timestamps, where stream time was not later
@@ -67,6 +67,7 @@ class Figures(NamedTuple):
     """How a partition is doing.
 
     offset, label_offset : next offsets, up to which the figures count
+    feature_index, label_index : which instance of these records is the next one
     n_instances, n_labels : taken since the stream began
     n_waiting, n_labels_waiting : instances without a label, labels without an instance
     counts : of the pending store, and LEAPS, since the stream began
@@ -86,6 +87,8 @@ class Figures(NamedTuple):
     overall: dict[str, dict[str, float]]
     recent: dict[str, dict[str, float]]
     sizes: dict[str, dict[str, int]]
+    feature_index: int = 0
+    label_index: int = 0
 
 
 def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:
@@ -122,11 +125,15 @@ def _joined(parts: Sequence[Mapping[str, Any]], join: Callable[[list[Any]], Any]
     return {key: join([part[key] for part in parts]) for key in parts[0]}
 
 
+def _own(value: Any, place: int) -> bytes | None:
+    return value.one(place) if isinstance(value, Packed) else value
+
+
 def dead_letters(rejected: list[Rejected], piece: Piece) -> list[DeadLetter]:
     raw, at = piece.raw, [one.position for one in rejected]
     return [
         DeadLetter(
-            int(piece.offsets[i]), raw.keys[i], raw.values[i], one.reason, one.detail,
+            int(piece.offsets[i]), raw.keys[i], _own(raw.values[i], int(piece.offsets[i])), one.reason, one.detail,
             () if raw.headers is None else raw.headers[i],
         )
         for i, one in zip(at, rejected, strict=True)

@@ -30,6 +30,7 @@ from app.state.proof_of_drift import DriftProof
 from app.state.transfer import Version, versions
 from app.stream_file.spec import Spec
 from topics.names import DRIFT, FEATURES, HEADER_OFFSET, HEADER_REASON, HEADER_TOPIC, LABELS, PREDICTIONS, state_field
+from topics.places import begun
 from topics.records import UNKNOWN_SCHEMA, RawBatch
 
 ASK_SECONDS = 30.0  # how long a schema registry may not answer
@@ -117,9 +118,10 @@ async def checkpoints(spec: Spec, connection: Connection, partition: int) -> lis
             f"the last checkpoint of partition {partition} is incomplete: riparian state verify says what is missing"
         )
 
-    def place(version: Version) -> tuple[int, int, int]:
+    def place(version: Version) -> tuple[int, ...]:
         meta = version.manifest.meta
-        return meta["feature_offset"], meta["label_offset"], version.manifest.sequence
+        fields = ("feature_offset", "feature_index", "label_offset", "label_index")
+        return (*(meta.get(field, 0) for field in fields), version.manifest.sequence)
 
     return sorted(found, key=place)
 
@@ -138,6 +140,7 @@ class _Audit:
 
     def __init__(self, proof: Proof, sent: Reader, inputs: Mapping[str, Reader], asking: Asking | None = None) -> None:
         self.proof, self.sent, self.inputs, self.asking = proof, sent, inputs, asking
+        self._begun: dict[str, list[ConsumerRecord]] = {}  # the last record of a log, of whose instances some are left
 
     async def run(
         self,
@@ -159,7 +162,7 @@ class _Audit:
             while (
                 left
                 and len(offsets := proof.script().offsets)
-                and offsets[-1] >= left[0].manifest.meta["feature_offset"]
+                and offsets[-1] >= proof.learner.place_in(left[0].manifest.meta, FEATURES)
             ):
                 compared.append(await self._compare(left.pop(0)))
             script = proof.script(stop)
@@ -173,7 +176,7 @@ class _Audit:
         return compared
 
     async def _fold(self, stops: Mapping[str, int]) -> None:
-        """Fold all records of the input logs below these offsets, by role, in the recorded order.
+        """Fold all records of the input logs below these places, by role, in the recorded order.
 
         After the last prediction the order between the topics does not matter: features there were rejected, since
         every other one has a prediction, so only the order of the labels among themselves counts.
@@ -199,16 +202,21 @@ class _Audit:
                 merge.script = None  # the others refer to records that do not exist
 
     async def _fill(self, role: str, stop: int) -> bool:
-        """Read on in an input log, below `stop`; whether there was anything."""
-        records = await self.inputs[role].read(stop)
+        """Read on in an input log, below the place `stop`; whether there was anything."""
+        buffer, reader = self.proof.buffers[role], self.inputs[role]
+        before, found = buffer.next_offset, await reader.read(begun(stop, buffer.bits))
+        records = [*self._begun.pop(role, ()), *found]
         if records:
-            self.proof.buffers[role].add(RawBatch.of(records))
-        return bool(records)
+            buffer.add(RawBatch.of(records), stop)
+            if buffer.fetch_offset <= records[-1].offset:
+                self._begun[role] = records[-1:]
+        return bool(found) or buffer.next_offset > before
 
     async def _compare(self, version: Version) -> Compared:
         meta = version.manifest.meta
-        await self._fold({role: meta.get(state_field(role, "offset"), 0) for role in self.inputs})
-        self.proof.settle(meta["feature_offset"])
+        places = {role: self.proof.learner.place_in(meta, role) for role in self.inputs}
+        await self._fold(places)
+        self.proof.settle(places[FEATURES])
         return await asyncio.to_thread(self._compare_states, version)
 
     def _compare_states(self, version: Version) -> Compared:
@@ -295,9 +303,9 @@ async def audit(
         asking = await _asking(spec, connection, partition, inputs)
         events = await _all(told)
         whole = told.first == 0 or begin is not None
-        drift = DriftProof(events, learner.drift.n_events, whole=whole)
+        drift = DriftProof(events, learner.drift.n_events, whole=whole, bits=learner.bits[FEATURES])
         proof = Proof(learner, inputs[FEATURES].end, drift.step)
-        stop = None if until is None else int(left[-1].manifest.meta["feature_offset"])
+        stop = None if until is None else learner.place_in(left[-1].manifest.meta, FEATURES)
         compared = await _Audit(proof, sent, inputs, asking).run(left, stop, on_progress)
     drift.settle()
     return Report(

@@ -371,7 +371,8 @@ def decode_manifest(data: bytes, trusted: bool = False) -> Manifest:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _no_manifest() from error
     meta = {"n_instances": 0, "n_labels": 0, **manifest.meta}
-    offsets = {state_field(role, "offset") for role in INPUTS} | {name for name in meta if name.endswith("_offset")}
+    offsets = {state_field(role, "offset") for role in INPUTS}
+    offsets |= {name for name in meta if name.endswith(("_offset", "_index"))}
     for field in (*offsets, "n_instances", "n_labels"):
         if type(meta.get(field)) is not int or not 0 <= meta[field] < MOST:
             raise _no_manifest()

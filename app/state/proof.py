@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec.structs import astuple
 
 from app.partition.learner import SETTINGS, PartitionLearner
 from app.partition.merge import Ints, Release, Script
 from app.partition.outcome import Outcome
 from topics.names import FEATURES, LABELS
+from topics.places import index_of, offset_of, place_of
 
 LISTED = 1000  # differences of a kind that are listed; all are counted
 
@@ -37,6 +37,7 @@ class Difference(NamedTuple):
 
     kind : one of KINDS
     offset, label_offset : source offset, and the next label by the fold (where it has none: as sent)
+    feature_index, label_index : which instance of these records, where they hold several
     position : where it stands in the predictions topic
     sent, made : the record's fields, and what the fold gives
     """
@@ -47,6 +48,8 @@ class Difference(NamedTuple):
     position: int | None = None
     sent: Any = None
     made: Any = None
+    feature_index: int | None = None
+    label_index: int | None = None
 
     def plain(self) -> dict[str, Any]:
         """JSON-serialisable, without what it does not have."""
@@ -95,12 +98,13 @@ class Proof:
         self.listed: dict[str, list[Difference]] = {kind: [] for kind in KINDS}
         self.first: Difference | None = None  # the one with the lowest source offset
         self.n_compared = 0
-        self._features_end = features_end
+        self._bits = learner.codec.index_bits
+        self._features_end = place_of(features_end, 0, self._bits.features)
         self._begun = False
-        self._last = learner.offsets[FEATURES] - 1  # the largest offset that was expected so far
+        self._last = learner.places[FEATURES] - 1  # the largest place that was expected so far
         self._script = Script()
         self._sent = SentRecords([], [], [])  # as many as `_script` has
-        self._astray: set[int] = set()  # offsets whose only prediction was out of order
+        self._astray: set[int] = set()  # places whose only prediction was out of order
         self._place, self._plain = learner.codec.read_place, learner.codec.read_prediction
 
     @property
@@ -121,11 +125,11 @@ class Proof:
         kept: list[int] = []
         for i, value in enumerate(sent.values):
             try:
-                place = astuple(self._place(value))
+                place = self._place(value).places(self._bits)
             except ValueError:
                 self._note(Difference(UNREADABLE, position=sent.positions[i], sent=_text(value)))
                 continue
-            if not self._begun and place[0] < self.learner.offsets[FEATURES]:
+            if not self._begun and place[0] < self.learner.places[FEATURES]:
                 continue  # the first predictions after a checkpoint may be of records before it
             self._begun = True
             kept.append(i)
@@ -160,12 +164,14 @@ class Proof:
             kind = OUT_OF_ORDER
             self._astray.add(offset)
         elif self.counts[MISSING]:
-            for one in [one for one in self.listed[MISSING] if one.offset == offset]:
+            at = self._difference(MISSING, offset, label_offset)
+            same = [one for one in self.listed[MISSING] if one[:2] == at[:2] and one.feature_index == at.feature_index]
+            for one in same:
                 kind = OUT_OF_ORDER  # it was late
                 self.listed[MISSING].remove(one)
                 self.counts[MISSING] -= 1
                 self.first = None if self.first == one else self.first
-        self._note(Difference(kind, offset, label_offset, sent.positions[i], self._plain(sent.values[i])))
+        self._note(self._difference(kind, offset, label_offset, sent.positions[i], self._plain(sent.values[i])))
 
     def script(self, before: int | None = None) -> Script:
         """The order to follow for the expected predictions that were not folded yet, of records below `before`."""
@@ -175,9 +181,22 @@ class Proof:
         """All records (below `before`) were folded: a prediction that is still expected was sent without a record."""
         stop = len(self.script(before).offsets)
         for i, offset in enumerate(self._script.offsets[:stop].tolist()):
-            fields = self._plain(self._sent.values[i])
-            self._note(Difference(UNFOUNDED, offset, fields["label_offset"], self._sent.positions[i], fields))
+            self._note(self._unfounded(offset, self._sent, i))
         self._drop(stop)
+
+    def _unfounded(self, place: int, sent: SentRecords, i: int) -> Difference:
+        label_place = self._place(sent.values[i]).places(self._bits)[1]
+        return self._difference(UNFOUNDED, place, label_place, sent.positions[i], self._plain(sent.values[i]))
+
+    def _difference(
+        self, kind: str, place: int, label_place: int, position: int | None = None, sent: Any = None, made: Any = None
+    ) -> Difference:
+        """Of a prediction, by its places."""
+        (bits, label_bits), at = self._bits, (place, label_place)
+        offset, label_offset = map(offset_of, at, self._bits)
+        index, label_index = map(index_of, at, self._bits)
+        found = Difference(kind, offset, label_offset, position, sent, made)
+        return found._replace(feature_index=index if bits else None, label_index=label_index if label_bits else None)
 
     def _drop(self, n: int) -> None:
         self._script = self._script.part(n)
@@ -209,12 +228,11 @@ class Proof:
             if row is not None:
                 self._compare(sent, i, outcome, row, made)
                 continue
-            fields = self._plain(sent.values[i])
-            self._note(Difference(UNFOUNDED, offset, fields["label_offset"], sent.positions[i], fields))
+            self._note(self._unfounded(offset, sent, i))
         for offset, row in rows.items():
             if offset not in self._astray:
                 label_offset = int(outcome.next_offsets[LABELS][row])
-                self._note(Difference(MISSING, offset, label_offset, made=self._plain(made[row])))
+                self._note(self._difference(MISSING, offset, label_offset, made=self._plain(made[row])))
         self._astray -= rows.keys()
 
     def _compare(self, sent: SentRecords, i: int, outcome: Outcome, row: int, made: list[bytes]) -> None:
@@ -226,14 +244,18 @@ class Proof:
         elif _listed_classes(was) == _listed_classes(is_):
             return
         offset, label_offset = int(outcome.offsets[row]), int(outcome.next_offsets[LABELS][row])
-        self._note(Difference(DIFFERENT, offset, label_offset, sent.positions[i], was, is_))
+        self._note(self._difference(DIFFERENT, offset, label_offset, sent.positions[i], was, is_))
 
     def _note(self, found: Difference) -> None:
         self.counts[found.kind] += 1
         if len(self.listed[found.kind]) < LISTED:
             self.listed[found.kind].append(found)
         if self.first is None or (
-            found.offset is not None and (self.first.offset is None or found.offset < self.first.offset)
+            found.offset is not None
+            and (
+                self.first.offset is None
+                or (found.offset, found.feature_index or 0) < (self.first.offset, self.first.feature_index or 0)
+            )
         ):
             self.first = found
 

@@ -17,6 +17,7 @@ from app.state.proof import (
     Difference,
     SentRecords,
 )
+from topics.places import place_of
 from topics.records import DriftRecord
 from topics.reports import read_drift
 
@@ -36,14 +37,17 @@ class DriftProof:
         Number of the first event of the fold. Earlier ones may stand in the topic.
     whole : bool
         Whether the topic still holds all of them: retention may have taken the oldest ones.
+    bits : int
+        Of the index in the places of features (`topics.places`).
     """
 
-    def __init__(self, sent: SentRecords, first: int, *, whole: bool = True) -> None:
+    def __init__(self, sent: SentRecords, first: int, *, whole: bool = True, bits: int = 0) -> None:
+        self._bits = bits
         self.counts: Counter[str] = Counter()
         self.listed: list[Difference] = []
         self.n_compared = 0
         self._first = first
-        self._last = -1  # offset of the last prediction
+        self._last = -1  # place of the last prediction
         self._made: dict[int, DriftRecord] = {}
         self._sent: dict[int, tuple[int, DriftRecord]] = {}
         last = first - 1
@@ -89,7 +93,7 @@ class DriftProof:
                 self._note(_difference(DIFFERENT, made, position, sent, made))
         for number, (position, sent) in self._sent.items():
             # Behind the fold, which may have been told to end early, there are more.
-            if number not in self._made and sent.offset < self._last:
+            if number not in self._made and place_of(sent.offset, sent.index, self._bits) < self._last:
                 self._note(_difference(UNFOUNDED, sent, position, sent))
 
     def _note(self, found: Difference) -> None:

@@ -11,6 +11,7 @@ from app.kafka.connection import Connection
 from app.kafka.reading import read_to_end
 from app.partition import inputs
 from app.partition.inputs import Lost, Mark, Position
+from topics.places import begun, offset_of
 
 if TYPE_CHECKING:
     from app.state.loading import Loaded
@@ -73,9 +74,10 @@ def _positions(spec: "Spec", loaded: "Loaded", tail: "Tail") -> dict[str, Positi
         offset, taken = learner.offsets[role], tail.script.taken(role)
         wanted: int | None = max(offset, before[role][1] if role in before else 0)
         if manifest is None:  # there may be outputs all the same: then the state is made anew, from their beginning
-            wanted = int(taken[0]) if len(taken) else None
+            wanted = offset_of(int(taken[0]), learner.bits[role]) if len(taken) else None
         elif offset == 0 and role not in before:
             wanted = None
-        seen = max(offset, tail.rejected.get(topic, 0), int(taken[-1]) + 1 if len(taken) else 0)
+        next_place = max(learner.places[role], tail.rejected.get(topic, 0), int(taken[-1]) + 1 if len(taken) else 0)
+        seen = begun(next_place, learner.bits[role])
         found[role] = Position(topic, learner.partition, wanted, seen, marks.get(role))
     return found

@@ -270,7 +270,7 @@ class Engine:
             raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
         self.runners.update((runner.partition, runner) for runner in runners)
-        offsets = {tp: runner.buffers[role].next_offset for runner in runners for role, tp in runner.tps.items()}
+        offsets = {tp: runner.buffers[role].fetch_offset for runner in runners for role, tp in runner.tps.items()}
         try:
             epochs = await self.thread.seek_sources(offsets)
         except (AssertionError, IllegalStateError) as error:  # not assigned any more, and nobody told us yet

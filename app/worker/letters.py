@@ -6,10 +6,13 @@ from typing import NamedTuple
 from app.partition.outcome import DeadLetter
 from topics.headers import MOST_TRACE_BYTES
 from topics.names import dead_letter, dead_letter_headers, own_headers
+from topics.places import index_of, offset_of
 from topics.records import MAX_KEY_BYTES, PREDICTION_TOO_LARGE
 
 RECORD_BYTES = 200  # that a batch takes besides a key and a value
 TRACE_BYTES = 2 * (MOST_TRACE_BYTES + 32)  # of a prediction's headers, at most
+
+NONE: Mapping[str, int] = {}
 
 Written = list[tuple[str, bytes | None]]  # headers of a record that is written
 
@@ -24,18 +27,24 @@ class Letters(NamedTuple):
 
 
 def letters(
-    partition: int, rejected: Mapping[str, Iterable[DeadLetter]], sent: Mapping[str, int], room: int
+    partition: int,
+    rejected: Mapping[str, Iterable[DeadLetter]],
+    sent: Mapping[str, int],
+    room: int,
+    bits: Mapping[str, int] = NONE,
 ) -> Letters:
     """The dead letters that were not sent yet.
 
-    rejected : input topic -> its records, in order. sent : input topic -> next offset after its last dead letter.
-    room : bytes that Kafka takes in the topic of dead letters.
+    rejected : input topic -> its records, in order. sent : input topic -> next place after its last dead letter.
+    room : bytes that Kafka takes in the topic of dead letters. bits : input topic -> of the index in its places.
     """
     made = Letters([], [], [], [])
     for topic, records in rejected.items():
+        n_bits = bits.get(topic, 0)
         for one in records:
             if one.offset >= sent.get(topic, 0):
-                about = dead_letter_headers(topic, partition, one.offset, one.reason, one.detail)
+                offset, index = offset_of(one.offset, n_bits), index_of(one.offset, n_bits) if n_bits else None
+                about = dead_letter_headers(topic, partition, offset, one.reason, one.detail, index)
                 own = own_headers(one.headers)
                 taken = RECORD_BYTES + sum(len(name.encode()) + len(text or b"") + 10 for name, text in [*own, *about])
                 key, value, sizes = dead_letter(one.key, one.value, room - taken)

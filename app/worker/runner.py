@@ -36,6 +36,7 @@ from app.worker.transport import Fetched
 from topics import reports
 from topics.headers import trace
 from topics.names import AS_IT_COMES, FEATURES, OUTPUTS, state_field
+from topics.places import place_of
 from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, PartitionRecord
 
 log = logging.getLogger(__name__)
@@ -126,9 +127,10 @@ class Runner:
         self.buffers = learner.buffers()
         self.gaps = Gaps(lost or {})
         for role, (_, stop) in self.gaps.lost.items():
-            self.buffers[role].next_offset = max(self.buffers[role].next_offset, stop)
+            buffer = self.buffers[role]
+            buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = Merge(self.buffers, tail.script)
-        # Source offset, exclusive.
+        # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
         self.n_forced = 0
@@ -156,6 +158,7 @@ class Runner:
 
     def _ask(self, registry: Registry, tail: Tail) -> Asking:
         refused = {role: tail.unknown.get(tp.topic, ()) for role, tp in self.tps.items()}
+        # Records of a registry's formats are instances: their places are offsets.
         others = {role: int(found[-1]) for role, found in tail.script.next_offsets.items() if len(found)}
         taken = {FEATURES: self.sent_offset, **others}
         return Asking(registry, self.host.spec, self.partition, refused, taken)
@@ -233,7 +236,7 @@ class Runner:
         elif self._asking is not None:
             await self._asking.wait(POLL_SECONDS)
         if self._rest is None:
-            self.host.learned({tp: self.buffers[role].first_offset for role, tp in self.tps.items()})
+            self.host.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
     async def _release(self) -> Release:
         release = self.merge.release()
@@ -242,7 +245,7 @@ class Runner:
         # Records wait, and nothing later has come from the other logs. Ask where all end now: once the others have been
         # read that far, whatever is missing there was appended after what waits here had arrived.
         if self._ends is None:
-            read = {role: buffer.next_offset for role, buffer in self.buffers.items()}  # before we ask: more may come
+            read = {role: buffer.fetch_offset for role, buffer in self.buffers.items()}  # before we ask: more may come
             self._ends = await self.host.ends(self.partition)
             self._asked = time.monotonic()
             if self._ends is None:
@@ -251,7 +254,8 @@ class Runner:
                 self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
                 return release
         ends = {role: end for role, end in self._ends.items() if self.buffers[role].rule != AS_IT_COMES}
-        unread = [r for r in ends if not self.host.reached(self.tps[r], ends[r], self.buffers[r].next_offset)]
+        unread = [r for r in ends if not self.host.reached(self.tps[r], ends[r], self.buffers[r].fetch_offset)]
+        ends = {role: place_of(end, 0, self.buffers[role].bits) for role, end in ends.items()}
         if unread:
             # What has come of one log needs only the others to be read that far. So a backlog of one, longer than the
             # buffer, goes on while the others rest.
@@ -289,9 +293,9 @@ class Runner:
         While this worker replays what was sent before it, those outputs stand in the topics already, and the next owner
         needs them, too.
         """
-        topics, offsets = self.host.spec.topics, self.learner.offsets
-        replaying = offsets[FEATURES] < self.sent_offset or any(
-            offsets[role] < self._tail.rejected.get(tp.topic, 0) for role, tp in self.tps.items()
+        topics, places = self.host.spec.topics, self.learner.places
+        replaying = places[FEATURES] < self.sent_offset or any(
+            places[role] < self._tail.rejected.get(tp.topic, 0) for role, tp in self.tps.items()
         )
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
         return {role: positions[getattr(topics, role)] for role in OUTPUTS}
@@ -310,7 +314,12 @@ class Runner:
             self.host.observer.rejected(self, reason)
         # What the last worker sent already is in the topic, as are its predictions. Events behind these were not sent,
         # even where a changed stream file has fewer of them and their numbers come again.
-        self._untold += [d for d in outcome.drifts if d.number >= self._tail.drift or d.offset >= self.sent_offset]
+        bits = self.learner.bits[FEATURES]
+        self._untold += [
+            d
+            for d in outcome.drifts
+            if d.number >= self._tail.drift or place_of(d.offset, d.index, bits) >= self.sent_offset
+        ]
         if outcome.ids and self._untold:
             self._told = self.learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
             await self._tell()
@@ -336,7 +345,8 @@ class Runner:
         keys, values, large, traces = sendable(offsets, keys, values, room, first - start, traces)
         rejected = {tp.topic: outcome.rejected.get(role, []) for role, tp in self.tps.items()}
         rejected[topics.features] = sorted([*rejected[topics.features], *large], key=lambda one: one.offset)
-        made = letters(self.partition, rejected, sent, limits[topics.deadletters])
+        bits = {tp.topic: self.learner.bits[role] for role, tp in self.tps.items()}
+        made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
         return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
 
     async def _tell(self) -> None:
@@ -377,8 +387,8 @@ class Runner:
             self._ignored = ignored
         for role, running in self.learner.roles.items():
             # Each pair of offsets once, in order, whoever reported it.
-            last = self._metrics_sent.get(role, (-1, -1))
-            now = figures.offset, figures.label_offset
+            last = self._metrics_sent.get(role, ((-1, 0), (-1, 0)))
+            now = (figures.offset, figures.feature_index), (figures.label_offset, figures.label_index)
             if now == last or now[0] < last[0] or now[1] < last[1]:
                 continue
             self._metrics_sent[role] = now
@@ -391,6 +401,8 @@ class Runner:
                 name=running.learner_name,
                 offset=figures.offset,
                 label_offset=figures.label_offset,
+                index=figures.feature_index,
+                label_index=figures.label_index,
                 n=int(overall.get("n", 0)),
                 overall=dict(overall),
                 window=None if spec.metrics.fading else dict(figures.recent[role]),

@@ -6,7 +6,6 @@ from operator import lt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
-from msgspec.structs import astuple
 
 from app.errors import StateError
 from app.kafka.connection import Connection
@@ -16,6 +15,7 @@ from topics import reports
 from topics.names import (
     DRIFT,
     FEATURES,
+    HEADER_INDEX,
     HEADER_OFFSET,
     HEADER_REASON,
     HEADER_RETRIED,
@@ -25,6 +25,7 @@ from topics.names import (
     OUTPUTS,
     PREDICTIONS,
 )
+from topics.places import index_of, place_of
 from topics.records import UNKNOWN_SCHEMA
 
 if TYPE_CHECKING:
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
     from app.stream_file.spec import Spec
 
 
+At = tuple[int, int]  # an offset, and an index in the record
+
+
 class Tail(NamedTuple):
     """The outputs of a partition after its last checkpoint, and where they end.
 
     script : the order that the predictions record
-    rejected : input topic -> next offset after its last dead letter
-    metrics : role of a model -> offset and label offset of its last record
+    rejected : input topic -> next place after its last dead letter (`topics.places`)
+    metrics : role of a model -> offset and index, and those of the next label, of its last record
     starts, ends : output topic -> from where it was read, and its end
     drift : number of the next drift event
     unknown : input topic -> offsets of records that were rejected because the registry did not know their schema
@@ -45,7 +49,7 @@ class Tail(NamedTuple):
 
     script: Script
     rejected: dict[str, int]
-    metrics: dict[str, tuple[int, int]]
+    metrics: dict[str, tuple["At", "At"]]
     starts: dict[str, int]
     ends: dict[str, int]
     drift: int = 0
@@ -59,26 +63,32 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
     places: dict[int, list[tuple[int, ...]]] = {}  # of the predictions
     rejected: dict[int, dict[str, int]] = {}
     unknown: dict[int, dict[str, list[int]]] = {}
-    metrics: dict[int, dict[str, tuple[int, int]]] = {}
+    metrics: dict[int, dict[str, tuple[At, At]]] = {}
     drift = {one.learner.partition: 0 for one in loaded}
-    first = {one.learner.partition: one.learner.offsets[FEATURES] for one in loaded}
+    first = {one.learner.partition: one.learner.places[FEATURES] for one in loaded}
+    codec = spec.make_codec()
+    read_place, bits = codec.read_place, codec.index_bits
+    bits_of = {topic: bits.of(role) for role, topic, _ in spec.inputs}
     for learner, _, manifest, _ in loaded:
         partition = learner.partition
         places[partition], rejected[partition], unknown[partition], metrics[partition] = [], {}, {}, {}
         if manifest is not None:
             # One may have been sent at exactly the checkpoint, and stand before it.
-            metrics[partition] = dict.fromkeys(learner.roles, (learner.offsets[FEATURES], learner.offsets[LABELS]))
+            at = {
+                role: (offset, index_of(learner.places[role], bits.of(role)))
+                for role, offset in learner.offsets.items()
+            }
+            metrics[partition] = dict.fromkeys(learner.roles, (at[FEATURES], at[LABELS]))
         for role, topic in topics.items():
             start = 0 if manifest is None else manifest.outputs.get(role, 0)
             starts[TopicPartition(topic, partition)] = start
-    read_place = spec.make_codec().read_place
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
         partition = tp.partition
         try:
             for record in records:
                 if tp.topic == topics[PREDICTIONS]:
-                    place = astuple(read_place(record.value))
+                    place = read_place(record.value).places(bits)
                     if place[0] < first[partition]:
                         continue
                     known = places[partition]
@@ -88,12 +98,13 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
                 elif tp.topic == topics[METRICS]:
                     model, at = reports.read_metrics(record.value)
                     if model is not None:
-                        metrics[partition][model] = at.offset, at.label_offset
+                        metrics[partition][model] = (at.offset, at.index), (at.label_offset, at.label_index)
                 elif tp.topic == topics[DRIFT]:
                     drift[partition] = max(drift[partition], reports.read_drift_number(record.value) + 1)
                 elif HEADER_RETRIED not in (headers := dict(record.headers)):  # a mark of app.dead_letters is no letter
                     source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
-                    rejected[partition][source] = max(offset + 1, rejected[partition].get(source, 0))
+                    after = place_of(offset, int(headers.get(HEADER_INDEX, b"0")), bits_of.get(source, 0)) + 1
+                    rejected[partition][source] = max(after, rejected[partition].get(source, 0))
                     if headers.get(HEADER_REASON) == UNKNOWN_SCHEMA.encode():
                         unknown[partition].setdefault(source, []).append(offset)
         except (KeyError, ValueError, TypeError, AttributeError) as error:

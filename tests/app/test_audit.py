@@ -355,7 +355,7 @@ def test_topics_that_do_not_reach_back_are_refused_with_the_checkpoint_that_can(
     kept = []
     for k in (3, 4, 5):
         learner = PartitionLearner(SPEC)
-        learner.offsets["features"], learner.offsets["labels"] = 100 * k, 90 * k
+        learner.places["features"], learner.places["labels"] = 100 * k, 90 * k
         kept.append(version(learner.snapshot(), k, 100 * k))
 
     def begin(start: int | None, first: int, label_first: int, sent_first: int = 0) -> int | None:
@@ -384,7 +384,7 @@ def test_a_fold_of_another_stream_file_is_refused_with_the_checkpoint_after_whic
     kept = []
     learner = PartitionLearner(before)
     for k in range(1, 8):
-        learner.offsets["features"] = learner.offsets["labels"] = 100 * k
+        learner.places["features"] = learner.places["labels"] = 100 * k
         kept.append(version(learner.snapshot(), k, 100 * k))
         if k in (3, 5):  # a worker is started, the first time with a changed stream file
             learner = PartitionLearner(now)

@@ -337,7 +337,7 @@ def test_states_and_predictions_of_two_logs_are_as_they_were() -> None:
     learner = PartitionLearner(plain)
     assert list(learner.snapshot().meta)[2:6] == ["feature_offset", "label_offset", "feature_time", "label_time"]
     assert learner.codec.read_place(b'{"offset": 3, "label_offset": 1, "control_offset": 9}').label_offset == 1
-    learner.offsets |= {FEATURES: 7, LABELS: 3}
+    learner.places |= {FEATURES: 7, LABELS: 3}
     newer = Obedient(SPEC)
     newer.restore(learner.snapshot())
     assert newer.offsets == {FEATURES: 7, LABELS: 3, CONTROL: 0}

@@ -318,7 +318,7 @@ def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
     spec = stream()
     ends = {TP("taps.features", 1): 100, TP("taps.labels", 1): 7}
     metrics, runner = Metrics(spec), Runner(spec, 1, ends)
-    runner.learner.offsets["features"], runner.learner.offsets["labels"] = 90, 9
+    runner.learner.places["features"], runner.learner.places["labels"] = 90, 9
     runner.buffers["features"].add(RawBatch([90, 91], [0, 0], [None] * 2, [b""] * 2))
     runner.gaps.skip("labels", 6, 9)
     metrics.stepped(runner, outcome(), 0.0)

@@ -65,13 +65,13 @@ def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     sent = Tail(tail, {"s.features": 8, "s.labels": 3}, {}, dict.fromkeys(TOPICS, 10), {})
     runner = runner_of(spec, sent, **dict.fromkeys(TOPICS, 12))
     began = dict.fromkeys(OUTPUTS, 10)
-    runner.learner.offsets["features"], runner.learner.offsets["labels"] = 6, 3
+    runner.learner.places["features"], runner.learner.places["labels"] = 6, 3
     assert runner._output_positions() == began
-    runner.learner.offsets["features"] = 7  # a dead letter was sent beyond the last prediction
+    runner.learner.places["features"] = 7  # a dead letter was sent beyond the last prediction
     assert runner._output_positions() == began
-    runner.learner.offsets["features"], runner.learner.offsets["labels"] = 8, 2
+    runner.learner.places["features"], runner.learner.places["labels"] = 8, 2
     assert runner._output_positions() == began
-    runner.learner.offsets["labels"] = 3
+    runner.learner.places["labels"] = 3
     assert runner._output_positions() == dict.fromkeys(OUTPUTS, 12)
 
 

@@ -61,8 +61,8 @@ def without_offsets() -> None:
         committed = {(row.topic, row.partition): row.committed for row in (await lag(spec, connection)).rows}
         for one in loaded:
             learner = one.learner
-            learner.offsets["features"] = committed[spec.topics.features, learner.partition] or 0
-            learner.offsets["labels"] = committed[spec.topics.labels, learner.partition] or 0
+            learner.places["features"] = committed[spec.topics.features, learner.partition] or 0
+            learner.places["labels"] = committed[spec.topics.labels, learner.partition] or 0
         return await read(spec, connection, loaded)
 
     Engine.commit = now_and_then  # type: ignore[method-assign]
