@@ -99,6 +99,12 @@ def _json(mapping: Mapping, schemas: Schemas) -> Codec:
     return JsonCodec(mapping)
 
 
+def _json_schema(mapping: Mapping, schemas: Schemas) -> Codec:
+    from topics.formats.json_schema import JsonSchemaCodec
+
+    return JsonSchemaCodec(mapping, schemas)
+
+
 def _avro(mapping: Mapping, schemas: Schemas) -> Codec:
     from topics.formats.avro import AvroCodec  # fastavro is an extra
 
@@ -106,9 +112,13 @@ def _avro(mapping: Mapping, schemas: Schemas) -> Codec:
 
 
 # name in a stream file -> what makes the codec of a stream
-CODECS: dict[str, Callable[[Mapping, Schemas], Codec]] = {"json": _json, "avro": _avro}
+CODECS: dict[str, Callable[[Mapping, Schemas], Codec]] = {
+    "json": _json,
+    "avro": _avro,
+    "json-schema": _json_schema,
+}
 # Those of them whose records name a schema of a registry -> the package that they need.
-REGISTERED = {"avro": "fastavro"}
+REGISTERED: dict[str, str | None] = {"avro": "fastavro", "json-schema": None}
 
 
 class Formats(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.argument("stream", metavar="STREAM.yaml", required=False, type=click.Path(path_type=Path))
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of stream files, for editors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--register", is_flag=True, help="Register the schema of predictions, where they have one (codec: avro).")
+@click.option("--register", is_flag=True, help="Register the schema of predictions, where their codec has one.")
 @click.option(
     "--rights",
     "user",
@@ -126,11 +126,13 @@ async def _ask_registry(spec: "Spec", register: bool) -> list[str]:
     """What of the registry's schemas may not fit."""
     from app.registry.client import Registry
     from app.registry.telling import begin
+    from topics.codecs import REGISTERED
 
     registry = Registry.of(spec)
     if register and "predictions" not in spec.codec.registered():
         raise SpecError(
-            "--register: expected predictions that have a schema, found none; set codec to avro, or leave it out"
+            "--register: expected predictions that have a schema, found none; set codec to "
+            f"{' or '.join(REGISTERED)}, or leave it out"
         )
     return [] if registry is None else await begin(registry, spec, register=register)
 

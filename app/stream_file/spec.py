@@ -159,7 +159,7 @@ class Spec(Part):
         "([connect](connect.md)). A secret may only be a reference.",
     )
     registry: RegistrySpec | None = Field(
-        default=None, description="Schema registry of the formats whose records name a schema (`avro`)."
+        default=None, description="Schema registry of the formats whose records name a schema (`avro`, `json-schema`)."
     )
     trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(trust_form)] = Field(
         default_factory=list,
@@ -247,13 +247,13 @@ class Spec(Part):
                 f"codec.predictions: expected json, since predictions name their place in {further[0]}, found "
                 f"{registered[PREDICTIONS]}, whose schema has no field for it; write json there"
             )
-        kind, name = next(iter(registered.items()))
-        package = codecs.REGISTERED[name]
-        if importlib.util.find_spec(package) is None:
-            raise ValueError(
-                f"codec: expected the Python package {package} for {name}, found none; install it with "
-                f"pip install 'riparian[{name}]', or choose another codec"
-            )
+        for name in dict.fromkeys(registered.values()):
+            package = codecs.REGISTERED[name]
+            if package is not None and importlib.util.find_spec(package) is None:
+                raise ValueError(
+                    f"codec: expected the Python package {package} for {name}, found none; install it with "
+                    f"pip install 'riparian[{name}]', or choose another codec"
+                )
         if self.registry is None:
             raise ValueError(
                 f"registry: expected the schema registry of codec {name}, found nothing; add registry, with its url"

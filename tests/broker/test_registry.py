@@ -1,9 +1,11 @@
-"""Avro over a real schema registry: the same predictions as of the same rows in JSON, whatever happens to both."""
+"""Formats of a real schema registry: the same predictions as of the same rows in JSON, whatever happens to both."""
 
 import io
 import json
 import signal
 import urllib.request
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import fastavro
 import numpy as np
@@ -42,37 +44,84 @@ def record(name, **fields):
 
 
 NUMBER, TEXT = ["null", "double"], ["null", "string"]
-FIRST = record("com.shop.Order", id="string", x=record("X", a="double", b="double", c="string"))
-# Another order, other types, and a field more.
-SECOND = record("com.shop.Order", new=TEXT, x=record("X", c=TEXT, d="long", b=NUMBER, a=NUMBER), id="string")
-LABEL = record("com.shop.Label", id="string", y={"type": "enum", "name": "Y", "symbols": ["no", "yes"]})
 
 
-def register(registry, subject, schema):
-    body = json.dumps({"schema": json.dumps(schema)}).encode()
+class Wire(NamedTuple):
+    """A format on the wire. first, second : schemas of features, the second one in another order, of other types and
+    with a field more; wrong : one in which a feature is a text. short : why a record that ends too early is rejected.
+    encode : a schema's text and a value -> the bytes behind the id."""
+
+    kind: str
+    first: str
+    second: str
+    label: str
+    wrong: str
+    short: str
+    encode: Callable[[str, Any], bytes]
+
+
+def to_avro(text, value):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), value)
+    return out.getvalue()
+
+
+def of(**fields):
+    return {"type": "object", "properties": {n: {"type": t} if isinstance(t, str) else t for n, t in fields.items()}}
+
+
+WIRES = {
+    "avro": Wire(
+        "AVRO",
+        *map(json.dumps, (
+            record("com.shop.Order", id="string", x=record("X", a="double", b="double", c="string")),
+            record("com.shop.Order", new=TEXT, x=record("X", c=TEXT, d="long", b=NUMBER, a=NUMBER), id="string"),
+            record("com.shop.Label", id="string", y={"type": "enum", "name": "Y", "symbols": ["no", "yes"]}),
+            record("R", id="string", x=record("X", a="string", b="double")),
+        )),
+        "malformed", to_avro,
+    ),
+    "json-schema": Wire(
+        "JSON",
+        *map(json.dumps, (
+            {"title": "com.shop.Order", **of(id="string", x=of(a="number", b="number", c="string"))},
+            {"title": "com.shop.Order", **of(id="string", x={"oneOf": [{"type": "null"}, {"$ref": "#/definitions/X"}]}),
+             "definitions": {"X": of(c="string", d="integer", b={"type": ["null", "number"]}, a={})}},
+            {"title": "com.shop.Label", **of(id="string", y={"enum": ["no", "yes"]})},
+            of(id="string", x=of(a="string", b="number")),
+        )),
+        "not-json", lambda text, value: json.dumps(value).encode(),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=list(WIRES))
+def codec(request):
+    return request.param
+
+
+def register(registry, subject, text, kind):
+    body = json.dumps({"schema": text, "schemaType": kind}).encode()
     url = f"{registry.url}/subjects/{subject}/versions"
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)["id"]
 
 
-def as_avro(sent, number, schema, **more):
-    """JSON records as Avro ones."""
-    parsed, made = fastavro.parse_schema(schema), []
+def encoded(sent, number, wire, text):
+    """JSON records as those of a format."""
+    made = []
     for one in sent:
         value = json.loads(one.value)
-        if "x" in value:
+        if "x" in value and text == wire.second:
             value |= {"new": None, "x": {**value["x"], "d": 7}}
-        out = io.BytesIO(b"\0" + number.to_bytes(4, "big"))
-        out.seek(5)
-        fastavro.schemaless_writer(out, parsed, value)
-        made.append(one._replace(value=out.getvalue()))
+        made.append(one._replace(value=b"\0" + number.to_bytes(4, "big") + wire.encode(text, value)))
     return made
 
 
-def avro_stream(folder, name, registry, **fields):
+def stream_of(codec, folder, name, registry, **fields):
     settings = {"url": registry.url, "max_wait": "300ms"}
-    return stream_file(folder, name, codec="avro", registry=settings, **fields)
+    return stream_file(folder, name, codec=codec, registry=settings, **fields)
 
 
 def invoke(*arguments):
@@ -90,13 +139,14 @@ def letters(broker, spec):
     return [(h[HEADER_TOPIC].decode(), int(h[HEADER_OFFSET]), h[HEADER_REASON].decode()) for h in found]
 
 
-def test_rows_in_avro_are_predicted_as_rows_in_json(broker, registry, tmp_path, topic_name):
-    path, spec = avro_stream(tmp_path, topic_name, registry)
+def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, broker, registry, tmp_path, topic_name):
+    wire = WIRES[codec]
+    path, spec = stream_of(codec, tmp_path, topic_name, registry)
     topics, n = spec.topics, 3000
     create_topics(spec, broker)
-    one, other = (register(registry, f"{topics.features}-value", schema) for schema in (FIRST, FIRST))
+    one, other = (register(registry, f"{topics.features}-value", wire.first, wire.kind) for _ in range(2))
     assert one == other
-    answer = register(registry, f"{topics.labels}-value", LABEL)
+    answer = register(registry, f"{topics.labels}-value", wire.label, wire.kind)
     # The predictions' schema is registered when it is asked for, and at no other time.
     refused = invoke("check", path, "--broker", broker)
     assert refused.exit_code != 0
@@ -105,9 +155,9 @@ def test_rows_in_avro_are_predicted_as_rows_in_json(broker, registry, tmp_path, 
     assert invoke("check", path, "--broker", broker).exit_code == 0
 
     features, labels = instances(n, delay=40)
-    second = register(registry, f"{topics.features}-value", SECOND)
-    made = [*as_avro(features[: n // 2], one, FIRST), *as_avro(features[n // 2 :], second, SECOND)]
-    told = as_avro(labels, answer, LABEL)
+    second = register(registry, f"{topics.features}-value", wire.second, wire.kind)
+    made = encoded(features[: n // 2], one, wire, wire.first) + encoded(features[n // 2 :], second, wire, wire.second)
+    told = encoded(labels, answer, wire, wire.label)
     for records, plain, at in ((made, features, 700), (told, labels, 900)):
         for value in (NOBODY + b"what?", b"\0\0\0", made[0].value[:-3], b""):
             records.insert(at, Sent(value, plain[at].time, b"k"))
@@ -146,7 +196,7 @@ def test_rows_in_avro_are_predicted_as_rows_in_json(broker, registry, tmp_path, 
     assert sent == folded
     assert differing_parts(oracle, learner) == []
 
-    reasons = ["unknown-schema", "no-schema-id", "malformed", "empty"][::-1]
+    reasons = ["unknown-schema", "no-schema-id", wire.short, "empty"][::-1]
     wanted = [(topics.features, 700 + i, reason) for i, reason in enumerate(reasons)]
     wanted += [(topics.labels, 900 + i, reason) for i, reason in enumerate(reasons)]
     assert sorted(letters(broker, spec)) == sorted(wanted)
@@ -155,25 +205,26 @@ def test_rows_in_avro_are_predicted_as_rows_in_json(broker, registry, tmp_path, 
     assert invoke("check", path, "--broker", broker).exit_code == 0
 
 
-def test_a_registry_that_does_not_answer_loses_nothing(broker, registry, tmp_path, topic_name):
+def test_a_registry_that_does_not_answer_loses_nothing(codec, broker, registry, tmp_path, topic_name):
     """What is known goes on; what is not waits, and is not rejected."""
-    path, spec = avro_stream(tmp_path, topic_name, registry, topics={"labels": None})
+    wire = WIRES[codec]
+    path, spec = stream_of(codec, tmp_path, topic_name, registry, topics={"labels": None})
     topics = spec.topics
     create_topics(spec, broker)
-    first = register(registry, f"{topics.features}-value", FIRST)
-    second = register(registry, f"{topics.features}-value", SECOND)
+    first = register(registry, f"{topics.features}-value", wire.first, wire.kind)
+    second = register(registry, f"{topics.features}-value", wire.second, wire.kind)
     assert invoke("check", path, "--register").exit_code == 0
     features, _ = instances(900)
     predicted = lambda: len(read(broker, topics.predictions))  # noqa: E731
     with Worker(path, broker, tmp_path) as worker:
-        send(broker, topics.features, as_avro(features[:300], first, FIRST))
+        send(broker, topics.features, encoded(features[:300], first, wire, wire.first))
         until(lambda: predicted() == 300, worker)
         registry.process.send_signal(signal.SIGSTOP)
         try:
             # The worker asked for both at its start and with the first records; a third one it does not know.
-            send(broker, topics.features, as_avro(features[300:600], first, FIRST))
+            send(broker, topics.features, encoded(features[300:600], first, wire, wire.first))
             send(broker, topics.features, [Sent(NOBODY + b"?", features[600].time, b"k")])
-            send(broker, topics.features, as_avro(features[600:], second, SECOND))
+            send(broker, topics.features, encoded(features[600:], second, wire, wire.second))
             until(lambda: predicted() == 600, worker)
             until(lambda: "has not answered within" in worker.output, worker)
             assert predicted() == 600
@@ -186,13 +237,14 @@ def test_a_registry_that_does_not_answer_loses_nothing(broker, registry, tmp_pat
     assert stored(broker, spec).offsets["features"] == 901
 
 
-def test_what_does_not_fit_is_said_before_the_first_record(broker, registry, tmp_path, topic_name):
-    path, spec = avro_stream(tmp_path, topic_name, registry)
+def test_what_does_not_fit_is_said_before_the_first_record(codec, broker, registry, tmp_path, topic_name):
+    wire = WIRES[codec]
+    path, spec = stream_of(codec, tmp_path, topic_name, registry)
     create_topics(spec, broker)
     said = invoke("check", path, "--register", "--broker", broker)
     assert said.exit_code == 0
     assert f"has no subject {spec.topics.features}-value yet" in " ".join(said.output.split())
-    register(registry, f"{spec.topics.features}-value", record("R", id="string", x=record("X", a="string", b="double")))
+    register(registry, f"{spec.topics.features}-value", wire.wrong, wire.kind)
     done = invoke("check", path, "--broker", broker)
     assert 'features.a: expected a number at "x.a" of schema' in str(done.exception)
     with Worker(path, broker, tmp_path) as worker:

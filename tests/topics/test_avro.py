@@ -18,9 +18,9 @@ from topics import records as r
 from topics.codecs import JsonCodec
 from topics.formats import avro_types
 from topics.formats.avro import AvroCodec
-from topics.formats.avro_predictions import PREDICTION, whole
-from topics.records import RawBatch, Unknown
-from topics.schemas import AVRO, NotToldError, Schema, Schemas, Written
+from topics.formats.avro_predictions import whole
+from topics.records import RawBatch
+from topics.schemas import AVRO, Schema, Schemas
 
 STREAM = {
     "name": "s",
@@ -377,27 +377,6 @@ def test_lists_of_nothing_take_no_time_and_no_room() -> None:
     assert found.rejected[0].reason == r.MALFORMED
 
 
-def test_what_is_wrong_about_a_value_leaves_the_next_ones_alone() -> None:
-    spec = spec_of()
-    good = encode(CONTENT, GOOD)
-    odd: list[bytes | None] = [
-        None,
-        b"",
-        b"{}",
-        good[:-2],
-        HEAD + b"\xff" * 9,
-        good[:4] + b"\2" + good[5:],
-        Unknown(good),
-    ]
-    schemas = Schemas()
-    schemas.known.update({1: schema(CONTENT), 2: Schema("JSON", "{}")})
-    found, _ = features(spec, AvroCodec(spec.mapping(), schemas), [v for one in odd for v in (good, one)])
-    assert found.ids == ["7"] * len(odd)
-    assert [x.reason for x in found.rejected] == [
-        r.TOMBSTONE, r.EMPTY, r.NO_SCHEMA_ID, r.MALFORMED, r.MALFORMED, r.UNUSABLE_SCHEMA, r.UNKNOWN_SCHEMA
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", '"nothing"', '{"type": "record"}', "[" * 100_000, '{"type":"fixed","name":"f","size":-1}', "7"],
@@ -448,18 +427,6 @@ def test_mutated_bytes_are_read_as_the_slow_reader_reads_them() -> None:
     assert n > 100
 
 
-def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program() -> None:
-    spec = spec_of()
-    codec = codec_of(spec, CONTENT)
-    good, other = encode(CONTENT, GOOD), encode(CONTENT, GOOD, 9)
-    assert codec.unknown_features(batch([good, None, b"", b"x", Unknown(other)])) == {}
-    assert codec.unknown_labels(batch([other, good, other, b"\1" + bytes(20)])) == {
-        9: [0, 2], "00000000-0000-0000-0000-000000000000": [3],
-    }  # fmt: skip
-    with pytest.raises(NotToldError, match="schema 9"):
-        codec.decode_features(batch([other]), spec.vocabularies(), spec.class_vocabulary())
-
-
 # what does not fit ---------------------------------------------------------------------------------------------------
 
 
@@ -492,91 +459,3 @@ def test_what_a_schema_lacks_is_a_sentence_each(content: Any, sentences: list[st
     spec = spec_of()
     found = codec_of(spec).problems("features", schema(content), "schema 7")
     assert [problem.sentence for problem in found] == sentences
-
-
-# predictions ---------------------------------------------------------------------------------------------------------
-
-
-def written(spec: Spec, number: int = 77) -> AvroCodec:
-    schemas = Schemas()
-    schemas.written["predictions"] = Written(number, PREDICTION)
-    return AvroCodec(spec.mapping(), schemas)
-
-
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("asked", [True, False])
-def test_predictions_are_those_of_json(task: str, asked: bool) -> None:
-    spec, rng = spec_of(task=task), np.random.default_rng(0)
-    classes = spec.class_vocabulary()
-    for value in ("up", 3, True, 'a"b', 2**70, 1.5):
-        if classes is not None:
-            classes.code(value)
-    p = rng.random((50, 8))
-    p[7] = 0.0 if classes is not None else math.nan
-    more = {"nb": rng.random((50, 8)), "none": np.zeros((50, 8))} if asked else None
-    args = [f"i{i}é" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
-    one = written(spec)
-    values = one.encode_predictions(*args, probabilities=asked, challengers=more)
-    others = JsonCodec(spec.mapping()).encode_predictions(*args, probabilities=asked, challengers=more)
-    parsed = fastavro.parse_schema(json.loads(PREDICTION.text))
-    for value, other in zip(values, others, strict=True):
-        told = json.loads(other)
-        for part in (told, *told.get("challengers", {}).values()):
-            part.setdefault("p", None)
-            if part["y"] == 2**70:
-                part["y"] = str(2**70)
-        read = one.read_prediction(value)
-        assert read == told
-        assert {"challengers": None, **read} == {"challengers": None} | fastavro.schemaless_reader(
-            io.BytesIO(value[5:]), parsed
-        )
-        assert tuple(one.read_place(value).__dir__()) == tuple(JsonCodec(spec.mapping()).read_place(other).__dir__())
-        assert one.read_place(value) == JsonCodec(spec.mapping()).read_place(other)
-        assert value[:5] == b"\0\0\0\0\x4d"
-
-
-def test_a_prediction_without_a_class_and_a_huge_one() -> None:
-    spec, one = spec_of(), written(spec_of())
-    classes = spec.class_vocabulary()
-    assert classes is not None
-    (value,) = one.encode_predictions(["1"], np.zeros((1, 0)), classes, "m", [1], [2])
-    assert one.read_prediction(value) == {"offset": 1, "label_offset": 2, "id": "1", "model": "m", "y": None, "p": None}
-    large = build({**STREAM, "max_class_bytes": 1024, "max_classes": 1000}, "s").class_vocabulary()
-    assert large is not None
-    for i in range(1000):
-        large.code(f"{i:03d}" + "x" * 1000)
-    p = np.full((2, 1000), 0.001)
-    values = one.encode_predictions(["1", "2"], p, large, "m", [1, 2], [2, 2], challengers={"nb": p})
-    for value in values:
-        read = one.read_prediction(value)
-        assert (read["p"], read["challengers"]["nb"]["p"]) == (None, None)
-        assert read["y"] == "000" + "x" * 1000
-        assert len(value) < 5000
-
-
-@pytest.mark.parametrize(
-    "value", [None, b"", b"{}", b"\0\0\0\0\1", b"\0\0\0\0\1\0\0\xff\xff", b"\0\0\0\0\1" + bytes(90)]
-)
-def test_what_is_no_prediction_is_a_value_error(value: bytes | None) -> None:
-    one = written(spec_of())
-    for read in (one.read_place, one.read_prediction):
-        with pytest.raises(ValueError):
-            read(value)
-
-
-def test_a_replay_writes_by_the_schema_of_the_topic() -> None:
-    from app.dataset.rows import rows_of_arrays
-
-    spec = spec_of(features={"a": "numeric", "c": "nominal"}, record={})
-    content = record(("x", record(("c", ["null", "string"]), ("a", ["null", "double"]), name="X")), ("id", "string"))
-    answer = record(("y", "string"), ("id", "string"), name="A")
-    schemas = Schemas()
-    for kind, number, one in (("features", 3, content), ("labels", 4, answer)):
-        schemas.known[number] = schema(one)
-        schemas.written[kind] = Written(number, schema(one))
-    codec = AvroCodec(spec.mapping(), schemas)
-    (rows,) = rows_of_arrays(spec, np.array([[0.5, 1.0], [np.nan, 0.0]]), np.array([1.0, 0.0]))
-    found, _ = features(spec, codec, codec.writer().features(rows, [0, 0]))
-    assert found.ids == ["0", "1"]
-    np.testing.assert_array_equal(found.x, [[0.5, 0.0], [math.nan, 1.0]])
-    assert labels(spec, codec, codec.writer().labels(["0", "1"], ['"u"', '"v"'], [0, 0])).ids == ["0", "1"]

@@ -216,7 +216,7 @@ def test_every_fault_of_a_label_record(value: Any, reason: str, detail: str) -> 
 def test_every_reason_is_tested() -> None:
     tested = {reason for _, reason, _ in FEATURE_FAULTS + LABEL_FAULTS} | {r.UNKNOWN_VALUE, r.NOMINAL_OVERFLOW}
     elsewhere = {r.EMPTY_BAG, r.TOO_MANY_INSTANCES, r.WRONG_ENVELOPE}  # test_bags, test_envelopes
-    elsewhere |= {r.MALFORMED, r.NO_SCHEMA_ID, r.UNKNOWN_SCHEMA, r.UNUSABLE_SCHEMA}  # test_avro
+    elsewhere |= {r.MALFORMED, r.NO_SCHEMA_ID, r.UNKNOWN_SCHEMA, r.UNUSABLE_SCHEMA}  # test_registered
     assert tested | elsewhere == set(r.REASONS)
 
 
@@ -510,7 +510,7 @@ def test_text_that_is_not_mapped_is_utf8_too() -> None:
 
 
 def test_codecs_by_name() -> None:
-    assert list(CODECS) == ["json", "avro"]
+    assert list(CODECS) == ["json", "avro", "json-schema"]
     assert isinstance(CODECS["json"](NUMERIC, Schemas()), JsonCodec)
     assert isinstance(CODECS["avro"](NUMERIC, Schemas()), AvroCodec)
 

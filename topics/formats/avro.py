@@ -20,11 +20,11 @@ from topics.formats import avro_reader as a
 from topics.formats.avro_predictions import PREDICTION, PredictionReader, PredictionWriter
 from topics.formats.avro_reader import Read, Shape
 from topics.formats.avro_types import parse
-from topics.formats.framing import ID_BYTES, head, head_of, inline, unknown
-from topics.formats.json_rows import Renderer
+from topics.formats.framing import ID_BYTES, NO_HEAD, head_of, inline, unknown
+from topics.formats.registered import Encode, Writer
 from topics.formats.slots import Problem, of_features, of_labels
 from topics.headers import Wanted, inside
-from topics.records import Floats, Mapping, Path, RawBatch, Rows
+from topics.records import Floats, Mapping, Path, RawBatch
 from topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
 
 _INFINITE = "a number that is not finite"
@@ -69,7 +69,7 @@ class _Reader:
         if refused is not None:
             bad[i] = refused
         elif found is None:
-            bad[i] = r.NO_SCHEMA_ID, "it begins with neither 0x00 and four bytes, nor 0x01 and sixteen"
+            bad[i] = r.NO_SCHEMA_ID, NO_HEAD
         else:
             read = self._reader(found.key)
             if isinstance(read, str):
@@ -185,41 +185,24 @@ class AvroCodec(ColumnDecoder):
         """
         return self._readers[kind == "labels"].shape.reader(parse(schema), name)[1]
 
-    def writer(self, labels_inside: bool = False) -> "Writer":
-        return Writer(self.mapping, self._schemas, labels_inside)
+    def writer(self, labels_inside: bool = False) -> "AvroWriter":
+        return AvroWriter(self.mapping, self._schemas, labels_inside)
 
 
-class Writer:
-    """Feature and label records by the schemas of `schemas.written`, for replays: see `topics.codecs.RecordWriter`."""
+class AvroWriter(Writer):
+    """Feature and label records as Avro, for replays."""
 
-    def __init__(self, mapping: Mapping, schemas: Schemas, labels_inside: bool) -> None:
-        self._plain = Renderer(inside(mapping), labels_inside)
-        self._schemas = schemas
-
-    def features(self, rows: Rows, times: Sequence[int]) -> list[bytes]:
-        return self._write("features", self._plain.features(rows, times))
-
-    def labels(self, ids: Sequence[str], y: Sequence[str], times: Sequence[int]) -> list[bytes]:
-        return self._write("labels", self._plain.labels(ids, y, times))
-
-    def _write(self, role: str, plain: list[bytes]) -> list[bytes]:
+    def encoder(self, schema: Schema) -> Encode:
         from fastavro import parse_schema, schemaless_writer
 
-        written = self._schemas.written.get(role)
-        if written is None:
-            raise NotToldError(f"nobody has asked the registry for the schema of {role}")
         named: dict[str, Any] = {}
-        for _, reference in written.schema.references:
+        for _, reference in schema.references:
             parse_schema(json.loads(reference.text), named)
-        schema, before, made = parse_schema(json.loads(written.schema.text), named), head(written.id), []
-        for value in plain:
-            data = BytesIO(before)
-            data.seek(len(before))
-            try:
-                schemaless_writer(data, schema, json.loads(value))
-            except Exception as error:  # ValueError, TypeError, KeyError, AttributeError: as the value fails to fit
-                raise UnusableError(
-                    f"schema {written.id} has no place for {value.decode()[:200]} ({type(error).__name__}: {error})"
-                ) from None
-            made.append(data.getvalue())
-        return made
+        parsed = parse_schema(json.loads(schema.text), named)
+
+        def encode(value: bytes) -> bytes:
+            data = BytesIO()
+            schemaless_writer(data, parsed, json.loads(value))
+            return data.getvalue()
+
+        return encode

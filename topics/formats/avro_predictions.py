@@ -14,11 +14,12 @@ from typing import Any
 
 from topics.formats import avro_types
 from topics.formats.avro_types import MalformedError
-from topics.formats.framing import ID_BYTES, head, head_of
+from topics.formats.framing import ID_BYTES, head_of
 from topics.formats.json_predictions import MAX_BYTES
 from topics.formats.predictions import opinions
+from topics.formats.registered import written_by
 from topics.records import Floats, Place
-from topics.schemas import AVRO, NotToldError, Schema, Schemas
+from topics.schemas import AVRO, Schema, Schemas
 from topics.vocabulary import Scalar, Vocabulary
 
 _Y = ["null", "boolean", "long", "double", "string"]
@@ -119,10 +120,7 @@ class PredictionWriter:
     ) -> list[bytes]:
         """One record an id, as in `Codec`. further : none, since the schema has no fields for other input logs."""
         assert not further
-        written = self._schemas.written.get("predictions")
-        if written is None:
-            raise NotToldError("nobody has asked the registry for the schema of predictions")
-        before, name = head(written.id), text(model)
+        before, name = written_by(self._schemas, "predictions")[0], text(model)
         y, shares = self._outputs(p, classes, probabilities)
         others: Iterable[bytes] = repeat(_NULL)
         if challengers:

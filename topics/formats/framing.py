@@ -12,6 +12,7 @@ from topics.schemas import Key, Schemas
 
 HEADER = "__value_schema_id"
 ID_BYTES, GUID_BYTES = 5, 17
+NO_HEAD = "it begins with neither 0x00 and four bytes, nor 0x01 and sixteen"
 
 
 class Head(NamedTuple):
@@ -33,6 +34,14 @@ def head_of(value: bytes) -> Head | None:
 def head(schema_id: int) -> bytes:
     """The bytes before a record that is written by a schema."""
     return b"\0" + schema_id.to_bytes(4, "big")
+
+
+def body_of(value: bytes | None) -> bytes:
+    """What stands behind the head of a record. ValueError where it has none."""
+    found = head_of(value or b"")
+    if value is None or found is None:
+        raise ValueError("it does not begin with the id of a schema")
+    return value[found.start :]
 
 
 def inline(values: list[bytes | None], headers: Sequence[Any] | None) -> list[bytes | None]:

@@ -201,7 +201,8 @@ class JsonCodec(ColumnDecoder):
     def __init__(self, mapping: Mapping) -> None:
         values = inside(mapping)
         labels = _Reader(values, [], values.label_id, values.label_time, values.label_y, values.label_envelope)
-        super().__init__(mapping, _FeatureReader(values), labels)
+        self.readers = _FeatureReader(values), labels
+        super().__init__(mapping, *self.readers)
         self.encode_predictions = PredictionWriter().write
         self.read_place = place_reader(mapping.further)
 

@@ -65,7 +65,9 @@ def of_features(mapping: Mapping) -> tuple[list[Slot], list[Slot] | None]:
     features = [Slot(f"features.{f.name}", f.path, _KINDS[f.type]) for f in mapping.features]
     if mapping.task == r.MULTI_INSTANCE:
         return [*slots, Slot("record.x", mapping.x, BAG)], features
-    return [*slots, *([Slot("record.x", mapping.x, OBJECT)] if mapping.x else []), *features], None
+    n = len(mapping.x)
+    holds = n > 0 and any(feature.path[:n] == mapping.x for feature in mapping.features)
+    return [*slots, *([Slot("record.x", mapping.x, OBJECT)] if holds else []), *features], None
 
 
 def _named(*owned: tuple[str, Path | None, str]) -> list[Slot]:

@@ -1,0 +1,315 @@
+"""The formats of a schema registry, each by the same tests: what is read is what the JSON codec reads of the same
+records, predictions hold what they hold in JSON, and hostile bytes are rejected."""
+
+import io
+import json
+import math
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import fastavro
+import jsonschema
+import numpy as np
+import pytest
+
+from app.stream_file.spec import Spec, build
+from tests.topics.test_avro import STREAM, batch, features, labels, plain, record, same, spec_of
+from topics import records as r
+from topics.codecs import CODECS, JsonCodec
+from topics.formats import avro_predictions, json_schema
+from topics.formats.framing import HEADER
+from topics.records import RawBatch, Unknown
+from topics.schemas import AVRO, JSON, NotToldError, Schema, Schemas, UnusableError, Written
+
+GUID = UUID(int=7)
+TEXT, NUMBER = ["null", "string"], ["null", "double"]
+ROW = record(
+    ("id", "string"), ("ts", ["null", "long"]), ("inside", TEXT), ("y", TEXT),
+    ("x", ["null", record(*((f"n{i}", NUMBER) for i in range(4)), ("c", TEXT), name="X")]),
+    ("more", ["null", record(("b", ["null", "boolean"]), name="M")]),
+)  # fmt: skip
+
+
+def as_avro(value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(ROW), value)
+    return out.getvalue()
+
+
+def of(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields}
+
+
+DRAFT_ROW = of(
+    id={"type": "string"}, ts={"type": ["null", "integer"]}, inside={"type": ["null", "string"]},
+    y={"oneOf": [{"type": "null"}, {"type": "string"}]},
+    x=of(c={"$ref": "#/$defs/text"}, **{f"n{i}": {"type": ["null", "number"]} for i in range(4)}),
+    more=of(b={"type": ["boolean", "null"]}),
+) | {"$defs": {"text": {"type": ["null", "string"]}}}  # fmt: skip
+
+
+class Kit(NamedTuple):
+    """A format. row : the schema of `a_row`. encode : a row -> its bytes. foreign : a schema of another format. junk :
+    bytes that are no row. read : reads a prediction by other means."""
+
+    row: Schema
+    encode: Callable[[Any], bytes]
+    foreign: Schema
+    junk: list[bytes]
+    malformed: str
+    prediction: Schema
+    read: Callable[[bytes], Any]
+
+    def value(self, row: Any, number: int = 1) -> bytes:
+        return b"\0" + number.to_bytes(4, "big") + self.encode(row)
+
+
+def read_avro(value: bytes) -> Any:
+    parsed = fastavro.parse_schema(json.loads(avro_predictions.PREDICTION.text))
+    return fastavro.schemaless_reader(io.BytesIO(value), parsed, None)
+
+
+def read_json(value: bytes) -> Any:
+    read = json.loads(value)
+    jsonschema.Draft7Validator(json.loads(json_schema.PREDICTION.text)).validate(read)
+    return read
+
+
+KITS = {
+    "avro": Kit(
+        Schema(AVRO, json.dumps(ROW)), as_avro, Schema(JSON, "{}"), [b"\xff" * 4, b"\2"], r.MALFORMED,
+        avro_predictions.PREDICTION, read_avro,
+    ),
+    "json-schema": Kit(
+        Schema(JSON, json.dumps(DRAFT_ROW)), plain, Schema(AVRO, '"string"'), [b"{", b"", b"[]x"], r.NOT_JSON,
+        json_schema.PREDICTION, read_json,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=list(KITS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def kit(name: str) -> Kit:
+    return KITS[name]
+
+
+def codec_of(name: str, spec: Spec, more: dict[Any, Schema] | None = None) -> Any:
+    schemas = Schemas()
+    schemas.known.update({1: KITS[name].row, 2: KITS[name].row, str(GUID): KITS[name].row, **(more or {})})
+    return CODECS[name](spec.mapping(), schemas)
+
+
+def a_row(rng: random.Random) -> dict[str, Any]:
+    def maybe(value: Any) -> Any:
+        return None if rng.random() < 0.2 else value
+
+    x = {f"n{i}": maybe(rng.uniform(-1e9, 1e9)) for i in range(4)}
+    return {
+        "id": f"i{rng.randrange(1000)}", "ts": maybe(rng.randrange(2**41)), "inside": maybe(rng.choice("ab")),
+        "y": maybe(rng.choice("ab")), "x": {**x, "c": maybe(rng.choice(["u", "wé", "z" * 200, ""]))},
+        "more": {"b": maybe(rng.random() < 0.5)},
+    }  # fmt: skip
+
+
+# what is read --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_are_those_of_the_same_records_in_json(name: str, kit: Kit, seed: int) -> None:
+    rng, spec = random.Random(seed), spec_of()
+    rows = [a_row(rng) for _ in range(80)]
+    if seed:  # in most batches something is unusual
+        rows[3]["x"] = None
+        rows[5]["id"] = ""
+    values = [kit.value(row, rng.choice([1, 2])) for row in rows]
+    one, known = features(spec, codec_of(name, spec), values)
+    other, known_too = features(spec, JsonCodec(spec.mapping()), list(map(plain, rows)))
+    same(one, other)
+    assert known == known_too
+    assert [bad.reason for bad in one.rejected] == [bad.reason for bad in other.rejected]
+    codec, vocabularies, classes = codec_of(name, spec), spec.vocabularies(), spec.class_vocabulary()
+    alone = [codec.decode_features(batch([value]), vocabularies, classes) for value in values]
+    assert [one_id for found in alone for one_id in found.ids] == one.ids
+    assert np.concatenate([found.x for found in alone]).tobytes() == one.x.tobytes()
+    same(labels(spec, codec, values), labels(spec, JsonCodec(spec.mapping()), list(map(plain, rows))))
+
+
+def test_a_schema_is_named_by_number_or_guid_in_the_value_or_in_a_header(name: str, kit: Kit) -> None:
+    spec, row = spec_of(), a_row(random.Random(1))
+    body, number, guid = kit.encode(row), b"\0\0\0\0\1", b"\1" + GUID.bytes
+    given: list[tuple[bytes, Any]] = [
+        (number + body, []), (guid + body, []), (body, [(HEADER, number)]), (body, [(HEADER, guid), ("other", b"1")]),
+        (number + body, [(HEADER, None)]), (number + body, [("other", guid)]), (number + body, [(HEADER, b"\0\0")]),
+        (number + body, [(HEADER, number + b"?")]),
+    ]  # fmt: skip
+    values, headers = [value for value, _ in given], [about for _, about in given]
+    n = len(given)
+    records = RawBatch(list(range(n)), [0] * n, [None] * n, values, headers)
+    codec = codec_of(name, spec)
+    assert codec.unknown_features(records) == {}
+    found = codec.decode_features(records, spec.vocabularies(), spec.class_vocabulary())
+    assert found.ids == [row["id"]] * n, found.rejected
+
+
+def test_what_is_wrong_about_a_value_leaves_the_next_ones_alone(name: str, kit: Kit) -> None:
+    row = a_row(random.Random(2))
+    spec, good = spec_of(record={"max_bytes": 2000, "y": "inside", "time": "ts"}), kit.value(row)
+    other = b"\0\0\0\0\3" + good[5:]
+    odd = {
+        None: r.TOMBSTONE, b"": r.EMPTY, b"{}": r.NO_SCHEMA_ID, b"\0\0\0": r.NO_SCHEMA_ID,
+        b"\1" + bytes(15): r.NO_SCHEMA_ID, other: r.UNUSABLE_SCHEMA, Unknown(good): r.UNKNOWN_SCHEMA,
+        good + bytes(2000): r.TOO_LARGE, **{good[:5] + junk: kit.malformed for junk in kit.junk},
+    }  # fmt: skip
+    for values in ([v for one in odd for v in (good, one)], list(odd)):
+        found, _ = features(spec, codec_of(name, spec, {3: kit.foreign}), values)
+        assert found.ids == [row["id"]] * (len(values) - len(odd))
+        assert [x.reason for x in found.rejected] == list(odd.values())
+    for one, reason in odd.items():
+        assert [x.reason for x in features(spec, codec_of(name, spec, {3: kit.foreign}), [one])[0].rejected] == [reason]
+
+
+def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program(name: str, kit: Kit) -> None:
+    spec, row = spec_of(), a_row(random.Random(3))
+    codec, good, other = codec_of(name, spec), kit.value(row), kit.value(row, 9)
+    assert codec.unknown_features(batch([good, None, b"", b"x", Unknown(other)])) == {}
+    assert codec.unknown_labels(batch([other, good, other, b"\1" + bytes(20)])) == {
+        9: [0, 2], "00000000-0000-0000-0000-000000000000": [3],
+    }  # fmt: skip
+    with pytest.raises(NotToldError, match="schema 9"):
+        codec.decode_features(batch([other]), spec.vocabularies(), spec.class_vocabulary())
+
+
+def test_mutated_bytes_are_read_or_rejected(name: str, kit: Kit) -> None:
+    """Whatever comes out is an id, or a reason; and what a record leaves does not depend on the batch it is in."""
+    spec, rng = spec_of(), random.Random(4)
+    values: list[Any] = []
+    for _ in range(600):
+        value = bytearray(kit.value(a_row(rng)))
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(5, len(value) + 1)
+            value[at : at + rng.randrange(3)] = bytes(rng.randrange(256) for _ in range(rng.randrange(3)))
+        values.append(bytes(value))
+    one, known = features(spec, codec_of(name, spec), values)
+    assert len(one.ids) + len(one.rejected) == len(values)
+    assert {bad.reason for bad in one.rejected} <= set(r.REASONS)
+    assert one.ids
+    assert one.rejected
+    codec, vocabularies, classes = codec_of(name, spec), spec.vocabularies(), spec.class_vocabulary()
+    alone = [codec.decode_features(batch([value]), vocabularies, classes) for value in values]
+    assert np.concatenate([found.x for found in alone]).tobytes() == one.x.tobytes()
+    assert [bad.reason for found in alone for bad in found.rejected] == [bad.reason for bad in one.rejected]
+    assert known == [None if v is None else v.texts for v in [*vocabularies, classes]]
+
+
+def test_the_schema_of_its_rows_fits_the_stream(name: str, kit: Kit) -> None:
+    codec = codec_of(name, spec_of())
+    assert codec.problems("features", kit.row, "schema 7") == []
+    assert codec.problems("labels", kit.row, "schema 7") == []
+    with pytest.raises(UnusableError, match=f"it is a schema of {kit.foreign.kind}, not of {kit.row.kind}"):
+        codec.problems("labels", kit.foreign, "schema 7")
+    spec = spec_of(record={"id": "x.n0"}, features={"a": {"type": "numeric", "from": "x.c"}, "z": "numeric"})
+    found = codec_of(name, spec).problems("features", kit.row, "schema 7")
+    assert [(problem.slot.owner, problem.missing) for problem in found] == [
+        ("record.id", False), ("features.a", False), ("features.z", True),
+    ]  # fmt: skip
+    assert 'found none; did you mean "' not in found[1].sentence
+
+
+# predictions ---------------------------------------------------------------------------------------------------------
+
+
+def written(name: str, spec: Spec, number: int = 77) -> Any:
+    schemas = Schemas()
+    schemas.written["predictions"] = Written(number, KITS[name].prediction)
+    return CODECS[name](spec.mapping(), schemas)
+
+
+def normal(prediction: dict[str, Any]) -> dict[str, Any]:
+    """A prediction as every format can say it."""
+    if prediction.get("challengers", True) is None:
+        del prediction["challengers"]
+    for part in (prediction, *prediction.get("challengers", {}).values()):
+        part.setdefault("p", None)
+        if part["y"] == 2**70:
+            part["y"] = str(2**70)
+    return prediction
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bool) -> None:
+    spec, rng = spec_of(task=task), np.random.default_rng(0)
+    classes = spec.class_vocabulary()
+    for value in ("up", 3, True, 'a"b', 2**70, 1.5):
+        if classes is not None:
+            classes.code(value)
+    p = rng.random((50, 8))
+    p[7] = 0.0 if classes is not None else math.nan
+    more = {"nb": rng.random((50, 8)), "none": np.zeros((50, 8))} if asked else None
+    args = [f"i{i}é" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
+    one, json_codec = written(name, spec), JsonCodec(spec.mapping())
+    values = one.encode_predictions(*args, probabilities=asked, challengers=more)
+    others = json_codec.encode_predictions(*args, probabilities=asked, challengers=more)
+    for value, other in zip(values, others, strict=True):
+        told = normal(json.loads(other))
+        assert normal(one.read_prediction(value)) == told
+        assert normal(kit.read(value[5:])) == told
+        assert one.read_place(value) == json_codec.read_place(other)
+        assert value[:5] == b"\0\0\0\0\x4d"
+
+
+def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:
+    spec = spec_of()
+    one, classes = written(name, spec), spec.class_vocabulary()
+    assert classes is not None
+    (value,) = one.encode_predictions(["1"], np.zeros((1, 0)), classes, "m", [1], [2])
+    assert one.read_prediction(value) == {"offset": 1, "label_offset": 2, "id": "1", "model": "m", "y": None, "p": None}
+    large = build({**STREAM, "max_class_bytes": 1024, "max_classes": 1000}, "s").class_vocabulary()
+    assert large is not None
+    for i in range(1000):
+        large.code(f"{i:03d}" + "x" * 1000)
+    p = np.full((2, 1000), 0.001)
+    values = one.encode_predictions(["1", "2"], p, large, "m", [1, 2], [2, 2], challengers={"nb": p})
+    for value in values:
+        read = one.read_prediction(value)
+        assert (read["p"], read["challengers"]["nb"]["p"]) == (None, None)
+        assert read["y"] == "000" + "x" * 1000
+        assert len(value) < 5000
+
+
+def test_predictions_need_the_id_of_their_schema(name: str, kit: Kit) -> None:
+    codec = CODECS[name](spec_of().mapping(), Schemas())
+    assert codec.prediction == kit.prediction
+    with pytest.raises(NotToldError, match="schema of predictions"):
+        codec.encode_predictions(["1"], np.zeros((1, 0)), spec_of().class_vocabulary(), "m", [1], [2])
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"{}", b"\0\0\0\0\1", b"\0\0\0\0\1\0\0\xff\xff", b"\0\0\0\0\1" + bytes(90)]
+)
+def test_what_is_no_prediction_is_a_value_error(name: str, value: bytes | None) -> None:
+    one = written(name, spec_of())
+    for read in (one.read_place, one.read_prediction):
+        with pytest.raises(ValueError):
+            read(value)
+
+
+def test_a_replay_writes_by_the_schema_of_the_topic(name: str, kit: Kit) -> None:
+    from app.dataset.rows import rows_of_arrays
+
+    spec = spec_of(features={"n0": "numeric", "c": "nominal"}, record={})
+    codec, schemas = codec_of(name, spec), Schemas()
+    for kind, number in (("features", 1), ("labels", 2)):
+        schemas.written[kind] = Written(number, kit.row)
+    writer = CODECS[name](spec.mapping(), schemas).writer()
+    (rows,) = rows_of_arrays(spec, np.array([[0.5, 1.0], [np.nan, 0.0]]), np.array([1.0, 0.0]))
+    found, _ = features(spec, codec, writer.features(rows, [0, 0]))
+    assert found.ids == ["0", "1"]
+    np.testing.assert_array_equal(found.x, [[0.5, 0.0], [math.nan, 1.0]])
+    assert labels(spec, codec, writer.labels(["0", "1"], ['"u"', '"v"'], [0, 0])).ids == ["0", "1"]

@@ -1,0 +1,136 @@
+"""JSON records with the id of their JSON Schema in a registry before them.
+
+The JSON is read as that of any stream: what the stream file maps has to be of the types that it says, and nothing else
+is looked at. So which schema a record names changes nothing about how it is read; records are not held against it. At
+the start the latest schema of each topic is held against the stream file.
+"""
+
+import json
+from typing import Any, cast
+
+from topics import records as r
+from topics.columns import Bad, ColumnDecoder, FeatureReader, no_record
+from topics.formats.framing import ID_BYTES, NO_HEAD, body_of, head_of, inline, unknown
+from topics.formats.json import JsonCodec
+from topics.formats.json_schema_types import JsonSchema
+from topics.formats.registered import Writer, written_by
+from topics.formats.slots import Problem, of_features, of_labels
+from topics.headers import Wanted, inside
+from topics.records import Mapping, Place, RawBatch
+from topics.schemas import JSON, Key, NotToldError, Schema, Schemas
+
+_Y = {"type": ["string", "integer", "number", "boolean", "null"]}
+_P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}
+_OPINION = {"type": "object", "properties": {"y": _Y, "p": _P}, "required": ["y"]}
+PREDICTION = Schema(
+    JSON,
+    json.dumps(
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "title": "riparian.Prediction",
+            "type": "object",
+            "properties": {
+                "id": {"type": "string"},
+                "y": {**_Y, "description": "The likeliest class, or the value."},
+                "p": {**_P, "description": "Probabilities by class."},
+                "model": {"type": "string"},
+                "offset": {"type": "integer", "description": "Of the features, in their topic."},
+                "label_offset": {"type": "integer", "description": "Of the next label when it was made."},
+                "challengers": {"type": "object", "additionalProperties": _OPINION},
+            },
+            "required": ["id", "y", "model", "offset", "label_offset"],
+        }
+    ),
+)
+
+
+_OF_FEATURES = ("missing", "numbers", "feature")
+
+
+class _Reader:
+    """The reader of plain JSON, behind the ids of schemas."""
+
+    def __init__(self, plain: Any, schemas: Schemas) -> None:
+        self._plain, self._schemas = plain, schemas
+        self._heads: set[bytes] = set()  # of schemas that are JSON Schemas
+        self.max_bytes: int = plain.max_bytes
+        self.column = plain.column
+        # Of features:
+        self.missing, self.numbers, self.feature = (getattr(plain, name, None) for name in _OF_FEATURES)
+
+    def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
+        values: list[Any] = inline(batch.values, batch.headers)
+        refused = Bad()
+        if self._is_usual(values):
+            values = [value[ID_BYTES:] for value in values]
+        else:
+            values = [self._body(i, value, refused) for i, value in enumerate(values)]
+        records: list[Any] = self._plain.decode(RawBatch(*batch[:3], values, batch.headers), bad)
+        bad.update(refused)
+        return records
+
+    def _is_usual(self, values: list[Any]) -> bool:
+        """Whether all are records with an id of four bytes, of schemas that were there before."""
+        if not set(map(type, values)) <= {bytes} or max(map(len, values), default=0) > self.max_bytes:
+            return False
+        return {value[:ID_BYTES] for value in values} <= self._heads and min(map(len, values), default=0) > ID_BYTES
+
+    def _body(self, i: int, value: Any, refused: Bad) -> Any:
+        """The JSON of a record. Where there is no record, the value stays: the reader of JSON says what is wrong."""
+        if no_record(value, self.max_bytes) is not None:
+            return value
+        found = head_of(value)
+        if found is None:
+            refused[i] = r.NO_SCHEMA_ID, NO_HEAD
+            return None
+        schema = self._schemas.known.get(found.key)
+        if schema is None:
+            raise NotToldError(f"nobody has asked the registry for schema {found.key}")
+        if schema.kind != JSON:
+            said = f"schema {found.key} cannot be used: it is a schema of {schema.kind}, not of JSON"
+            refused[i] = r.UNUSABLE_SCHEMA, said
+            return None
+        if len(value) == found.start:
+            refused[i] = r.NOT_JSON, "no bytes behind the id of the schema"
+            return None
+        if found.start == ID_BYTES:
+            self._heads.add(value[:ID_BYTES])
+        return value[found.start :]
+
+
+class JsonSchemaCodec(ColumnDecoder):
+    """The codec of JSON with schemas: see `topics.codecs.Codec`."""
+
+    prediction: Schema | None = PREDICTION
+
+    def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
+        self._plain = JsonCodec(mapping)
+        features, labels = (_Reader(reader, schemas) for reader in self._plain.readers)
+        super().__init__(mapping, cast(FeatureReader, features), labels)
+        self.encode_predictions = self._encode_predictions
+        self.headers = Wanted(True, True)  # the schema may be named there
+        self._schemas = schemas
+
+    def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
+        return unknown(inline(batch.values, batch.headers), self._schemas, self.mapping.max_bytes)
+
+    unknown_labels = unknown_features
+
+    def problems(self, kind: str, schema: Schema, name: str) -> list[Problem]:
+        """As in `topics.codecs.Codec`. Raises UnusableError where the schema is none."""
+        values = inside(self.mapping)
+        slots = (of_labels(values), None) if kind == "labels" else of_features(values)
+        return JsonSchema(schema).problems(*slots, name)
+
+    def writer(self, labels_inside: bool = False) -> Writer:
+        return Writer(self.mapping, self._schemas, labels_inside)
+
+    def _encode_predictions(self, *args: Any, **options: Any) -> list[bytes]:
+        before = written_by(self._schemas, "predictions")[0]
+        return [before + value for value in self._plain.encode_predictions(*args, **options)]
+
+    def read_place(self, value: bytes | None) -> Place:
+        return self._plain.read_place(body_of(value))
+
+    def read_prediction(self, value: bytes | None) -> dict[str, Any]:
+        return self._plain.read_prediction(body_of(value))
