@@ -11,7 +11,7 @@ a function of this kind took 0.8 and 6.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
 from typing import Any
@@ -33,6 +33,7 @@ from topics.formats.slots import (
     Slot,
     problem,
 )
+from topics.formats.tuples import Read, Shape
 from topics.paths import Index, dotted
 from topics.records import Path
 from topics.schemas import UnusableError
@@ -45,38 +46,14 @@ _SIZES = {a.DOUBLE: 8, a.FLOAT: 4}
 _SHORT = (IndexError, struct_error)  # the bytes end before the record does
 
 
-Read = Callable[[bytes, int], Any]
 _Rest = list[tuple[Path, int]]  # what is left of the path of a slot, and the slot's number
 
 
-class Shape:
-    """What a stream maps of a kind of record.
-
-    Parameters
-    ----------
-    slots : sequence of Slot
-    instances : Shape, optional
-        What it maps of each instance of a bag.
-
-    Attributes
-    ----------
-    places : path -> place of its value in the tuple that a reader gives, but for numbers and flags of features.
-    numbers : slots of numeric and boolean features; the last value of the tuple is theirs.
-    """
-
-    def __init__(self, slots: Sequence[Slot], instances: "Shape | None" = None) -> None:
-        self.slots = list(slots)
-        self.instances = instances
-        self.numbers = [i for i, slot in enumerate(slots) if slot.kind in (NUMBER, FLAG)]
-        self.others = [i for i in range(len(slots)) if i not in set(self.numbers)]
-        self.places = {slots[i].path: place for place, i in enumerate(self.others)}
-        self.empty = (*(None for _ in self.others), (None,) * len(self.numbers))
-
-    def reader(self, schema: Type, name: str) -> tuple[Read, list[Problem]]:
-        """A function (value, where the record begins) -> tuple, and where the schema does not fit. name : of the
-        schema, for sentences. What it raises, `why` explains."""
-        made = _Maker(self, schema, name, inside=False)
-        return made.function(), made.problems()
+def reader(shape: Shape, schema: Type, name: str) -> tuple[Read, list[Problem]]:
+    """A function from the bytes of a record to its tuple, and where the schema does not fit. name : of the schema, for
+    sentences. What the function raises, `why` explains."""
+    made = _Maker(shape, schema, name, inside=False)
+    return made.function(), made.problems()
 
 
 def why(error: Exception) -> tuple[str, str]:

@@ -6,18 +6,19 @@ the start the latest schema of each topic is held against the stream file.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, cast
 
 from topics import records as r
-from topics.columns import Bad, ColumnDecoder, FeatureReader, no_record
-from topics.formats.framing import ID_BYTES, NO_HEAD, body_of, head_of, inline, unknown
+from topics.columns import Bad, FeatureReader, no_record
+from topics.formats.framing import ID_BYTES, NO_HEAD, body_of, head_of, inline
 from topics.formats.json import JsonCodec
 from topics.formats.json_schema_types import JsonSchema
-from topics.formats.registered import Writer, written_by
-from topics.formats.slots import Problem, of_features, of_labels
+from topics.formats.registered import RegisteredCodec, written_by
+from topics.formats.slots import Problem, Slot, of_features, of_labels
 from topics.headers import Wanted, inside
 from topics.records import Mapping, Place, RawBatch
-from topics.schemas import JSON, Key, NotToldError, Schema, Schemas
+from topics.schemas import JSON, NotToldError, Schema, Schemas
 
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
 _P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}
@@ -50,8 +51,11 @@ _OF_FEATURES = ("missing", "numbers", "feature")
 class _Reader:
     """The reader of plain JSON, behind the ids of schemas."""
 
-    def __init__(self, plain: Any, schemas: Schemas) -> None:
+    def __init__(
+        self, plain: Any, schemas: Schemas, slots: Sequence[Slot], instances: Sequence[Slot] | None = None
+    ) -> None:
         self._plain, self._schemas = plain, schemas
+        self._slots = slots, instances
         self._heads: set[bytes] = set()  # of schemas that are JSON Schemas
         self.max_bytes: int = plain.max_bytes
         self.column = plain.column
@@ -97,33 +101,24 @@ class _Reader:
             self._heads.add(value[:ID_BYTES])
         return value[found.start :]
 
+    def problems(self, schema: Schema, name: str) -> list[Problem]:
+        return JsonSchema(schema).problems(*self._slots, name)
 
-class JsonSchemaCodec(ColumnDecoder):
+
+class JsonSchemaCodec(RegisteredCodec):
     """The codec of JSON with schemas: see `topics.codecs.Codec`."""
 
     prediction: Schema | None = PREDICTION
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         self._plain = JsonCodec(mapping)
-        features, labels = (_Reader(reader, schemas) for reader in self._plain.readers)
-        super().__init__(mapping, cast(FeatureReader, features), labels)
+        features, labels = self._plain.readers
+        values = inside(mapping)
+        one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
+        super().__init__(mapping, schemas, cast(FeatureReader, one), other)
         self.encode_predictions = self._encode_predictions
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas
-
-    def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
-        return unknown(inline(batch.values, batch.headers), self._schemas, self.mapping.max_bytes)
-
-    unknown_labels = unknown_features
-
-    def problems(self, kind: str, schema: Schema, name: str) -> list[Problem]:
-        """As in `topics.codecs.Codec`. Raises UnusableError where the schema is none."""
-        values = inside(self.mapping)
-        slots = (of_labels(values), None) if kind == "labels" else of_features(values)
-        return JsonSchema(schema).problems(*slots, name)
-
-    def writer(self, labels_inside: bool = False) -> Writer:
-        return Writer(self.mapping, self._schemas, labels_inside)
 
     def _encode_predictions(self, *args: Any, **options: Any) -> list[bytes]:
         before = written_by(self._schemas, "predictions")[0]

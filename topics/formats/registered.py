@@ -1,12 +1,15 @@
-"""What the formats of a registry have in common: they write by a schema that it has, with its id before each record."""
+"""What all formats of a registry have in common: their records name a schema, and are written by one that it has."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, cast
 
-from topics.formats.framing import head
+from topics.columns import ColumnDecoder, FeatureReader, Reader
+from topics.formats.framing import head, inline, unknown
 from topics.formats.json_rows import Renderer
-from topics.headers import inside
-from topics.records import Mapping, Rows
-from topics.schemas import NotToldError, Schema, Schemas, UnusableError
+from topics.formats.slots import Problem
+from topics.headers import Wanted, inside
+from topics.records import Mapping, RawBatch, Rows
+from topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
 
 Encode = Callable[[bytes], bytes]
 
@@ -17,6 +20,34 @@ def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:
     if written is None:
         raise NotToldError(f"nobody has asked the registry for the schema of {kind}")
     return head(written.id), written.schema
+
+
+class SchemaReader(Reader, Protocol):
+    """A reader of records that name a schema."""
+
+    def problems(self, schema: Schema, name: str) -> list[Problem]:
+        """Where a schema does not fit what the stream maps. name : of the schema. UnusableError where it is none."""
+
+
+class RegisteredCodec(ColumnDecoder):
+    """The half of a format of a registry that is the same for all of them: see `topics.codecs.Codec`."""
+
+    def __init__(self, mapping: Mapping, schemas: Schemas, features: FeatureReader, labels: Reader) -> None:
+        super().__init__(mapping, features, labels)
+        self.headers = Wanted(True, True)  # the schema may be named there
+        self._schemas = schemas
+
+    def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
+        return unknown(inline(batch.values, batch.headers), self._schemas, self.mapping.max_bytes)
+
+    unknown_labels = unknown_features
+
+    def problems(self, kind: str, schema: Schema, name: str) -> list[Problem]:
+        reader = cast(SchemaReader, self._labels if kind == "labels" else self._features)
+        return reader.problems(schema, name)
+
+    def writer(self, labels_inside: bool = False) -> "Writer":
+        return Writer(self.mapping, self._schemas, labels_inside)
 
 
 class Writer:

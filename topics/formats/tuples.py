@@ -1,0 +1,196 @@
+"""Records of a registry's formats as tuples, and the columns of these.
+
+A format makes a function for each schema, from the bytes of a record to a tuple of what the stream maps (`Shape`). All
+else is the same for all of them: which schema a record was written by, what becomes of a record that cannot be read,
+and how columns are made of tuples.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from topics import records as r
+from topics.columns import Bad, no_record
+from topics.formats.framing import ID_BYTES, NO_HEAD, head_of, inline
+from topics.formats.slots import FLAG, NUMBER, Problem, Slot, of_features, of_labels
+from topics.records import Floats, Mapping, Path, RawBatch
+from topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
+
+Read = Callable[[bytes, int], Any]  # value, where the record begins in it -> its tuple
+
+
+class Shape:
+    """What a stream maps of a kind of record.
+
+    Parameters
+    ----------
+    slots : sequence of Slot
+    instances : Shape, optional
+        What it maps of each instance of a bag.
+
+    Attributes
+    ----------
+    places : path -> place of its value in the tuple that a reader gives, but for numbers and flags of features.
+    numbers : slots of numeric and boolean features; the last value of the tuple is theirs.
+    """
+
+    def __init__(self, slots: Sequence[Slot], instances: "Shape | None" = None) -> None:
+        self.slots = list(slots)
+        self.instances = instances
+        self.numbers = [i for i, slot in enumerate(slots) if slot.kind in (NUMBER, FLAG)]
+        self.others = [i for i in range(len(slots)) if i not in set(self.numbers)]
+        self.places = {slots[i].path: place for place, i in enumerate(self.others)}
+        self.empty = (*(None for _ in self.others), (None,) * len(self.numbers))
+
+
+class Way(NamedTuple):
+    """How a format reads.
+
+    reader : a shape, a schema and its name -> what reads the records of this schema, and where it does not fit.
+    UnusableError where it is none. errors : what that may raise. why : of these -> reason and detail.
+    """
+
+    reader: Callable[[Shape, Schema, str], tuple[Read, list[Problem]]]
+    errors: tuple[type[Exception], ...]
+    why: Callable[[Exception], tuple[str, str]]
+
+
+_INFINITE = "a number that is not finite"
+
+
+class Records(list[Any]):
+    """Records as tuples, and the numbers of all of them: (n, m)."""
+
+    numbers: Floats
+
+
+class _Reader:
+    """What features and labels have in common: bytes to tuples, and tuples to columns."""
+
+    def __init__(self, mapping: Mapping, shape: Shape, schemas: Schemas, way: Way) -> None:
+        self.max_bytes = mapping.max_bytes
+        self.shape = shape
+        self._way = way
+        self._unusual: tuple[type[Exception], ...] = (TypeError, KeyError, *way.errors)
+        self._schemas = schemas
+        self._readers: dict[bytes, Read] = {}  # head of a record -> what reads it
+        self._made: dict[Key, Read | str] = {}  # or why the schema cannot be used
+
+    def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
+        values = inline(batch.values, batch.headers)
+        try:
+            return self._numbered(Records(self._decode(values)), bad)
+        except self._unusual:
+            return self._numbered(Records(self._decode_one(i, value, bad) for i, value in enumerate(values)), bad)
+
+    def _decode(self, values: list[Any]) -> list[Any]:
+        """All records, where nothing is unusual about any of them."""
+        if not set(map(type, values)) <= {bytes} or max(map(len, values), default=0) > self.max_bytes:
+            raise TypeError
+        heads = {value[:ID_BYTES] for value in values}
+        if len(heads) == 1:
+            return list(map(self._readers[heads.pop()], values, repeat(ID_BYTES)))
+        readers = self._readers
+        return [readers[value[:ID_BYTES]](value, ID_BYTES) for value in values]
+
+    def _decode_one(self, i: int, value: Any, bad: Bad) -> Any:
+        refused = no_record(value, self.max_bytes)
+        found = head_of(value) if refused is None else None
+        if refused is not None:
+            bad[i] = refused
+        elif found is None:
+            bad[i] = r.NO_SCHEMA_ID, NO_HEAD
+        else:
+            read = self._reader(found.key)
+            if isinstance(read, str):
+                bad[i] = r.UNUSABLE_SCHEMA, read
+            else:
+                if found.start == ID_BYTES:
+                    self._readers[value[:ID_BYTES]] = read
+                try:
+                    return read(value, found.start)
+                except self._way.errors as error:
+                    reason, detail = self._way.why(error)
+                    bad[i] = reason, f"{detail} (schema {found.key})"
+        return self.shape.empty
+
+    def _reader(self, key: Key) -> Read | str:
+        """What reads the records of a schema, or why nothing does."""
+        made = self._made.get(key)
+        if made is None:
+            schema = self._schemas.known.get(key)
+            if schema is None:
+                raise NotToldError(f"nobody has asked the registry for schema {key}")
+            try:
+                made = self._way.reader(self.shape, schema, f"schema {key}")[0]
+            except UnusableError as error:
+                made = f"schema {key} cannot be used: {error}"
+            self._made[key] = made
+        return made
+
+    def _numbered(self, records: Records, bad: Bad) -> Records:
+        records.numbers = self._array(records)
+        infinite = np.isinf(records.numbers)
+        if infinite.any():
+            for i in np.flatnonzero(infinite.any(axis=1)).tolist():
+                bad.setdefault(i, (r.NOT_FINITE, _INFINITE))
+        return records
+
+    def _array(self, tuples: Sequence[Any]) -> Floats:
+        n, m = len(tuples), len(self.shape.numbers)
+        # None becomes NaN, true and false become 1 and 0.
+        values = chain.from_iterable(map(itemgetter(-1), tuples))
+        return np.fromiter(values, np.float64, count=n * m).reshape(n, m)
+
+    def problems(self, schema: Schema, name: str) -> list[Problem]:
+        """As in `topics.codecs.Codec`."""
+        return self._way.reader(self.shape, schema, name)[1]
+
+    def column(self, records: list[Any], path: Path) -> list[Any]:
+        return list(map(itemgetter(self.shape.places[path]), records))
+
+
+class LabelReader(_Reader):
+    def __init__(self, mapping: Mapping, schemas: Schemas, way: Way) -> None:
+        super().__init__(mapping, Shape(of_labels(mapping)), schemas, way)
+
+
+class FeatureReader(_Reader):
+    def __init__(self, mapping: Mapping, schemas: Schemas, way: Way) -> None:
+        slots, inside_bag = of_features(mapping)
+        instances = None if inside_bag is None else Shape(inside_bag)
+        super().__init__(mapping, Shape(slots, instances), schemas, way)
+        self._inside = instances or self.shape
+        self._bag = self.shape.places.get(mapping.x) if instances is not None else None
+        self._columns = [i for i, f in enumerate(mapping.features) if f.type != r.NOMINAL]
+        self._width = len(mapping.features)
+
+    def _numbered(self, records: Records, bad: Bad) -> Records:
+        if self._bag is not None:
+            for i, record in enumerate(records):
+                for instance in record[self._bag] or ():
+                    if any(v is not None and v - v != 0 and v == v for v in instance[-1]):
+                        bad.setdefault(i, (r.NOT_FINITE, _INFINITE))
+        return super()._numbered(records, bad)
+
+    def missing(self, records: list[Any], path: Path) -> list[int]:
+        return [i for i, there in enumerate(self.column(records, path)) if there is None]
+
+    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+        return list(map(itemgetter(self._inside.places[path]), instances))
+
+    def numbers(self, instances: list[Any]) -> Floats:
+        if isinstance(instances, Records):
+            found = instances.numbers
+        else:
+            n, m = len(instances), len(self._inside.numbers)
+            values = chain.from_iterable(map(itemgetter(-1), instances))
+            found = np.fromiter(values, np.float64, count=n * m).reshape(n, m)
+        if len(self._columns) == self._width:
+            return found
+        x = np.full((len(instances), self._width), np.nan)
+        x[:, self._columns] = found
+        return x
