@@ -149,6 +149,16 @@ class Learner(ABC):
         writes out[r, :]: class probabilities that sum to 1 (all 0 when nothing is known yet), or the predicted value
         in column 0 (NaN when nothing is known yet)."""
 
+    @property
+    def n_kept(self) -> int:
+        """Arrays like `out` in which the model notes, at a prediction, what it wants to know again at the label."""
+        return 0
+
+    def run_with(self, program: Program, slab: Any, out: Floats, kept: Sequence[Floats]) -> None:
+        """As `run`, for whoever keeps these notes. kept : n_kept arrays as `out`; PREDICT r writes row r of each, and
+        LEARN r reads it. NaN in column 0 of the first says that nothing stands there."""
+        self.run(program, slab, out)
+
     @abstractmethod
     def resize(self, schema: Schema) -> None:
         """Raise capacities (`n_outputs`, entries of `n_values`); the number of features stays."""

@@ -18,6 +18,8 @@ from models.entry import TASKS, Entry, suggest
 from models.gradient import entries as gradient
 from models.hoeffding import entries as hoeffding
 from models.mondrian import entries as mondrian
+from models.opinion_pool import entries as opinion_pool
+from models.opinion_pool.members import members as opinion_members
 from models.regression import entries as regression
 from models.shrubs import entries as shrubs
 from models.soft import entries as soft
@@ -35,6 +37,7 @@ FAMILIES = (
     mondrian,
     gradient,
     soft,
+    opinion_pool,
     bags,
     batch,
     adapter,
@@ -86,6 +89,13 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
             raise ValueError(f"unknown task {task!r}: use one of {', '.join(TASKS)}")
         raise ValueError(f"model {name!r} does not do {task}: use one of {able}")
     return entry.valid(task, parameters)
+
+
+def n_kept(name: str, task: str, parameters: Mapping[str, Any]) -> int:
+    """`Learner.n_kept` of a learner of these parameters, before it is made."""
+    if name != "opinion-pool":
+        return 0
+    return len(opinion_members(task, parameters.get("members")))
 
 
 def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":

@@ -165,13 +165,15 @@ def waiting_bytes(spec: "Spec") -> int:
     possible."""
     from app.partition.pending import ROW_BYTES
     from app.partition.ragged import PLACE_BYTES
+    from models.registry import n_kept
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
     x = 8 * len(spec.features)
     if spec.task == "multi-instance":
         x = PLACE_BYTES + spec.record.max_instances * x
-    each = ROW_BYTES + x + 8 * n_outputs * len(spec.models())
+    vectors = sum(1 + n_kept(model, spec.task, parameters) for model, parameters in spec.models().values())
+    each = ROW_BYTES + x + 8 * n_outputs * vectors
     return min(spec.join.max_pending * each, spec.join.max_pending_bytes)
 
 

@@ -24,7 +24,7 @@ from app.partition.inputs import Mark, mark
 from app.partition.merge import Buffer, Ints, Piece, Release
 from app.partition.outcome import Figures, Outcome, dead_letters, together
 from app.partition.pending import PendingStore
-from app.partition.role import Role
+from app.partition.role import Role, kept_names
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
@@ -141,7 +141,7 @@ class PartitionLearner:
         self.schema = schema
         for role in self.roles.values():
             role.resize(schema)
-        self.pending.resize(dict.fromkeys(self.roles, schema.n_outputs))
+        self.pending.resize(dict.fromkeys(self.pending.out, schema.n_outputs))
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
@@ -419,7 +419,12 @@ class PartitionLearner:
             if source is not None:
                 self.roles[name].restore(under(arrays, f"models/{source}/"), under(arrays, f"metrics/{source}/"), was)
         n_classes = None if self.classes is None else len(self.classes)
-        self.pending.restore(under(arrays, "pending/"), changes.takes, n_classes)
+        sources = dict(changes.takes)
+        for name, source in changes.takes.items():
+            n = self.roles[name].model.n_kept
+            there = [None] * n if source is None else kept_names(source, n)
+            sources |= dict(zip(kept_names(name, n), there, strict=True))
+        self.pending.restore(under(arrays, "pending/"), sources, n_classes)
         same = (meta.get("settings") or {}).get(DETECTORS) == self._settings[DETECTORS]
         self.drift.restore(under(arrays, "drift/"), changes.takes, same, was)
         self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])

@@ -21,7 +21,7 @@ arrived last before that counts as waiting from then on. The bytes of an instanc
 this depends on the order of the records alone, never on the clock or on how they were divided into batches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,6 +173,10 @@ class PendingStore:
         """The number of the instance that waits in place i of those that wait, or that would. O(waiting)."""
         rows = self._instances.rows()
         return int(self._instances.entries[rows[i], SERIAL]) if i < len(rows) else self.next_arrival
+
+    def keep(self, names: Iterable[str], width: int) -> None:
+        """Room for further outputs beside each instance. Call it before the first `join`."""
+        self.out |= {name: np.zeros((self._capacity, width)) for name in names}
 
     def resize(self, outputs: dict[str, int]) -> None:
         """Widen the predictions; what stands there stays."""

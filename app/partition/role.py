@@ -41,6 +41,11 @@ ALERT, STARTED = "alert", "replace-started"
 REACTIONS = (RESET, REPLACED, DROPPED)  # that are counted
 
 
+def kept_names(role: str, n: int) -> list[str]:
+    """Of the n arrays that a model keeps beside instances, in the pending store."""
+    return [f"{role}/{i}" for i in range(n)]
+
+
 class Role:
     """The champion or a challenger.
 
@@ -81,6 +86,7 @@ class Role:
             self.model = self._made(schema)
         except ValueError as error:  # raised by what an import path names
             raise SpecError(f"{place_of(name)}: {error}") from None
+        pending.keep(kept_names(name, self.model.n_kept), schema.n_outputs)
         window, fading = spec.metrics.window, spec.metrics.fading
         self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
         self.signal = Signal(spec.drift.detectors, ABSOLUTE if spec.task == REGRESSION else MISTAKES, seed=seed)
@@ -96,6 +102,11 @@ class Role:
     def predictions(self) -> Floats:
         """(capacity, n_outputs) float64: what was predicted for each row of the pending store."""
         return self._pending.out[self.name]
+
+    @property
+    def kept(self) -> list[Floats]:
+        """What the model keeps beside each instance for its label: `model.n_kept` arrays like `predictions`."""
+        return [self._pending.out[name] for name in kept_names(self.name, self.model.n_kept)]
 
     @property
     def watched(self) -> bool:
@@ -138,7 +149,7 @@ class Role:
         """
         self._findings, at, n = [], 0, len(program.op)
         if not self.watched:
-            self.model.run(program, self._pending.slab, self.predictions)
+            self._run_model(program)
         elif self.action == RESET:
             while at < n:
                 at = self._run_to_reset(program, at)
@@ -155,19 +166,32 @@ class Role:
         """Score each label of a program that was run by the prediction that was made for its instance."""
         self.metrics.score(program, self.predictions)
 
+    def _run_model(self, piece: Program, start: int = 0) -> None:
+        """Operations of the program from `start` on."""
+        self._forget(piece, start)
+        self.model.run_with(piece, self._pending.slab, self.predictions, self.kept)
+
+    def _forget(self, piece: Program, start: int) -> None:
+        """Where a label comes to what another model predicted, what that one kept says nothing to this one."""
+        kept = self.kept
+        if kept and self._since is not None:
+            arrivals = self._pending.arrivals()[start : start + len(piece.op)]
+            kept[0][piece.row[(piece.op == LEARN) & (arrivals < self._since)], 0] = np.nan
+
     def _run_piece(self, program: Program, start: int, stop: int) -> None:
         """Operations start to stop, of which no one is the place of a reset, and none but the last of a trial."""
         piece = program.part(start, stop)
         if self.trial is None:
-            self.model.run(piece, self._pending.slab, self.predictions)
+            self._run_model(piece, start)
         else:
-            self.trial.run(self.model, piece, self._pending.slab, self.predictions)
+            self._forget(piece, start)
+            self.trial.run(self.model, piece, self._pending.slab, self.predictions, self.kept)
         self._tell(self._watch(piece, start))
 
     def _run_to_reset(self, program: Program, start: int) -> int:
         """Run the operations from `start` to the first reset, or to the end. Returns where to go on."""
         rest, detectors = program.part(start), self.signal.copy()
-        self.model.run(rest, self._pending.slab, self.predictions)
+        self._run_model(rest, start)
         found = self._watch(rest, start)
         end = next((place + 1 for place, one in found if one.rose and one.is_drift), None)
         if end is None:

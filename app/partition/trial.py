@@ -8,7 +8,7 @@ The fresh model wins when its error over the last `window` labels is lower by mo
 paired differences, and is dropped when it has not won after `patience` labels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,27 +50,32 @@ class Trial:
     def by(self) -> int:
         return int(self.numbers[1])
 
-    def run(self, older: Learner, program: Program, slab: Floats | Bags, out: Floats) -> None:
-        """Execute `program` for the older model, as `older.run` would, and let the fresh one learn and both compare."""
+    def run(
+        self, older: Learner, program: Program, slab: Floats | Bags, out: Floats, kept: Sequence[Floats] = ()
+    ) -> None:
+        """Execute `program` for the older model, as `older.run_with` would, and let the fresh one learn and both
+        compare."""
         op = program.op
         learns = op == LEARN
-        # Every operation has a row of its own here, so an instance can be asked a second time beside its first answer.
-        x, n = slab.take(program.row) if isinstance(slab, Bags) else slab[program.row], len(op)
-        place = np.repeat(np.arange(n, dtype=np.int32), np.where(learns, 2, 1))
-        both = op[place]
+        # Copies of the rows, and one more for each label, so an instance can be asked again beside its first answer.
+        rows, own = np.unique(program.row, return_inverse=True)
+        again = len(rows) + np.arange(np.count_nonzero(learns))
+        chosen = np.concatenate((rows, program.row[learns]))
+        x = slab.take(chosen) if isinstance(slab, Bags) else slab[chosen]
+        place = np.repeat(np.arange(len(op)), np.where(learns, 2, 1))
         asked = np.flatnonzero(learns[place])[::2]
-        both[asked] = PREDICT
-        y, w = program.y[place], program.w[place]
-        y[asked] = np.nan
-        answers = np.zeros((n, out.shape[1]))
-        older.run(Program(both, place, y, w), x, answers)
-        out[program.row[~learns]] = answers[~learns]
+        both, row, y, w = op[place], own[place].astype(np.int32), program.y[place], program.w[place]
+        both[asked], row[asked], y[asked] = PREDICT, again, np.nan
+        answers, notes = np.zeros((len(x), out.shape[1])), [one[chosen] for one in kept]
+        older.run_with(Program(both, row, y, w), x, answers, notes)
+        for to, found in zip((out, *kept), (answers, *notes), strict=True):
+            to[program.row[~learns]] = found[own[~learns]]
         if not len(asked):
             return
-        kept = learns[place]
-        fresh = np.zeros((n, out.shape[1]))
-        self.model.run(Program(both[kept], place[kept], y[kept], w[kept]), x, fresh)
-        labels = Program(op[learns], np.flatnonzero(learns).astype(np.int32), program.y[learns], program.w[learns])
+        only = learns[place]
+        fresh = np.zeros_like(answers)
+        self.model.run(Program(both[only], row[only], y[only], w[only]), x, fresh)
+        labels = Program(op[learns], again.astype(np.int32), program.y[learns], program.w[learns])
         pair = np.column_stack([scores(self.kind, labels, of)[1] for of in (answers, fresh)])
         if self.kind == MISTAKES:  # who does not know is wrong
             pair[np.isnan(pair)] = 1.0

@@ -33,6 +33,7 @@ MODULES = {
     **dict.fromkeys(("adaptive-random-forest", "streaming-random-patches"), "ensemble"),
     **dict.fromkeys(("streaming-decision-tree", "streaming-decision-forest"), "streaming_forest"),
     "shrub-ensemble": "shrubs",
+    "opinion-pool": "opinion_pool",
     "mondrian-forest": "mondrian",
     "stochastic-gradient-tree": "gradient",
     **dict.fromkeys(("soft-tree", "soft-hoeffding-tree", "model-pool"), "soft"),

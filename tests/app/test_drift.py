@@ -29,9 +29,15 @@ FILE = {
 }
 
 
-def stream(task: str = "classification", **drift: Any) -> Spec:
+POOL = {"model": "opinion-pool", "rate": 0.02, "members": {"tree": TREE, "last": "last-label", "bayes": "naive-bayes"}}
+VALUES = {"model": "opinion-pool", "members": {"last": "last-label", "mean": "mean"}}
+
+
+def stream(task: str = "classification", pool: bool = False, **drift: Any) -> Spec:
     given = {"detectors": {"adwin": {"delta": 0.01}}, "window": 200, "patience": 1000, **drift}
-    champion = TREE if task == "classification" else "last-label"
+    champion: Any = TREE if task == "classification" else "last-label"
+    if pool:  # it keeps what its members said
+        champion = POOL if task == "classification" else VALUES
     return build({**FILE, "task": task, "champion": champion, "drift": given}, "s")
 
 
@@ -90,12 +96,15 @@ def fold(spec: Spec, data: tuple[RawBatch, RawBatch], limit: int, restart: int =
         ("classification", "alert", {"detectors": ["hddm-w", "kswin"], "features": ["a"]}),
         ("regression", "replace", {}),
         ("late regression", "reset", {}),
+        ("late pool classification", "reset", {}),
+        ("late pool classification", "replace", {}),
+        ("pool regression", "replace", {}),
     ],
 )
 def test_events_states_and_actions_are_the_same_for_every_cut(task: str, action: str, more: dict[str, Any]) -> None:
-    delay = 90 if "late" in task else DELAY
+    delay, pool = 90 if "late" in task else DELAY, "pool" in task
     task = "regression" if "regression" in task else "classification"
-    spec, data = stream(task, on_drift=action, **more), records(task, delay=delay)
+    spec, data = stream(task, pool, on_drift=action, **more), records(task, delay=delay)
     whole, events, predicted = fold(spec, data, N)
     for limit, restart in ((700, 1), (64, 0), (64, 7)):
         learner, found, same = fold(spec, data, limit, restart)

@@ -53,6 +53,8 @@ def stream(model: str, task: str) -> Spec:
         ("hoeffding-tree", "classification"): {"grace_period": 50, "delta": 0.05},
         ("hoeffding-adaptive-tree", "classification"): {"grace_period": 50, "delta": 0.05},
         ("mondrian-forest", "classification"): {"n_trees": 2, "max_nodes": 101},
+        ("opinion-pool", "classification"): {"members": {"tree": "hoeffding-tree", "last": "last-label"}},
+        ("opinion-pool", "regression"): {"members": {"tree": "hoeffding-regression-tree", "mean": "mean"}},
         ("mondrian-forest", "regression"): {"n_trees": 2, "max_nodes": 101},
         ("fimt-dd", "regression"): {"max_nodes": 2000},
         ("hoeffding-regression-tree", "regression"): {"max_nodes": 2000},

@@ -111,7 +111,12 @@ for name, dispatcher in test_kernels.kernels().items():
 
 @jit
 def test_one_signature_a_kernel():
-    """In a process of its own: other tests may call kernels with other types."""
-    done = subprocess.run([sys.executable, "-c", SIGNATURES], capture_output=True, text=True, check=False, timeout=1800)
+    """In a process of its own: other tests may call kernels with other types. One that compiles also sees the kernels
+    that others are made of, once for each caller's types, so what counts is one that finds all in the cache."""
+    for _ in range(2):
+        command = [sys.executable, "-c", SIGNATURES]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+        if done.returncode or not done.stdout:
+            break
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""

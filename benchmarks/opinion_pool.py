@@ -1,0 +1,141 @@
+"""Pools of opinions beside every learner that could be a member, with labels at once and late.
+
+    python -m benchmarks.opinion_pool [--data ../shared/data] [--delays 0,200] [--seeds 3] [--sets elec,weather,…]
+
+Each data set goes by in file order, test-then-train; a label comes so many instances after its own. Figures are accuracy
+in percent, of abalone and fried the mean absolute error: means over the seeds, with their standard error. The best single
+learner is the one whose mean is best, afterwards: nobody knows it beforehand. Microseconds are CPU time of the pool's one
+thread an instance, the least of the seeds.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.errors import RiparianError
+from benchmarks.papers.frame import spread
+from benchmarks.tables import NOMINAL, Table, read
+from models.contract import LEARN, PREDICT, Floats, Program
+from models.opinion_pool.entries import MEMBERS
+from models.registry import create
+
+ROOT = Path(__file__).resolve().parents[1]
+SETS = (*NOMINAL, "fried", "abalone")
+# What could be members besides: everything that learns label by label, and takes some seconds.
+OTHERS = {
+    "classification": (
+        *("hoeffding-tree", "hoeffding-adaptive-tree", "extremely-fast-decision-tree", "naive-bayes", "last-label"),
+        *("streaming-random-patches", "leveraging-bagging", "online-bagging", "online-boosting", "smooth-boost"),
+        *("stochastic-gradient-tree", "soft-tree"),
+    ),
+    "regression": (
+        *("hoeffding-regression-tree", "orto", "streaming-random-patches", "stochastic-gradient-tree"),
+        *("soft-hoeffding-tree", "last-label"),
+    ),
+}
+RULES = {"classification": ("logarithmic", "linear", "leader"), "regression": ("linear", "leader")}
+
+
+def late(table: Table, delay: int) -> Program:
+    """PREDICT each row in order, and LEARN the one that came `delay` rows before."""
+    n = len(table.y)
+    when = np.concatenate([2 * np.arange(n), 2 * (np.arange(n) + delay) + 1])
+    kept = np.flatnonzero(when < 2 * n)
+    order = kept[np.argsort(when[kept], kind="stable")]
+    op = np.where(order < n, PREDICT, LEARN).astype(np.int8)
+    row = (order % n).astype(np.int32)
+    return Program(op, row, np.where(op == LEARN, table.y[row], np.nan), np.ones(len(op)))
+
+
+def quality(table: Table, out: Floats) -> float:
+    """Percent that were right, or the mean absolute error; who knew nothing was wrong, or is left out."""
+    if table.schema.task == "regression":
+        return float(np.nanmean(np.abs(out[:, 0] - table.y)))
+    return 100.0 * float(((out.argmax(1) == table.y) & (out.max(1) > 0.0)).mean())
+
+
+def pooled(table: Table, program: Program, rule: str, seed: int) -> tuple[dict[str, float], float]:
+    """Quality of the pool (under its rule's name) and of each default member alone; seconds."""
+    pool = create("opinion-pool", table.schema, seed=seed, pool=rule)
+    pool.warm_up()
+    out = np.zeros((len(table.y), table.schema.n_outputs))
+    kept = [np.full_like(out, np.nan) for _ in range(pool.n_kept)]
+    began = time.thread_time()
+    pool.run_with(program, table.x, out, kept)
+    seconds = time.thread_time() - began
+    votes = [np.where(np.isinf(one), np.nan, one) for one in kept]
+    alone = {name: quality(table, one) for name, one in zip(MEMBERS[table.schema.task], votes, strict=True)}
+    return {**alone, rule: quality(table, out)}, seconds
+
+
+def single(table: Table, program: Program, model: str, seed: int) -> float:
+    learner = create(model, table.schema, seed=seed)
+    learner.warm_up()
+    out = np.zeros((len(table.y), table.schema.n_outputs))
+    learner.run(program, table.x, out)
+    return quality(table, out)
+
+
+def row_of(table: Table, delay: int, seeds: int) -> dict[str, Any]:
+    """Cells by columns."""
+    task, program = table.schema.task, late(table, delay)
+    found: dict[str, list[float]] = {}
+    seconds = []
+    for seed in range(1, seeds + 1):
+        for rule in RULES[task]:
+            told, took = pooled(table, program, rule, seed)
+            for name, value in told.items():
+                if name in RULES[task] or rule == RULES[task][0]:
+                    found.setdefault(name, []).append(value)
+            if rule == RULES[task][0]:
+                seconds.append(took)
+        for model in OTHERS[task]:
+            found.setdefault(model, []).append(single(table, program, model, seed))
+    sign = -1.0 if task == "regression" else 1.0
+    best = max((name for name in found if name not in RULES[task]), key=lambda name: sign * np.mean(found[name]))
+    digits = 3 if task == "regression" else 2
+    return {
+        "forest": spread(found["forest"], digits),
+        "best single learner": f"{spread(found[best], digits)} ({best})",
+        **{rule: spread(found[rule], digits) if rule in found else "" for rule in RULES["classification"]},
+        "µs": f"{1e6 * min(seconds) / len(table.y):.0f}",
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = Path(os.environ.get("RIPARIAN_DATA") or ROOT.parent / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=default, help="folder of elec.csv.gz, …; or RIPARIAN_DATA")
+    parser.add_argument("--sets", default=",".join(SETS), help="data sets, separated by commas")
+    parser.add_argument("--delays", default="0,200", help="instances that labels come late, separated by commas")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    try:
+        tables = {
+            name: read(
+                options.data / f"{name}.csv.gz",
+                NOMINAL.get(name, ()),
+                "classification" if name in NOMINAL else "regression",
+            )
+            for name in options.sets.split(",")
+        }
+    except RiparianError as error:
+        sys.exit(f"opinion_pool: {error}")
+    columns = None
+    for delay in map(int, options.delays.split(",")):
+        for name, table in tables.items():
+            cells = row_of(table, delay, options.seeds)
+            if columns is None:
+                columns = ["labels late by", "data", *cells]
+                print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
+            print("| " + " | ".join([str(delay), name, *cells.values()]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

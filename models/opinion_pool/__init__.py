@@ -1,0 +1,1 @@
+"""Pools of opinions: learners of several kinds, and weights that say whom to believe."""

@@ -1,0 +1,242 @@
+"""The opinion pool: learners of several kinds run beside each other, and weights learn whom to believe."""
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats, Learner, Program, Schema
+from models.description import moved
+from models.opinion_pool import entries
+from models.opinion_pool.members import members, rule
+from models.opinion_pool.pooling import (
+    ERROR,
+    LEADER,
+    LINEAR,
+    LOGARITHMIC,
+    WANTED,
+    WEIGHT,
+    gather,
+    pool_classes,
+    pool_values,
+)
+from models.registry import create
+from models.threads import WORTH_A_THREAD, share
+
+RULES = {entries.LOGARITHMIC: LOGARITHMIC, entries.LINEAR: LINEAR, entries.LEADER: LEADER}
+LEAST, MOST = 128, 4096  # operations of a chunk
+SCRATCH = 8_000_000  # bytes that the votes of a chunk may take, and its rows
+NOTHING = np.zeros((0, 0))
+
+
+class OpinionPool(Learner):
+    """Learners of several kinds, pooled by weights that are learned online.
+
+    Every member predicts and learns each instance. Weights are judged by the votes that the members really cast when
+    the instance was predicted, which wait with it for its label (`n_kept`, `run_with`); where nothing was kept, members
+    vote once more right before they learn the label. With p_m a member's probabilities (none below `floor`):
+
+    - "logarithmic" (classification): p(c) ~ prod p_m(c)^w_m, weights >= 0. Each label is a step of normalised gradient
+      descent on the log loss of the pooled prediction.
+    - "linear": the weighted mean. Of classes, a posterior over members in which a `rate` of all weight is shared out
+      equally each label; of values, steps of projected gradient descent on the squared error, on the simplex.
+    - "leader": the prediction of the member with the least error, which forgets by `rate`.
+
+    A label that teaches nothing (see the contract) moves no weight; one of weight w < 1 moves them by w of a step.
+    Memory is bounded as that of the members is.
+
+    Parameters
+    ----------
+    schema : Schema
+        Task "classification" or "regression".
+    seed : int
+        Of the first member; the next one's is higher by one.
+    members : dict, optional
+        name -> model, or a dict of "model" and its parameters. Models may come more than once. Models of other
+        libraries cannot be members. None: entries.MEMBERS of the task.
+    pool : {"auto", "logarithmic", "linear", "leader"}
+    rate : float
+        Length of a step, in [0, 1]; longer while there are few labels (models.opinion_pool.pooling).
+    floor : float
+        In (0, 0.5]: one member that is sure and wrong does not rule the others out.
+    threads : int
+        Threads that run members, >= 1; the results are the same.
+
+    Examples
+    --------
+    >>> pool = OpinionPool(Schema((0,), 2, "classification"), members={"tree": "hoeffding-tree", "last": "last-label"})
+    >>> pool.learn_many([[0.0], [1.0], [0.0]], [0, 1, 0])
+    >>> pool.predict_many([[0.0]]).argmax()
+    np.int64(0)
+    """
+
+    name = "opinion-pool"
+
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        self._rule = RULES[rule(schema.task, self._parameters["pool"])]
+        self._models = members(schema.task, self._parameters["members"])
+        self._members = {
+            member: create(model, schema, seed=seed + i, **own)
+            for i, (member, (model, own)) in enumerate(self._models.items())
+        }
+        m = len(self._members)
+        self._weights = np.full(m, 1.0 / m)
+        self._sizes = np.zeros(m)
+        self._quality = np.zeros((m, 2))
+        self._counts = np.zeros(2)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Scratch, which follows from the schema."""
+        m, d, k = len(self._members), self.schema.n_features, self.schema.n_outputs
+        n = max(LEAST, min(MOST, SCRATCH // (8 * (m * k + d + 4))))
+        self._length = n
+        self._op, self._kind = np.zeros(2 * n, np.int8), np.zeros(2 * n, np.int8)
+        self._row, self._source, self._loaded = np.zeros(2 * n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.bool_)
+        self._y, self._w = np.zeros(2 * n), np.zeros(2 * n)
+        self._slab, self._planes = np.zeros((n, d)), np.zeros((m, n, k))
+        self._place = np.zeros(0, np.int32)
+        self._p, self._g = np.zeros(k), np.zeros(m)
+
+    @property
+    def members(self) -> dict[str, Learner]:
+        """By their names, in order."""
+        return dict(self._members)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Of each member, by its name."""
+        return dict(zip(self._members, self._weights.tolist(), strict=True))
+
+    # Running
+
+    @property
+    def n_kept(self) -> int:
+        return len(self._members)
+
+    def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        self.run_with(program, slab, out, ())
+
+    def run_with(self, program: Program, slab: Floats, out: Floats, kept: Sequence[Floats]) -> None:
+        """As Learner.run_with. kept : the votes of each member; infinity for a value that it did not know."""
+        for start in range(0, len(program.op), self._length):
+            self._run_chunk(program, start, min(self._length, len(program.op) - start), slab, out, kept)
+
+    def _run_chunk(
+        self, program: Program, start: int, n: int, slab: Floats, out: Floats, kept: Sequence[Floats]
+    ) -> None:
+        n_classes = 0 if self.schema.task == "regression" else self.schema.n_outputs
+        if len(slab) > len(self._place):
+            self._place = np.zeros(len(slab), np.int32)
+        n_ops, n_rows = gather(
+            *program, slab, start, n, n_classes, kept[0] if kept else NOTHING,
+            self._op, self._row, self._y, self._w, self._kind, self._source, self._slab, self._loaded, self._place,
+        )  # fmt: skip
+        chunk = Program(self._op[:n_ops], self._row[:n_ops], self._y[:n_ops], self._w[:n_ops])
+        rows, learners = self._slab[:n_rows], list(self._members.values())
+        source, loaded = self._source[:n_rows], self._loaded[:n_rows]
+        wanted = chunk.row[self._kind[:n_ops] == WANTED]
+
+        def run_one(j: int) -> None:
+            votes = self._planes[j]
+            if kept:
+                votes[:n_rows][loaded] = kept[j][source[loaded]]
+            learners[j].run(chunk, rows, votes)
+            if kept:
+                known = votes[wanted]
+                kept[j][source[wanted]] = known if n_classes else np.where(np.isnan(known), np.inf, known)
+
+        share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
+        floor, rate = self._parameters["floor"], self._parameters["rate"]
+        learned = self._weights, self._sizes, self._quality, self._counts
+        if n_classes:
+            pool_classes(
+                self._rule, *chunk, self._kind, self._source, n_ops, self._planes, rate, floor, *learned, out,
+                self._p, self._g,
+            )  # fmt: skip
+        else:
+            pool_values(
+                self._rule, *chunk, self._kind, self._source, n_ops, self._planes, rate, *learned, out, self._g
+            )  # fmt: skip
+
+    def warm_up(self) -> None:
+        for member in self._members.values():
+            member.warm_up()
+        super().warm_up()
+
+    # The contract
+
+    def resize(self, schema: Schema) -> None:
+        for member in self._members.values():
+            member.resize(schema)
+        self.schema = schema
+        self._prepare()
+
+    def state(self) -> Any:
+        """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
+        float64. Then the arrays of each member, named after it."""
+        own = {"weights": self._weights, "sizes": self._sizes, "quality": self._quality, "counts": self._counts}
+        for name, member in self._members.items():
+            own |= {place(name) + field: array for field, array in member.state()._asdict().items()}
+        return _state_type(tuple(own))(**own)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._weights = np.array(state["weights"], np.float64)
+        self._sizes = np.array(state["sizes"], np.float64)
+        self._quality = np.array(state["quality"], np.float64, order="C")
+        self._counts = np.array(state["counts"], np.float64)
+        for name, member in self._members.items():
+            member.restore(of_member(state, name))
+
+    @property
+    def incomparable(self) -> tuple[str, ...]:  # type: ignore[override]
+        """As Learner.incomparable, of all members."""
+        return tuple(place(name) + field for name, member in self._members.items() for field in member.incomparable)
+
+    @property
+    def n_waits(self) -> int | None:  # type: ignore[override]
+        waits = [member.n_waits for member in self._members.values() if member.n_waits is not None]
+        return sum(waits) if waits else None
+
+    @property
+    def wait_seconds(self) -> float:  # type: ignore[override]
+        return sum(member.wait_seconds for member in self._members.values())
+
+    def describe(self) -> list[dict[str, Any]]:
+        """A root a member, and below it what the member describes. A root has "member", its name, its "share" (weight)
+        in the pool, and its faded "error" once there is one: share of mistakes, or mean absolute error."""
+        nodes: list[dict[str, Any]] = []
+        for j, (name, member) in enumerate(self._members.items()):
+            own = moved(member.describe(), len(nodes), None, 0)
+            for root in own[:1]:
+                root |= {"member": name, "share": float(self._weights[j])}
+                if self._quality[j, WEIGHT] > 0.0:
+                    root["error"] = float(self._quality[j, ERROR] / self._quality[j, WEIGHT])
+            nodes += own
+        return nodes
+
+    def size(self) -> dict[str, int]:
+        """Members; nodes and leaves of all together, and the depth of the deepest."""
+        sizes = [member.size() for member in self._members.values()]
+        total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
+        return total | {"depth": max(size["depth"] for size in sizes), "n_models": len(sizes)}
+
+
+def place(name: str) -> str:
+    """Where the arrays of a member begin their names."""
+    return f"{name.replace('-', '_')}__"
+
+
+def of_member(state: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a member."""
+    start = place(name)
+    return {field.removeprefix(start): array for field, array in state.items() if field.startswith(start)}
+
+
+@cache
+def _state_type(fields: Sequence[str]) -> Any:
+    return namedtuple("OpinionPoolState", fields)

@@ -1,0 +1,18 @@
+"""Rules of opinion pools: weights and scores, and of each member its learner's."""
+
+from typing import Any
+
+from models.opinion_pool.learner import of_member
+from models.restoring.arrays import Arrays
+
+
+def check(a: Arrays, pool: Any) -> None:
+    from models.restoring import check as check_learner
+
+    for name, like in (("weights", pool._weights), ("sizes", pool._sizes), ("quality", pool._quality)):
+        array = a.take(name, like)
+        a.finite(name, array)
+        a.within(name, array, 0.0, 1e300)
+    a.counts("counts", a.take("counts", pool._counts))
+    for name, member in pool.members.items():
+        check_learner(member, of_member(a.state, name), f"{a.model}, member {name}")

@@ -1,0 +1,113 @@
+"""A pool of opinions as it is defined: an instance at a time, in dictionaries, with members as they come."""
+
+import math
+
+import numpy as np
+
+from models.registry import create
+
+
+class NaivePool:
+    """members : name -> model. rule : "logarithmic", "linear" or "leader". kept : whether votes wait for the label."""
+
+    def __init__(self, schema, members, rule, rate, floor, seed=0, kept=True):
+        self.schema, self.rule, self.rate, self.floor, self.kept = schema, rule, rate, floor, kept
+        self.members = {name: create(model, schema, seed=seed + i) for i, (name, model) in enumerate(members.items())}
+        self.weights = dict.fromkeys(members, 1.0 / len(members))
+        self.derivatives = {name: [] for name in members}  # one a label
+        self.errors = {name: [] for name in members}  # (error, share)
+        self.votes = {}
+
+    def ask(self, x):
+        """Name -> probabilities, or a value; None where a member knows nothing."""
+        votes = {}
+        for name, member in self.members.items():
+            said = member.predict_many(x[None])[0]
+            if self.schema.task == "regression":
+                votes[name] = said[0] if np.isfinite(said[0]) else None
+            else:
+                votes[name] = said if said.sum() > 0.0 else None
+        return votes
+
+    def error(self, name):
+        faded = [(1.0 - self.rate) ** age for age in range(len(self.errors[name]))][::-1]
+        total = sum(f * share for f, (_, share) in zip(faded, self.errors[name], strict=True))
+        return (
+            sum(f * e * share for f, (e, share) in zip(faded, self.errors[name], strict=True)) / total if total else 0.0
+        )
+
+    def pooled(self, votes):
+        knowing = {name: said for name, said in votes.items() if said is not None}
+        if not knowing:
+            return None
+        if self.rule == "leader":
+            return knowing[min(knowing, key=self.error)]
+        total = sum(self.weights[name] for name in knowing)
+        shares = {name: self.weights[name] / total if total else 1.0 / len(knowing) for name in knowing}
+        if self.rule == "linear":
+            return sum(shares[name] * said for name, said in knowing.items())
+        products = [
+            math.prod(max(said[c], self.floor) ** self.weights[name] for name, said in knowing.items())
+            if any(said[c] > 0.0 for said in knowing.values())
+            else 0.0
+            for c in range(self.schema.n_outputs)
+        ]
+        return np.array(products) / sum(products)
+
+    def predict(self, row, x):
+        self.votes[row] = self.ask(x)
+        return self.pooled(self.votes[row])
+
+    def learn(self, row, x, y, w):
+        votes = self.votes[row] if self.kept else self.ask(x)
+        self.weigh(votes, y, min(1.0, w))
+        for member in self.members.values():
+            member.learn_many(x[None], [y], [w])
+
+    def weigh(self, votes, y, share):
+        p = self.pooled(votes)
+        if p is None:
+            return
+        values = self.schema.task == "regression"
+        label = None if values else int(y)
+        if not values and not any(said is not None and said[label] > 0.0 for said in votes.values()):
+            return
+        if self.rule == "linear" and values:
+            self.step({n: 0.0 if v is None else (p - y) * (v - p) for n, v in votes.items()}, share)
+            self.weights = nearest_on_simplex(self.weights)
+        elif self.rule == "linear":
+            for name, said in votes.items():
+                self.weights[name] *= max(p[label] if said is None else said[label], self.floor) ** share
+            total = sum(self.weights.values())
+            equal = self.rate / len(self.weights)
+            self.weights = {name: (1.0 - self.rate) * w / total + equal for name, w in self.weights.items()}
+        elif self.rule == "logarithmic":
+            log = {n: None if v is None else [math.log(max(q, self.floor)) for q in v] for n, v in votes.items()}
+            self.step({n: 0.0 if v is None else float(p @ np.array(v)) - v[label] for n, v in log.items()}, share)
+            self.weights = {name: max(0.0, w) for name, w in self.weights.items()}
+        for name, said in votes.items():
+            if values and said is not None:
+                self.errors[name].append((abs(said - y), share))
+            elif not values:
+                self.errors[name].append((float(said is None or int(np.argmax(said)) != label), share))
+
+    def step(self, derivatives, share):
+        n = len(next(iter(self.derivatives.values()))) + 1
+        for name, g in derivatives.items():
+            self.derivatives[name].append(abs(g))
+            faded = [0.999**age for age in range(n)][::-1]
+            size = sum(f * one for f, one in zip(faded, self.derivatives[name], strict=True)) / sum(faded)
+            if size:
+                self.weights[name] -= share * self.rate * max(1.0, 100.0 / math.sqrt(n)) * g / size
+
+
+def nearest_on_simplex(weights):
+    """By bisection of what is taken away from all weights."""
+    low, high = min(weights.values()) - 1.0, max(weights.values())
+    for _ in range(200):
+        middle = (low + high) / 2
+        if sum(max(0.0, w - middle) for w in weights.values()) > 1.0:
+            low = middle
+        else:
+            high = middle
+    return {name: max(0.0, w - high) for name, w in weights.items()}

@@ -1,0 +1,154 @@
+"""Pools of opinions: against the slow twin, with votes that wait for late labels, and with members of all kinds."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from models.contract import LEARN, PREDICT, Program, Schema
+from models.opinion_pool.entries import MEMBERS
+from models.opinion_pool.members import members
+from models.registry import create, n_kept, validate
+from tests.models.naive_opinion_pool import NaivePool
+
+CLASSES = {"tree": "hoeffding-tree", "bayes": "naive-bayes", "last": "last-label", "most": "majority-class"}
+VALUES = {"fimt": "fimt-dd", "last": "last-label", "mean": "mean", "soft": "soft-tree"}
+N = 400
+
+
+def world(task, k=3, seed=0):
+    """x, y, weights, a third of them small, and an order in which labels come up to 40 instances late, or twice."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.normal(size=(N, 2)), rng.integers(0, 3, N)])
+    y = np.digitize(x[:, 0] + 0.3 * rng.normal(size=N), [-0.5, 0.5])[:N] % k if task != "regression" else x[:, 0] * 3
+    w = rng.choice([1.0, 0.001, 3.0], N)
+    when = np.concatenate([np.arange(N), np.arange(N) + rng.integers(0, 40, N) + 0.5])
+    order = np.argsort(when, kind="stable")
+    op = np.where(order < N, PREDICT, LEARN).astype(np.int8)
+    row = (order % N).astype(np.int32)
+    labels = np.where(op == LEARN, y[row], np.nan)
+    labels[(op == LEARN) & (rng.random(len(op)) < 0.05)] = np.nan  # they teach nothing
+    return x, Program(op, row, labels, np.where(op == LEARN, w[row], 1.0))
+
+
+def kept_for(pool, n):
+    return [np.full((n, pool.schema.n_outputs), np.nan) for _ in range(pool.n_kept)]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("rate", [0.002, 0.05])
+@pytest.mark.parametrize(
+    ("task", "rule"),
+    [
+        *(("classification", rule) for rule in ("logarithmic", "linear", "leader")),
+        *(("regression", rule) for rule in ("linear", "leader")),
+    ],
+)
+def test_it_is_its_definition(task, rule, rate, kept):
+    schema = Schema((0, 0, 3), 4 if task == "classification" else 1, task)
+    some = CLASSES if task == "classification" else VALUES
+    pool = create("opinion-pool", schema, seed=3, members=some, pool=rule, rate=rate, floor=0.02)
+    twin = NaivePool(schema, some, rule, rate, 0.02, seed=3, kept=kept)
+    x, program = world(task)
+    out = np.zeros((N, schema.n_outputs))
+    if kept:
+        pool.run_with(program, x, out, kept_for(pool, N))
+    else:
+        pool.run(program, x, out)
+    for op, row, y, w in zip(*program, strict=True):
+        if op == PREDICT:
+            wanted = twin.predict(row, x[row])
+            unknown = np.nan if task == "regression" else 0.0
+            np.testing.assert_allclose(out[row], unknown if wanted is None else wanted, rtol=1e-7, atol=1e-12)
+        elif not np.isnan(y):
+            twin.learn(row, x[row], y, w)
+    assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
+    assert len({round(weight, 6) for weight in pool.weights.values()}) > 1 or rule == "leader"
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_what_is_kept_goes_wherever_a_program_is_cut(task):
+    schema = Schema((0, 0, 3), 3 if task == "classification" else 1, task)
+    x, program = world(task, seed=1)
+    some = CLASSES if task == "classification" else VALUES
+    whole = create("opinion-pool", schema, members=some)
+    out, kept = np.zeros((N, schema.n_outputs)), kept_for(whole, N)
+    whole.run_with(program, x, out, kept)
+    for cuts in ([*range(len(program.op))], [0, 7, 100, 101, 500]):
+        pieces, other, notes = create("opinion-pool", schema, members=some), np.zeros_like(out), kept_for(whole, N)
+        for a, b in pairwise([*cuts, len(program.op)]):
+            pieces.run_with(program.part(a, b), x, other, notes)
+        assert other.tobytes() == out.tobytes()
+        assert [one.tobytes() for one in notes] == [one.tobytes() for one in kept]
+        assert [a.tobytes() for a in pieces.state()] == [a.tobytes() for a in whole.state()]
+
+
+def test_late_labels_judge_the_votes_that_were_cast():
+    """A member that has come to know better since is not believed for what it said before."""
+    schema = Schema((0,), 2, "classification")
+    pool = create("opinion-pool", schema, members={"last": "last-label", "most": "majority-class"}, rate=0.05)
+    x, out, kept = np.zeros((101, 1)), np.zeros((101, 2)), None
+    kept = kept_for(pool, 101)
+    pool.learn_many(np.zeros((3, 1)), [1, 1, 0])  # the last label is 0, the most frequent 1
+    before = pool.weights
+    ask = Program(np.zeros(100, np.int8), np.arange(100, dtype=np.int32), np.full(100, np.nan), np.ones(100))
+    pool.run_with(ask, x, out, kept)
+    tell = Program(np.ones(100, np.int8), np.arange(100, dtype=np.int32), np.ones(100), np.ones(100))
+    pool.run_with(tell, x, out, kept)
+    assert pool.weights["most"] > before["most"]
+    assert pool.weights["last"] < before["last"]  # after the first of these labels it would have been right
+
+
+def test_notes_that_were_taken_away_are_asked_for_anew():
+    schema = Schema((0, 0, 3), 3, "classification")
+    x, program = world("classification", seed=2)
+    known, asked = (create("opinion-pool", schema, members=CLASSES) for _ in range(2))
+    kept = kept_for(known, N)
+    for i in range(len(program.op)):
+        kept[0][program.row[i : i + 1][program.op[i : i + 1] == LEARN], 0] = np.nan
+        known.run_with(program.part(i, i + 1), x, np.zeros((N, 3)), kept)
+    asked.run(program, x, np.zeros((N, 3)))
+    assert [a.tobytes() for a in known.state()] == [a.tobytes() for a in asked.state()]
+
+
+def test_it_comes_to_believe_who_is_right():
+    schema = Schema((0, 0), 2, "classification")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 2))
+    y = (x[:, 0] > 0.0).astype(float)
+    pool = create("opinion-pool", schema, members={"most": "majority-class", "bayes": "naive-bayes"})
+    pool.learn_many(x, y)
+    assert pool.weights["bayes"] > 5 * pool.weights["most"]
+    told = {node["member"]: node for node in pool.describe() if "member" in node}
+    assert told["bayes"]["error"] < told["most"]["error"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"members": {"a": "hoefding-tree"}}, "member 'a' of model 'opinion-pool': unknown model 'hoefding-tree'"),
+        ({"members": {"A b": "naive-bayes"}}, "give it a name of lower-case letters"),
+        ({"members": {"a": {"rate": 1}}}, "give a model's name, or a mapping with 'model'"),
+        ({"members": {"a": {"model": "naive-bayes", "rate": 1}}}, "member 'a' of model 'opinion-pool': model 'naive-b"),
+        ({"members": {"a": "opinion-pool"}}, "cannot be a member"),
+        ({"members": {"a": "external"}}, "cannot be a member"),
+        ({"members": {"a": "fimt-dd"}}, "does not do classification"),
+        ({"members": {f"m{i}": "last-label" for i in range(65)}}, "has 65 members: give 1 .. 64"),
+    ],
+)
+def test_members_that_do_not_do(given, said):
+    with pytest.raises(ValueError, match=said):
+        validate("opinion-pool", "classification", given)
+
+
+def test_a_regression_has_no_logarithmic_pool():
+    with pytest.raises(ValueError, match="'linear' or 'leader'"):
+        validate("opinion-pool", "regression", {"pool": "logarithmic"})
+
+
+@pytest.mark.parametrize("task", list(MEMBERS))
+def test_default_members_are_there_and_counted(task):
+    named = members(task, None)
+    assert list(named) == list(MEMBERS[task])
+    assert n_kept("opinion-pool", task, {}) == len(named)
+    assert n_kept("hoeffding-tree", task, {}) == 0
