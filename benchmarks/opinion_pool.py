@@ -2,10 +2,10 @@
 
     python -m benchmarks.opinion_pool [--data ../shared/data] [--delays 0,200] [--seeds 3] [--sets elec,weather,…]
 
-Each data set goes by in file order, test-then-train; a label comes so many instances after its own. Figures are accuracy
-in percent, of abalone and fried the mean absolute error: means over the seeds, with their standard error. The best single
-learner is the one whose mean is best, afterwards: nobody knows it beforehand. Microseconds are CPU time of the pool's one
-thread an instance, the least of the seeds.
+Each data set goes by in file order, test-then-train; a label comes so many instances after its own. Figures are
+accuracy in percent, of abalone and fried the mean absolute error: means over the seeds, with their standard error. The
+best single learner is the one whose mean is best, afterwards: nobody knows it beforehand. Microseconds are CPU time of
+the pool's one thread an instance, the least of the seeds.
 """
 
 import argparse
