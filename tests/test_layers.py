@@ -23,6 +23,7 @@ CODE = {"models/simd.py", "models/simd_classes.py"}
 EXTRAS = {
     "models/batch/fit.py": {"sklearn", "xgboost"},
     "riparian/estimators.py": {"sklearn"},
+    **{f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_predictions", "_rows")},
     "topics/formats/avro.py": {"fastavro"},
     "topics/formats/avro_types.py": {"fastavro"},
 } | {path: {"llvmlite"} for path in CODE}

@@ -20,7 +20,7 @@ from topics.records import Features, Floats, Labels, Mapping, Place, RawBatch, R
 from topics.schemas import Key, Schema, Schemas
 from topics.vocabulary import Vocabulary
 
-__all__ = ["CODECS", "REGISTERED", "Codec", "Formats", "JsonCodec", "of_stream"]
+__all__ = ["BATCHED", "CODECS", "REGISTERED", "Codec", "Formats", "JsonCodec", "of_stream"]
 
 
 class Codec(Protocol):
@@ -60,6 +60,11 @@ class Codec(Protocol):
     # A prediction record an id. p, challengers : (n, k) class probabilities (k may exceed the known classes), or (n, 1)
     # values. further : the names in `Mapping.further` -> n next offsets.
     encode_predictions: "EncodePredictions"
+    # Of a format that sends several predictions as one record: these, and the bytes that a record may have -> records.
+    join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None
+
+    def split_predictions(self, value: bytes | None) -> Sequence[bytes | None]:
+        """The predictions of a record, as `encode_predictions` gives them. ValueError where it is none."""
 
     def read_place(self, value: bytes | None) -> Place:
         """Where a prediction record stands, `place_type(mapping.further)`. ValueError where it is no prediction."""
@@ -111,12 +116,21 @@ def _avro(mapping: Mapping, schemas: Schemas) -> Codec:
     return AvroCodec(mapping, schemas)
 
 
+def _arrow(mapping: Mapping, schemas: Schemas) -> Codec:
+    from topics.formats.arrow import ArrowCodec  # pyarrow is an extra
+
+    return ArrowCodec(mapping)
+
+
 # name in a stream file -> what makes the codec of a stream
 CODECS: dict[str, Callable[[Mapping, Schemas], Codec]] = {
     "json": _json,
     "avro": _avro,
     "json-schema": _json_schema,
+    "arrow": _arrow,
 }
+# Those of them whose records hold many instances each -> the package that they need.
+BATCHED = {"arrow": "pyarrow"}
 # Those of them whose records name a schema of a registry -> the package that they need.
 REGISTERED: dict[str, str | None] = {"avro": "fastavro", "json-schema": None}
 
@@ -148,6 +162,8 @@ class _StreamCodec:
         self._problems = {"features": features.problems, "labels": labels.problems}
         self.prediction = predictions.prediction
         self.encode_predictions = predictions.encode_predictions
+        self.join_predictions = predictions.join_predictions
+        self.split_predictions = predictions.split_predictions
         self.read_place = predictions.read_place
         self.read_prediction = predictions.read_prediction
 

@@ -11,7 +11,7 @@ as n batches of 1.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 from typing import Any, NamedTuple, Protocol
 
@@ -79,10 +79,13 @@ class ColumnDecoder:
         By which predictions are written. A format of a registry sets it.
     index_bits : IndexBits
         Of the places of its records. A format with many instances in a record has some, and unpacks them.
+    join_predictions : callable, optional
+        Several prediction records as few: of a format that does not send each by itself. It also splits them.
     """
 
     prediction: Schema | None = None
     index_bits = IndexBits()
+    join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None = None
 
     def __init__(self, mapping: Mapping, features: FeatureReader, labels: Reader) -> None:
         self.mapping = mapping
@@ -182,6 +185,10 @@ class ColumnDecoder:
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:
         """Records as they are: each is an instance."""
         return batch
+
+    def split_predictions(self, value: bytes | None) -> Sequence[bytes | None]:
+        """A record as it is: it is one prediction."""
+        return [value]
 
     def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
         """None: only the formats of a registry need schemas."""

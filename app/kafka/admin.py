@@ -370,10 +370,11 @@ async def _processed(
             try:
                 if tp.topic == spec.topics.predictions:
                     # Of its features a prediction names its own offset, not the next one.
-                    place, after = codec.read_place(record.value), 0 if codec.index_bits.features else 1
+                    value = codec.split_predictions(record.value)[-1]
+                    place, after = codec.read_place(value), 0 if codec.index_bits.features else 1
                 else:
                     place, after = reports.read_metrics(record.value)[1], 0
-            except ValueError:  # not one of ours: that is for a worker to complain about
+            except (ValueError, IndexError):  # not one of ours: that is for a worker to complain about
                 continue
             offsets = place.offset + after, place.label_offset, *place.further()
             for topic, offset in zip(spec.input_topics.values(), offsets, strict=False):  # metrics name no further logs

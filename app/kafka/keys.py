@@ -16,6 +16,8 @@ from app.kafka.partitioner import partitions_of
 from app.kafka.reading import read_to_end
 from app.registry.client import Registry
 from app.registry.telling import tell
+from topics.names import FEATURES, LABELS
+from topics.places import index_of, offset_of
 from topics.records import RawBatch, Unknown
 from topics.schemas import Key
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 SAMPLE = 4000  # records of a topic, at most: half of them the first of its partitions, half the last
 NOWHERE = 2**62
+INSTANCES = 500  # of a record that holds several
+
+Place = tuple[int, int]  # offset of a record, and index of an instance in it
 
 
 class Keys(NamedTuple):
@@ -32,12 +37,14 @@ class Keys(NamedTuple):
     n : records that can be read
     keyless : those without a key
     murmur2 : those with a key that are where murmur2 sends it
+    batched : whether a record holds many instances, whose key is not theirs
     """
 
     topic: str
     n: int
     keyless: int
     murmur2: int
+    batched: bool = False
 
 
 class Ids(NamedTuple):
@@ -70,6 +77,8 @@ class Ids(NamedTuple):
         )
 
     def _cure(self) -> str:
+        if self.features.batched or self.labels.batched:
+            return "write each instance and its label into the partition that murmur2 gives its id, as replays do"
         for keys in (self.features, self.labels):
             if 2 * keys.keyless > keys.n:
                 return f"records of {keys.topic} have no key, so give both topics the id as their key"
@@ -93,7 +102,9 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
     parts = [TopicPartition(topic, k) for topic in topics for k in range(spec.partitions)]
     bounds = await read_to_end(connection, dict.fromkeys(parts, NOWHERE), lambda tp, records: None)
     n = max(1, SAMPLE // (2 * spec.partitions))
-    found: dict[TopicPartition, dict[int, _Seen]] = {part: {} for part in parts}
+    if any(spec.make_codec().index_bits):
+        n = max(1, n // INSTANCES)  # a record holds so many, say
+    found: dict[TopicPartition, dict[Place, _Seen]] = {part: {} for part in parts}
     codec = spec.make_codec()
     unknown: set[Key] = set()
 
@@ -102,8 +113,8 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
         unknown.update(codec.unknown_features(batch) if tp.topic == topics[0] else codec.unknown_labels(batch))
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
-        new = [record for record in records if record.offset not in found[tp]]
-        found[tp].update(zip((r.offset for r in new), _seen(spec, tp.topic, new), strict=True))
+        known = found[tp]
+        known.update(_seen(spec, tp.topic, [record for record in records if (record.offset, 0) not in known]))
 
     async def read(take: Callable[[TopicPartition, list[Any]], None]) -> None:
         if first:
@@ -131,9 +142,11 @@ class _Seen(NamedTuple):
     key: bytes | None
 
 
-def _seen(spec: "Spec", topic: str, records: list[Any]) -> list[_Seen]:
-    codec, batch = spec.make_codec(), RawBatch.of(records)
+def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
+    """Offset and index of each instance -> what is kept of it."""
     is_features = topic == spec.topics.features
+    role, codec = FEATURES if is_features else LABELS, spec.make_codec()
+    batch, bits = codec.unpack(role, RawBatch.of(records)), codec.index_bits.of(role)
     for unknown in (codec.unknown_features(batch) if is_features else codec.unknown_labels(batch)).values():
         for i in unknown:
             batch.values[i] = Unknown(batch.values[i] or b"")
@@ -141,13 +154,16 @@ def _seen(spec: "Spec", topic: str, records: list[Any]) -> list[_Seen]:
         decoded: Any = codec.decode_features(batch, spec.vocabularies(), spec.class_vocabulary())
     else:
         decoded = codec.decode_labels(batch, spec.class_vocabulary())
-    positions = range(len(records)) if decoded.position is None else decoded.position
+    positions = range(len(batch)) if decoded.position is None else decoded.position
     ids = dict(zip(positions, decoded.ids, strict=True))
-    return [_Seen(ids.get(i), key) for i, key in enumerate(batch.keys)]
+    return {
+        (offset_of(place, bits), index_of(place, bits)): _Seen(ids.get(i), key)
+        for i, (place, key) in enumerate(zip(batch.offsets, batch.keys, strict=True))
+    }
 
 
 def _summed(
-    spec: "Spec", topic: str, found: Mapping[TopicPartition, Mapping[int, _Seen]]
+    spec: "Spec", topic: str, found: Mapping[TopicPartition, Mapping[Place, _Seen]]
 ) -> tuple[dict[str, set[int]], Keys]:
     """Id -> the partitions where it was found, and what the keys are."""
     where = dict[str, set[int]]()
@@ -162,4 +178,5 @@ def _summed(
         n += len(by_offset)
         keyless += len(by_offset) - len(keys)
         murmur2 += int((partitions_of(keys, spec.partitions) == partition).sum()) if keys else 0
-    return where, Keys(topic, n, keyless, murmur2)
+    role = FEATURES if topic == spec.topics.features else LABELS
+    return where, Keys(topic, n, keyless, murmur2, bool(spec.make_codec().index_bits.of(role)))

@@ -121,6 +121,7 @@ class Proof:
         follow.
         """
         self.settle()
+        sent = self._split(sent)
         places: list[tuple[int, ...]] = []
         kept: list[int] = []
         for i, value in enumerate(sent.values):
@@ -155,6 +156,25 @@ class Proof:
             )
         if len(rows):
             self._last = int(self._script.offsets[-1])
+
+    def _split(self, sent: SentRecords) -> SentRecords:
+        """The predictions of records, each by itself; as they are where they cannot be read."""
+        codec, found = self.learner.codec, SentRecords([], [], [])
+        if codec.join_predictions is None:
+            return sent
+        for position, _, value in zip(*sent, strict=True):
+            try:
+                values = codec.split_predictions(value)
+            except ValueError:
+                values = [value]
+            found.positions.extend([position] * len(values))
+            found.keys.extend([None] * len(values))
+            found.values.extend(values)
+        return found
+
+    def _keys(self, outcome: Outcome) -> list[bytes | None]:
+        """Of the predictions: none where several share a record."""
+        return outcome.keys if self.learner.codec.join_predictions is None else [None] * len(outcome.ids)
 
     def _set_aside(self, sent: SentRecords, i: int, offset: int, label_offset: int, expected: set[int]) -> None:
         kind = REPEATED
@@ -218,7 +238,7 @@ class Proof:
         made = self.learner.encode(outcome)
         self.n_compared += n
         if np.array_equal(offsets, outcome.offsets):
-            if sent.values != made or sent.keys != outcome.keys:
+            if sent.values != made or sent.keys != self._keys(outcome):
                 for i in range(n):
                     self._compare(sent, i, outcome, i, made)
             return
@@ -236,11 +256,12 @@ class Proof:
         self._astray -= rows.keys()
 
     def _compare(self, sent: SentRecords, i: int, outcome: Outcome, row: int, made: list[bytes]) -> None:
-        if sent.values[i] == made[row] and sent.keys[i] == outcome.keys[row]:
+        key = self._keys(outcome)[row]
+        if sent.values[i] == made[row] and sent.keys[i] == key:
             return
         was, is_ = self._plain(sent.values[i]), self._plain(made[row])
-        if sent.keys[i] != outcome.keys[row]:
-            was, is_ = {"key": _text(sent.keys[i]), **was}, {"key": _text(outcome.keys[row]), **is_}
+        if sent.keys[i] != key:
+            was, is_ = {"key": _text(sent.keys[i]), **was}, {"key": _text(key), **is_}
         elif _listed_classes(was) == _listed_classes(is_):
             return
         offset, label_offset = int(outcome.offsets[row]), int(outcome.next_offsets[LABELS][row])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from app.errors import SpecError
+from app.stream_file.batched import check_batched
 from app.stream_file.durations import duration
 from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
 from app.stream_file.spec_errors import sentence
@@ -48,7 +49,16 @@ from app.stream_file.strict_yaml import parse_yaml, read_yaml
 from topics import codecs, records
 from topics.envelopes import AROUND, CLOUDEVENTS, placed
 from topics.headers import header_of
-from topics.names import CHAMPION, INPUTS, OUTPUTS, PREDICTIONS, InputLog, group_id, place_field, topic_name
+from topics.names import (
+    CHAMPION,
+    INPUTS,
+    OUTPUTS,
+    PREDICTIONS,
+    InputLog,
+    group_id,
+    place_field,
+    topic_name,
+)
 from topics.paths import check_paths, dotted, first_conflict
 from topics.schemas import Schemas
 from topics.vocabulary import Vocabulary
@@ -194,6 +204,7 @@ class Spec(Part):
     def _check(self) -> "Spec":
         self._check_topics()
         self._check_registry()
+        check_batched(self)
         self._check_classes()
         self._mapping = self._map()
         self._models = self._check_models()

@@ -24,6 +24,7 @@ from app.kafka.connection import Connection
 from app.kafka.limits import largest_batches
 from app.kafka.outputs import Outputs, close, fenced_producer
 from app.kafka.reading import COMMITTED
+from app.kafka.unpacking import RECORD_BYTES
 from app.partition.inputs import Lost
 from app.partition.learner import PartitionLearner
 from app.registry.client import Registry
@@ -180,8 +181,12 @@ class Engine:
     def add(self, tp: TP, fetched: Fetched) -> None:
         """Hand a fetched batch to its partition's runner."""
         runner = self.runners.get(tp.partition)
-        if runner is not None:
-            runner.add(tp, fetched)
+        if runner is None:
+            return
+        n = runner.add(tp, fetched)
+        # Where a record holds several instances, each has a place in memory besides.
+        if n and self.backpressure.add(tp, fetched.raw.offsets[-1] + 1, 0, n * RECORD_BYTES):
+            self.thread.pause(tp, True)
 
     def learned(self, offsets: Mapping[TP, int]) -> None:
         """What stands before these offsets is not in memory any more: fetch on where that had stopped."""

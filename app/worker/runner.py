@@ -172,17 +172,22 @@ class Runner:
         for tp, fetched in early:
             self.add(tp, fetched)
 
-    def add(self, tp: TP, fetched: Fetched) -> None:
-        """Take a fetched batch; one from before this assignment is dropped."""
+    def add(self, tp: TP, fetched: Fetched) -> int:
+        """Take a fetched batch; one from before this assignment is dropped. How many instances it has beyond its
+        records."""
         if not self.epochs:
             self._early.append((tp, fetched))
-            return
+            return 0
         if fetched.epoch != self.epochs.get(tp):
-            return
+            return 0
         if fetched.jump is not None and not self._jump(tp, *fetched.jump):
-            return
-        self.n_skipped += self.buffers[self._roles[tp]].add(fetched.raw)
+            return 0
+        buffer = self.buffers[self._roles[tp]]
+        before = len(buffer)
+        skipped = buffer.add(fetched.raw)
+        self.n_skipped += skipped
         self._wake.set()
+        return len(buffer) - before + skipped - len(fetched.raw)
 
     def _jump(self, tp: TP, start: int, stop: int) -> bool:
         """The topic does not hold `start`, and the client went on at `stop`. Whether to do so, too."""
@@ -343,6 +348,10 @@ class Runner:
             traces = list(map(trace, outcome.headers[start:]))
         room = limits[topics.predictions]
         keys, values, large, traces = sendable(offsets, keys, values, room, first - start, traces)
+        join = self.learner.codec.join_predictions
+        if join is not None:
+            values = join(values, room)
+            keys, traces = [None] * len(values), None
         rejected = {tp.topic: outcome.rejected.get(role, []) for role, tp in self.tps.items()}
         rejected[topics.features] = sorted([*rejected[topics.features], *large], key=lambda one: one.offset)
         bits = {tp.topic: self.learner.bits[role] for role, tp in self.tps.items()}

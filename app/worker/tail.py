@@ -88,13 +88,14 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
         try:
             for record in records:
                 if tp.topic == topics[PREDICTIONS]:
-                    place = read_place(record.value).places(bits)
-                    if place[0] < first[partition]:
-                        continue
                     known = places[partition]
-                    if known and (place[0] == known[-1][0] or any(map(lt, place, known[-1]))):
-                        raise ValueError(f"it is of {_listed(place)}, after {_listed(known[-1])}")
-                    known.append(place)
+                    for value in codec.split_predictions(record.value):
+                        place = read_place(value).places(bits)
+                        if place[0] < first[partition]:
+                            continue
+                        if known and (place[0] == known[-1][0] or any(map(lt, place, known[-1]))):
+                            raise ValueError(f"it is of {_listed(place)}, after {_listed(known[-1])}")
+                        known.append(place)
                 elif tp.topic == topics[METRICS]:
                     model, at = reports.read_metrics(record.value)
                     if model is not None:

@@ -1,0 +1,242 @@
+"""Arrow record batches as records: thousands of instances in one, a row each.
+
+The value of a Kafka record is an IPC stream: a schema and its record batches, as every Arrow library writes it; buffers
+may be compressed. A batch that cannot be read, or whose schema does not fit the stream file, is rejected as one. A row
+that cannot be used is rejected alone, and its dead letter is a stream of that row.
+
+Whatever bytes come, nothing is read beyond them: their claims are counted first (`arrow_messages`), and Arrow then
+validates every buffer, offset and text (`validate(full=True)`) before a value is looked at.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from topics import records as r
+from topics.columns import Bad, ColumnDecoder, no_record
+from topics.envelopes import Ignored
+from topics.formats import slots
+from topics.formats.arrow_columns import Found, misfit, read, reason, written
+from topics.formats.arrow_messages import weigh
+from topics.formats.arrow_predictions import Predictions
+from topics.formats.arrow_rows import Writer
+from topics.formats.slots import Slot
+from topics.headers import inside
+from topics.names import FEATURES
+from topics.places import BITS, IndexBits, index_of, place_of
+from topics.records import Floats, Mapping, Packed, Path, RawBatch
+
+_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
+_KNOWN_SCHEMAS = 256  # that are remembered to fit, or not to
+
+
+def open_batch(value: bytes, validate: bool = True) -> Any:
+    """The rows of an IPC stream as one batch. ValueError where it cannot be read.
+
+    validate : as has to be done once for bytes that somebody else wrote.
+    """
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(value), options=_OPTIONS) as reader:
+            batches = list(reader)
+            schema = reader.schema
+        for batch in batches if validate else ():
+            batch.validate(full=True)
+        if len(batches) == 1:
+            return batches[0]
+        whole = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
+        return whole[0] if whole else pa.RecordBatch.from_pylist([], schema)
+    except (pa.ArrowException, ValueError, OSError, MemoryError, OverflowError, KeyError, TypeError) as error:
+        raise ValueError(" ".join(str(error).split())[:200]) from None
+
+
+class Table(Packed):
+    """A record's rows.
+
+    Parameters
+    ----------
+    value : bytes
+    first : place of the first row
+    n : rows; 1 of a record that is rejected as one
+    batch : what was read of it; None to read it again when it is decoded, since decompressed it would take more memory
+        than what the worker counts
+    refused : reason and detail of a record that is rejected as one
+    """
+
+    def __init__(
+        self, value: bytes, first: int, n: int, batch: Any = None, refused: tuple[str, str] | None = None
+    ) -> None:
+        self.value, self.first, self.n, self.refused = value, first, n, refused
+        self._batch = batch
+        self._found: dict[Path, Found] = {}
+
+    def column(self, slot: Slot) -> Found:
+        """The column of a slot, converted once."""
+        found = self._found.get(slot.path)
+        if found is None:
+            if self._batch is None:
+                self._batch = open_batch(self.value, False)
+            found = self._found[slot.path] = read(self._batch, slot)
+        return found
+
+    def close(self) -> None:
+        """All of its rows were decoded."""
+        self._batch = None
+        self._found.clear()
+
+    def one(self, place: int) -> bytes:
+        if self.n == 1:
+            return self.value
+        row = open_batch(self.value, False).slice(place - self.first, 1)
+        # Without the words of other rows.
+        columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in row.columns]
+        return written(pa.RecordBatch.from_arrays(columns, row.schema.names))
+
+
+class _Records(list[None]):
+    """As many as there are rows, and their columns in parts: where a part begins, how many rows it has, and these."""
+
+    def __init__(self, n: int, slots: Sequence[Slot]) -> None:
+        super().__init__([None] * n)
+        self.parts: dict[Path, list[tuple[int, int, Any]]] = {slot.path: [] for slot in slots}
+
+
+class _Reader:
+    """Reads the records of one kind: see `topics.columns.FeatureReader`."""
+
+    def __init__(self, mapping: Mapping, of: Sequence[Slot], of_features: bool) -> None:
+        self.slots = list(of)
+        self._mapping = mapping
+        self._numeric: dict[Path, list[int]] = {}  # of features: path -> columns of x
+        for j, feature in enumerate(mapping.features if of_features else ()):
+            if feature.type != r.NOMINAL:
+                self._numeric.setdefault(feature.path, []).append(j)
+        self._schemas: dict[bytes, str | None] = {}
+
+    # -- fetched records to rows
+
+    def table(self, value: bytes, first: int) -> Table:
+        """What a record holds. Whatever its bytes, nothing raises."""
+        try:
+            weight = weigh(value)
+            batch = open_batch(value)
+            said = self._misfit(weight.schema, batch.schema)
+        except ValueError as error:
+            return Table(value, first, 1, None, (r.MALFORMED, f"no Arrow stream that can be read: {error}"))
+        if said is not None:
+            return Table(value, first, 1, None, (r.UNUSABLE_SCHEMA, said))
+        n = batch.num_rows
+        if n == 0:
+            return Table(value, first, 1, None, Ignored(r.NO_ROW, "a batch without rows"))
+        return Table(value, first, n, None if weight.compressed else batch)
+
+    def _misfit(self, key: bytes, schema: Any) -> str | None:
+        if key not in self._schemas:
+            if len(self._schemas) >= _KNOWN_SCHEMAS:
+                self._schemas.clear()
+            self._schemas[key] = misfit(schema, self.slots)
+        return self._schemas[key]
+
+    def unpack(self, batch: RawBatch) -> RawBatch:
+        offsets: list[int] = []
+        tables: list[Any] = []
+        sizes: list[int] = []
+        for offset, value in zip(batch.offsets, batch.values, strict=True):
+            first, n = place_of(offset, 0, BITS), 1
+            if no_record(value, len(value or b"")) is None:
+                value = self.table(value, first)
+                n = value.n
+            offsets += range(first, first + n)
+            tables += [value] * n
+            sizes.append(n)
+        repeated: list[Any] = []
+        for column in (batch.timestamps, batch.keys, batch.headers):
+            whole: list[Any] | None = None if column is None else []
+            for one, n in zip(column or (), sizes, strict=False):
+                whole += [one] * n  # type: ignore[operator]
+            repeated.append(whole)
+        return RawBatch(offsets, repeated[0], repeated[1], tables, repeated[2])
+
+    # -- rows to columns
+
+    def decode(self, batch: RawBatch, bad: Bad) -> _Records:
+        n, at = len(batch), 0
+        records = _Records(n, self.slots)
+        while at < n:
+            value, m = batch.values[at], 1
+            if isinstance(value, Table):
+                start = index_of(batch.offsets[at], BITS)
+                m = min(value.n - start, n - at)
+                if value.refused is None:
+                    self._take(value, start, m, at, records, bad)
+                if value.refused is not None:
+                    bad.update(dict.fromkeys(range(at, at + m), value.refused))
+            else:
+                bad[at] = no_record(value, len(value or b"")) or (r.MALFORMED, "no Arrow stream")
+            at += m
+        return records
+
+    def _take(self, table: Table, start: int, m: int, at: int, records: _Records, bad: Bad) -> None:
+        """Rows of a table. Nothing of it is kept that the table itself does not keep."""
+        taken, stop = [], start + m
+        try:
+            for slot in self.slots:
+                found = table.column(slot)
+                taken.append(found.values[start:stop] if slot.path in self._numeric else found.take(start, stop))
+                if found.bad is not None:
+                    wrong = found.bad[(found.bad >= start) & (found.bad < stop)]
+                    for i in wrong.tolist():
+                        bad.setdefault(at + i - start, reason(slot))
+        except (ValueError, pa.ArrowException, MemoryError) as error:
+            table.refused = r.MALFORMED, f"a column cannot be read: {' '.join(str(error).split())[:200]}"
+            return
+        for slot, part in zip(self.slots, taken, strict=True):
+            records.parts[slot.path].append((at, m, part))
+        if stop == table.n:
+            table.close()
+
+    def column(self, records: Any, path: Path) -> list[Any]:
+        found: list[Any] = [None] * len(records)
+        for at, m, part in records.parts[path]:
+            found[at : at + m] = part
+        return found
+
+    feature = column
+
+    def missing(self, records: Any, path: Path) -> list[int]:
+        return [i for i, is_missing in enumerate(self.column(records, path)) if is_missing]
+
+    def numbers(self, instances: Any) -> Floats:
+        x = np.full((len(instances), len(self._mapping.features)), np.nan)
+        for path, columns in self._numeric.items():
+            for at, m, part in instances.parts[path]:
+                for j in columns:
+                    x[at : at + m, j] = part
+        return x
+
+
+class ArrowCodec(ColumnDecoder):
+    """The codec of Arrow: see `topics.codecs.Codec`."""
+
+    index_bits = IndexBits(BITS, BITS)
+
+    def __init__(self, mapping: Mapping) -> None:
+        within = inside(mapping)
+        features = _Reader(within, slots.of_features(within)[0], True)
+        labels = _Reader(within, slots.of_labels(within), False)
+        super().__init__(mapping, features, labels)
+        self._readers = features, labels
+        made = Predictions(mapping)
+        self.encode_predictions = made.encode
+        self.read_place, self.read_prediction = made.place, made.read
+        self.join_predictions = made.join
+        self.split_predictions = made.split  # type: ignore[method-assign]
+
+    def unpack(self, role: str, batch: RawBatch) -> RawBatch:
+        """The rows of the batches, with their places."""
+        features, labels = self._readers
+        return (features if role == FEATURES else labels).unpack(batch)
+
+    def writer(self, labels_inside: bool = False) -> Writer:
+        return Writer(self.mapping, labels_inside)

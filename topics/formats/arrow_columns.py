@@ -1,0 +1,272 @@
+"""Columns of Arrow batches as the columns of the codec seam: found by their paths, checked by their types, converted.
+
+Numbers come as float64 arrays, without an object a row; nominal values and classes as codes of few texts. What a type
+cannot mean is known from the schema alone, so a batch that does not fit its stream file is refused as one.
+"""
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from topics import records as r
+from topics.formats import slots as s
+from topics.formats.slots import Slot
+from topics.paths import Index, dotted
+from topics.records import Floats, Path
+from topics.times import SECONDS_BELOW
+from topics.vocabulary import MAX_TEXT
+
+_INFINITE = "a number beyond float64, or infinite"
+
+
+class Found(NamedTuple):
+    """A column of a batch, of any of the forms that `take` knows.
+
+    values : (n,) float64, NaN where missing; or n objects; or, with codes, the values that these stand for, None last
+    codes : (n,) int64, or None
+    bad : (m,) rows that cannot be used: numbers that are infinite
+    """
+
+    values: Any
+    codes: NDArray[np.int64] | None = None
+    bad: NDArray[np.int64] | None = None
+
+    def take(self, start: int, stop: int) -> list[Any]:
+        """Rows start to stop as objects, None where missing."""
+        if self.codes is not None:
+            return list(map(self.values.__getitem__, self.codes[start:stop].tolist()))
+        if isinstance(self.values, list):
+            return self.values[start:stop]
+        part = self.values[start:stop]
+        found: list[Any] = part.tolist()
+        return [None if v != v else v for v in found] if np.isnan(part).any() else found
+
+
+def resolve(schema: Any, path: Path) -> Any | None:
+    """The type of the column at a path; None where there is none. Of two columns of a name, the last counts."""
+    at = schema.get_all_field_indices(path[0])
+    kind = schema.field(at[-1]).type if at else None
+    for name in path[1:]:
+        if kind is None or pa.types.is_null(kind):
+            return kind
+        kind = _plain_type(kind)
+        if isinstance(name, Index):
+            kind = kind.value_type if _is_list(kind) else None
+        elif pa.types.is_struct(kind):
+            inner = kind.get_all_field_indices(name)
+            kind = kind.field(inner[-1]).type if inner else None
+        else:
+            kind = None
+    return None if kind is None else _plain_type(kind)
+
+
+def _plain_type(kind: Any) -> Any:
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_moment(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+# What a slot may be in a schema. Null, a column of missing values, may be anything.
+_FITS: dict[str, Callable[[Any], bool]] = {
+    s.ID: lambda kind: _is_text(kind) or pa.types.is_integer(kind),
+    s.TIME: lambda kind: _is_moment(kind) or _is_text(kind) or _is_number(kind),
+    s.SCALAR: lambda kind: _is_text(kind) or _is_number(kind) or pa.types.is_boolean(kind),
+    s.NUMBER: _is_number,
+    s.TARGET: _is_number,
+    s.FLAG: pa.types.is_boolean,
+    s.OBJECT: pa.types.is_struct,
+}
+_SAID = {s.SCALAR: "a text, a number or a boolean", s.OBJECT: "a struct", s.TIME: "a time, a number or a text"}
+
+
+def misfit(schema: Any, slots: Sequence[Slot]) -> str | None:
+    """A sentence where a schema does not fit what a stream maps, None where it does."""
+    for slot in slots:
+        kind, path = resolve(schema, slot.path), dotted(slot.path)
+        if kind is None:
+            if slot.owner in ("record.time", "record.y", "label.time"):
+                continue  # records can do without
+            close = difflib.get_close_matches(slot.path[-1], schema.names, n=1)
+            cure = f'did you mean "{close[0]}"?' if close else f"the batch has {_listed(schema.names)}"
+            return f'{slot.owner}: expected the column "{path}", found none; {cure}'
+        if not pa.types.is_null(kind) and not _FITS[slot.kind](kind):
+            said = _SAID.get(slot.kind, slot.kind.strip())
+            return f'{slot.owner}: expected {said} in the column "{path}", found {str(kind)[:80]}'
+    return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(name[:40] for name in names[:10])
+    return f"{shown} and {len(names) - 10} more" if len(names) > 10 else shown or "no columns"
+
+
+def at(batch: Any, path: Path) -> Any | None:
+    """The array at a path of a batch, with what is missing above it missing in it; None where there is none."""
+    if resolve(batch.schema, path) is None:
+        return None
+    array = _plain(batch.column(batch.schema.get_all_field_indices(path[0])[-1]))
+    for name in path[1:]:
+        if pa.types.is_null(array.type):
+            return array
+        array = _plain(
+            _item(array, int(name[1:-1]))
+            if isinstance(name, Index)
+            else pc.struct_field(array, array.type.get_all_field_indices(name)[-1])
+        )
+    return array
+
+
+def _plain(array: Any) -> Any:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _item(array: Any, i: int) -> Any:
+    """Item i of each list, missing where a list is shorter."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind, n = array.type, len(array)
+    if pa.types.is_fixed_size_list(kind):
+        starts = (np.arange(n, dtype=np.int64) + array.offset) * kind.list_size
+        there = np.full(n, i < kind.list_size)
+    else:
+        offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+        starts, there = offsets[:-1], np.diff(offsets) > i
+    if array.null_count:
+        there &= array.is_valid().to_numpy(zero_copy_only=False)
+    return array.values.take(pa.array(starts + i, mask=~there))
+
+
+def numbers(array: Any) -> Found:
+    """As float64: float32 exactly, the nearest of integers and decimals beyond. Of booleans 1 and 0."""
+    n = len(array)
+    if pa.types.is_null(array.type):
+        return Found(np.full(n, np.nan))
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == pa.float64() and not array.null_count:
+        values: Floats = array.to_numpy()
+    else:
+        if pa.types.is_boolean(array.type):
+            array = array.cast(pa.int8())
+        values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(np.isinf(values))
+    return Found(values, None, wrong if len(wrong) else None)
+
+
+def scalars(array: Any) -> Found:
+    """Texts, integers, floats or booleans, few of which differ: NaN is missing."""
+    n = len(array)
+    if pa.types.is_null(array.type):
+        return Found([None], np.zeros(n, np.int64))
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    words, codes = _cut(array.dictionary), array.indices
+    if pa.types.is_decimal(words.type) or pa.types.is_floating(words.type):
+        words = words.cast(pa.float64(), safe=False)
+    values = [None if v != v else v for v in words.to_pylist()]
+    infinite = [k for k, v in enumerate(values) if isinstance(v, float) and abs(v) == float("inf")]
+    codes = codes.cast(pa.int64())
+    if codes.null_count:
+        codes = codes.fill_null(len(values))
+    at = codes.to_numpy(zero_copy_only=False)
+    bad = np.flatnonzero(np.isin(at, infinite)) if infinite else None
+    for k in infinite:
+        values[k] = None
+    return Found([*values, None], at, bad)
+
+
+def _cut(array: Any) -> Any:
+    """Texts without what is beyond MAX_TEXT by more than a character: such a record is rejected."""
+    if _is_text(array.type) and (pc.max(pc.binary_length(array)).as_py() or 0) > MAX_TEXT:
+        return pc.utf8_slice_codeunits(array, 0, MAX_TEXT + 1)
+    return array
+
+
+def ids(array: Any) -> Found:
+    """Texts or integers."""
+    if pa.types.is_null(array.type):
+        return Found([None] * len(array))
+    if pa.types.is_dictionary(array.type):
+        return scalars(array)
+    if pa.types.is_integer(array.type) and not array.null_count:
+        return Found(array.to_numpy().tolist())
+    if pa.types.is_integer(array.type):
+        return Found(array.to_pylist())
+    return Found(_cut(array).to_numpy(zero_copy_only=False).tolist())
+
+
+def times(array: Any) -> Found:
+    """ISO 8601, or numbers as `topics.times` takes them."""
+    if pa.types.is_dictionary(array.type):
+        return scalars(array)
+    if _is_text(array.type):
+        return ids(array)
+    if not _is_moment(array.type):
+        return numbers(array)._replace(bad=None)  # what is infinite is no time, and said so
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("ms"))
+    per_ms = {"s": 1e-3, "ms": 1.0, "us": 1e3, "ns": 1e6}[array.type.unit]
+    whole = numbers(array.cast(pa.int64()))
+    ms = whole.values / per_ms
+    # Numbers that small are taken for seconds.
+    return Found(np.where(np.abs(ms) < SECONDS_BELOW, ms / 1000.0, ms))
+
+
+def missing(array: Any) -> Found:
+    """1 where there is no struct."""
+    if pa.types.is_null(array.type):
+        return Found(np.ones(len(array)))
+    return Found(array.is_null().to_numpy(zero_copy_only=False).astype(np.float64))
+
+
+_READ: dict[str, Callable[[Any], Found]] = {
+    s.ID: ids,
+    s.TIME: times,
+    s.SCALAR: scalars,
+    s.NUMBER: numbers,
+    s.TARGET: numbers,
+    s.FLAG: numbers,
+    s.OBJECT: missing,
+}
+
+
+def read(batch: Any, slot: Slot) -> Found:
+    """The column of a slot. The batch has been validated, and its schema fits."""
+    array = at(batch, slot.path)
+    return Found([None], np.zeros(batch.num_rows, np.int64)) if array is None else _READ[slot.kind](array)
+
+
+def written(batch: Any) -> bytes:
+    """A batch as a stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    made: bytes = sink.getvalue().to_pybytes()
+    return made
+
+
+def reason(slot: Slot) -> tuple[str, str]:
+    """Why a row is in `Found.bad`."""
+    wrong = r.WRONG_LABEL if slot.reason == r.WRONG_LABEL else r.NOT_FINITE
+    return wrong, f"{dotted(slot.path)}: {_INFINITE}"

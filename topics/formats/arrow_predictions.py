@@ -1,0 +1,114 @@
+"""Predictions as Arrow batches: those of a step in one record, a row each.
+
+Columns are the fields of the JSON ones: `id`, `y`, `p`, `model`, `offset`, `label_offset`, `index` and `label_index`
+where records of the inputs hold several instances, `challengers`. y is the text of a class, or float64; p a map of
+class to float64; challengers a struct with y and p of each. A record of the topic holds at most as many rows as fit it.
+
+Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from topics.formats.arrow_columns import written
+from topics.formats.arrow_messages import weigh
+from topics.formats.json_predictions import PredictionWriter, place_reader
+from topics.formats.json_text import read_object
+from topics.records import REGRESSION, Floats, Mapping
+from topics.vocabulary import Vocabulary
+
+MOST_ROWS = 10_000  # of a record
+
+_P = pa.map_(pa.string(), pa.float64())
+_decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class _Texts:
+    """Classes by their texts: a column has values of one type."""
+
+    def __init__(self, classes: Vocabulary) -> None:
+        self.values = self.texts = classes.texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+class Predictions:
+    """Writes and reads predictions.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    """
+
+    def __init__(self, mapping: Mapping) -> None:
+        self._write = PredictionWriter().write
+        self.place = place_reader(mapping.further)
+        self.read = read_object
+        self._y = pa.float64() if mapping.task == REGRESSION else pa.string()
+
+    def encode(
+        self, ids: Sequence[str], p: Floats, classes: Vocabulary | None, *args: Any, **named: Any
+    ) -> list[bytes]:
+        """The rows, as in `Codec`."""
+        known: Any = None if classes is None else _Texts(classes)
+        return self._write(ids, p, known, *args, **named)
+
+    def join(self, values: Sequence[bytes], room: int) -> list[bytes]:
+        """Records of rows. room : bytes that a record may have."""
+        made, at, n_bytes = [], 0, 0
+        for i, value in enumerate(values):
+            n_bytes += len(value)
+            if i > at and (n_bytes > room // 2 or i - at >= MOST_ROWS):
+                made.append(self._batch(values[at:i]))
+                at, n_bytes = i, len(value)
+        return [*made, self._batch(values[at:])] if len(values) else []
+
+    def split(self, value: bytes | None) -> list[bytes]:
+        """The rows of a record. ValueError where it is none."""
+        weigh(value or b"")
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(value or b"")) as reader:
+                batches = list(reader)
+            for batch in batches:
+                batch.validate(full=True)
+            return [row for batch in batches for row in _rows(batch)]
+        except (pa.ArrowException, OSError, KeyError, TypeError) as error:
+            raise ValueError(" ".join(str(error).split())[:200]) from None
+
+    def _batch(self, values: Sequence[bytes]) -> bytes:
+        rows = _decode(b"[" + b",".join(values) + b"]")
+        return written(pa.RecordBatch.from_arrays(*self._columns(rows)))
+
+    def _columns(self, rows: list[dict[str, Any]]) -> tuple[list[Any], list[str]]:
+        """Arrays and names; all rows have the same fields."""
+        names = list(rows[0])
+        return [self._array(name, [row[name] for row in rows]) for name in names], names
+
+    def _array(self, name: str, column: list[Any]) -> Any:
+        if name == "challengers":
+            parts = {role: self._columns([row[role] for row in column]) for role in column[0]}
+            opinions = [pa.StructArray.from_arrays(*part) for part in parts.values()]
+            return pa.StructArray.from_arrays(opinions, list(parts))
+        if name == "p":
+            return pa.array([None if p is None else list(p.items()) for p in column], _P)
+        return pa.array(column, {"id": pa.string(), "model": pa.string(), "y": self._y}.get(name, pa.int64()))
+
+
+def _rows(batch: Any) -> list[bytes]:
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        values = column.to_pylist()
+        if name == "p":
+            values = [None if p is None else dict(p) for p in values]
+        elif name == "challengers":
+            for one in values:
+                for opinion in (one or {}).values():
+                    if opinion.get("p") is not None:
+                        opinion["p"] = dict(opinion["p"])
+        columns.append(values)
+    return [_encode(dict(zip(batch.schema.names, row, strict=True))) for row in zip(*columns, strict=True)]
