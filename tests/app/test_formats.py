@@ -264,8 +264,8 @@ def test_what_a_state_says_of_the_formats():
 
 def test_an_unknown_format_is_a_sentence_with_the_known_ones():
     known = " or ".join(f'"{name}"' for name in codecs.CODECS)
-    for given, where in (("arrow", "codec"), ({"labels": "arrow"}, "codec.labels")):
-        with pytest.raises(SpecError, match=f'{where}: expected {known}, found "arrow"; write {known}'):
+    for given, where in (("orc", "codec"), ({"labels": "orc"}, "codec.labels")):
+        with pytest.raises(SpecError, match=f'{where}: expected {known}, found "orc"; write {known}'):
             build({**STREAM, "codec": given}, "s")
 
 

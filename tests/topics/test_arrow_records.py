@@ -308,6 +308,13 @@ def mutated(value, rng):
     return bytes(data)
 
 
+def test_names_that_are_no_text_are_one_dead_letter():
+    value = stream(table(rows(3, 1)).append_column("unmapped", pa.array([1.0, 2.0, 3.0])))
+    reason, detail = said(value.replace(b"unmapped", b"unm\xb7pped"))
+    assert reason == "malformed"
+    assert "utf-8" in detail
+
+
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 def test_mutated_batches_never_raise_and_give_one_answer(compression):
     rng = np.random.default_rng(7)

@@ -41,6 +41,7 @@ def open_batch(value: bytes, validate: bool = True) -> Any:
         with pa.ipc.open_stream(pa.py_buffer(value), options=_OPTIONS) as reader:
             batches = list(reader)
             schema = reader.schema
+            str(schema)  # names that are no text raise here, and not where a column is asked for
         for batch in batches if validate else ():
             batch.validate(full=True)
         if len(batches) == 1:
@@ -89,9 +90,12 @@ class Table(Packed):
         if self.n == 1:
             return self.value
         row = open_batch(self.value, False).slice(place - self.first, 1)
-        # Without the words of other rows.
-        columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in row.columns]
-        return written(pa.RecordBatch.from_arrays(columns, row.schema.names))
+        # Without the words of other rows. What cannot be written alone is written as it came.
+        try:
+            columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in row.columns]
+            return written(pa.RecordBatch.from_arrays(columns, row.schema.names))
+        except (ValueError, pa.ArrowException):
+            return self.value
 
 
 class _Records(list[None]):
