@@ -1,26 +1,34 @@
 """What the live page costs with much to show: many streams, each with a week of history.
 
-    python -m benchmarks.page [--streams 20] [--partitions 10]
+    python -m benchmarks.page [--streams 20] [--partitions 10] [--updates 30]
 
-fills the page's store with a record of each model and partition per minute for seven days, then starts its server
-in this process, without Kafka, and prints: bytes on disk, seconds to load, memory, and the time and the bytes of
-the answers that a browser asks for when it opens a stream.
+fills the page's store with a record of each model and partition per minute for seven days. Then a process of its own
+restores it and serves the page, without Kafka, while one record of each model and partition of every stream comes
+every five seconds. Printed are: seconds to restore, memory and CPU of that process, and what a real Chromium, asked by
+the DevTools protocol, says of a stream with its week: bytes and requests, when it was painted and ready, and its CPU
+for an update.
 """
 
 import argparse
 import asyncio
+import gzip
+import json
 import resource
+import shutil
+import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from app.kafka.connection import Connection
 from app.kafka.ports import free_port, listen
 from app.page.models import ModelPages
-from app.page.server import STATIC, Page
+from app.page.server import Page, serve
 from app.page.store import Store
 from app.page.view import DAY_MS, StreamView
 from app.page.watch import Watch, now_ms
@@ -37,84 +45,169 @@ champion: last-label
 challengers: {{one: last-label, two: last-label}}
 """
 MINUTE = 60_000
+KINDS = {
+    "TaskDuration": "in all",
+    "ScriptDuration": "for scripts",
+    "LayoutDuration": "for layout",
+    "RecalcStyleDuration": "for styles",
+}
+TOLD = """([stream, n]) => new Promise(done => {  // nothing is asked meanwhile: that would cost the browser more
+    const events = new EventSource(`/api/streams/${stream}/live`);
+    events.onmessage = () => { if (n-- === 0) { events.close(); setTimeout(done, 500); } };
+})"""
+EVERY = 5.0  # seconds between records of a model, as a worker's default
+READY = """() => {
+    const found = document.querySelector(".chart b");
+    return found !== null && /\\d/.test(found.textContent) && performance.now();
+}"""
+
+
+def specs_of(n: int, partitions: int) -> list[Spec]:
+    return [loads(STREAM.format(number=i, partitions=partitions)) for i in range(n)]
+
+
+def tell(view: StreamView, at: int, minute: int, rng: np.random.Generator) -> None:
+    """A record of each model and partition of a stream. at : ms."""
+    spec, n = view.spec, 1000 * minute
+    for partition in range(spec.partitions):
+        for role in spec.models():
+            score = {"accuracy": float(rng.random())}
+            model = MetricsRecord(spec.name, partition, at, role, "last-label", n, n, n, score, window=score)
+            view.take_report(reports.write(model))
+        part = PartitionRecord(
+            spec.name, partition, at, 1_000_000, "w:1", "1", n, n, n, n, n, 5, {"features": minute % 100}, 9,
+            1.0, latency_p50=0.01, latency_p99=0.1, delay_p50=2.0,
+        )  # fmt: skip
+        view.take_report(reports.write(part))
 
 
 def fill(specs: list[Spec], store: Store, now: int) -> None:
     """A week of records of one stream, stored as the page would have, under the name of each."""
-    spec = specs[0]
-    view, rng = StreamView(spec), np.random.default_rng(0)
+    view, rng = StreamView(specs[0]), np.random.default_rng(0)
     for minute in range(7 * 24 * 60):
-        at, n = now - 7 * DAY_MS + minute * MINUTE, 1000 * minute
-        for partition in range(spec.partitions):
-            for role in spec.models():
-                score = {"accuracy": float(rng.random())}
-                model = MetricsRecord(spec.name, partition, at, role, "last-label", n, n, n, score, window=score)
-                view.take_report(reports.write(model))
-            part = PartitionRecord(
-                spec.name, partition, at, now - 8 * DAY_MS, "w:1", "1", n, n, n, n, n, 5, {"features": minute % 100}, 9,
-                1.0, latency_p50=0.01, latency_p99=0.1, delay_p50=2.0,
-            )  # fmt: skip
-            view.take_report(reports.write(part))
+        tell(view, now - 7 * DAY_MS + minute * MINUTE, minute, rng)
         if minute % 360 == 359:
             blocks = [block[1:] for block in view.dirty()]
             store.write({}, [(each.name, *block) for each in specs for block in blocks], [], now)
 
 
-async def measure(page: Page, n: int) -> None:
-    """Ask for what a browser asks for."""
-    from aiohttp import web
+class Fed(Watch):
+    """Given records by itself instead of Kafka."""
 
-    runner, port = web.AppRunner(page.application()), free_port()
-    await runner.setup()
-    await web.SockSite(runner, listen("127.0.0.1", port)).start()
-
-    def asked(path: str) -> tuple[float, int]:
-        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Accept-Encoding": "gzip"})
+    async def run(self) -> None:
         started = time.perf_counter()
-        with urllib.request.urlopen(request) as answer:
-            return time.perf_counter() - started, len(answer.read())
+        for view in self.views:
+            self.restore(view)
+        print(f"restored in {time.perf_counter() - started:.2f} s", flush=True)
+        self.progress, rng, minute = None, np.random.default_rng(0), 20_000
+        for view in self.views:
+            tell(view, now_ms() - 5000, minute, rng)
+        while True:
+            spent, began = time.process_time(), time.perf_counter()
+            for i, view in enumerate(self.views):
+                tell(view, now_ms(), minute + i, rng)
+            minute, self.version = minute + 1, self.version + 1
+            await asyncio.sleep(EVERY)
+            share = (time.process_time() - spent) / (time.perf_counter() - began)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+            print(f"{100 * share:.1f} % of a core, at most {peak:.0f} MB of memory", flush=True)
 
-    now, total, size = now_ms(), 0.0, 0
-    files = ["/", *(f"/static/{path.name}" for path in sorted(STATIC.glob("*.[cj]s*")))]
-    week = f"/api/streams/s{n - 1}/history?from={now - 7 * DAY_MS}&to={now}&n=400"
-    for path in [*files, "/api/streams", f"/api/streams/s{n - 1}", week]:
-        seconds, length = min([await asyncio.to_thread(asked, path) for _ in range(3)])
-        total, size = total + seconds, size + length
-        if "api" in path:
-            print(f"{path.partition('?')[0]}: {1000 * seconds:.0f} ms, {length / 1000:.1f} kB")
-    print(f"everything that opens a stream with its week: {1000 * total:.0f} ms, {size / 1000:.0f} kB")
-    await runner.cleanup()
+
+def page(folder: Path, port: int, specs: list[Spec]) -> None:
+    """The page, until it is killed."""
+    with Store(folder / "history.sqlite") as store:
+        connection = Connection("127.0.0.1:9")
+        watch = Fed([StreamView(spec) for spec in specs], connection, store)
+        shown = Page(watch, {spec.name: "s.yaml" for spec in specs}, ModelPages(connection))
+        asyncio.run(serve(shown, listen("127.0.0.1", port)))
+
+
+def asked(port: int, path: str) -> tuple[float, bytes]:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Accept-Encoding": "gzip"})
+    started = time.perf_counter()
+    with urllib.request.urlopen(request) as answer:
+        found = answer.read()
+    return time.perf_counter() - started, found
+
+
+def look(port: int, stream: str, updates: int) -> None:
+    """What a browser needs for the stream."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for name in ("the first time (also of this Chromium)", "again, in a new profile"):
+            context = browser.new_context(viewport={"width": 1280, "height": 900})
+            shown = context.new_page()
+            tools = context.new_cdp_session(shown)
+            sizes: list[float] = []
+            tools.on("Network.loadingFinished", lambda e, sizes=sizes: sizes.append(e["encodedDataLength"]))
+            tools.send("Network.enable")
+            tools.send("Performance.enable")
+            shown.goto(f"http://127.0.0.1:{port}/?stream={stream}&range=7d")
+            ready = shown.wait_for_function(READY).json_value()
+            paint = shown.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
+            print(
+                f"{name}: {sum(sizes) / 1000:.0f} kB in {len(sizes)} requests, "
+                f"painted after {paint:.0f} ms, ready after {ready:.0f}"
+            )
+
+            def spent(tools: Any = tools) -> Any:
+                found = {one["name"]: one["value"] for one in tools.send("Performance.getMetrics")["metrics"]}
+                return np.array([found[kind] for kind in KINDS])
+
+            if name.startswith("again"):
+                before = spent()
+                shown.evaluate(TOLD, [stream, updates])
+                parts = zip((spent() - before) / updates, KINDS.values(), strict=True)
+                words = ", ".join(f"{1000 * value:.1f} {kind}" for value, kind in parts)
+                print(f"CPU of the browser for an update, in ms: {words}")
+            context.close()
+        browser.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=20)
     parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--updates", type=int, default=30)
+    parser.add_argument("--serve", nargs=2, metavar=("FOLDER", "PORT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    specs = [loads(STREAM.format(number=i, partitions=given.partitions)) for i in range(given.streams)]
+    specs = specs_of(given.streams, given.partitions)
+    if given.serve:
+        page(Path(given.serve[0]), int(given.serve[1]), specs)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        path, now = Path(folder) / "history.sqlite", now_ms()
+        path, now, port = Path(folder) / "history.sqlite", now_ms(), free_port()
         with Store(path) as store:
             fill(specs, store, now)
-        print(f"{given.streams} streams of {given.partitions} partitions, a week: {path.stat().st_size / 1e6:.0f} MB")
-        before = resident()
-        with Store(path) as store:
-            started = time.perf_counter()
-            connection = Connection("127.0.0.1:9")
-            watch = Watch([StreamView(spec) for spec in specs], connection, store)
-            for view in watch.views:
-                watch.restore(view)
-            print(f"loaded in {time.perf_counter() - started:.2f} s, {resident() - before:.0f} MB of memory")
-            page = Page(watch, {spec.name: "s.yaml" for spec in specs}, ModelPages(connection))
-            asyncio.run(measure(page, len(specs)))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-        print(f"the most memory of this process, filling included: {peak:.0f} MB")
-
-
-def resident() -> float:
-    """MB of memory that this process has now (Linux)."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1e6
+        print(
+            f"{given.streams} streams of {given.partitions} partitions, a week: {path.stat().st_size / 1e6:.0f} MB",
+            flush=True,
+        )
+        command = [sys.executable, "-m", "benchmarks.page", "--serve", folder, str(port)]
+        process = subprocess.Popen([*command, "--streams", str(given.streams), "--partitions", str(given.partitions)])
+        try:
+            stream = specs[-1].name
+            while True:
+                try:
+                    if json.loads(gzip.decompress(asked(port, f"/api/streams/{stream}")[1]))["progress"] is None:
+                        break
+                except OSError:
+                    pass
+                time.sleep(0.2)
+            now = now_ms()
+            for path_ in (
+                f"/api/streams/{stream}",
+                f"/api/streams/{stream}/history?from={now - 7 * DAY_MS}&to={now}&n=400",
+            ):
+                seconds, found = min(asked(port, path_) for _ in range(3))
+                print(f"{path_.partition('?')[0]}: {1000 * seconds:.0f} ms, {len(found) / 1000:.1f} kB")
+            look(port, stream, given.updates)
+        finally:
+            process.terminate()
+            process.wait()
 
 
 if __name__ == "__main__":

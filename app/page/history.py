@@ -6,7 +6,7 @@ so that a picture does not shimmer while time goes on, and values may come in an
 read first, and the days before it after that.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,17 +117,20 @@ class Series:
             rows[(numbers > self.newest[i]) | (numbers <= self.newest[i] - TIERS[i].n)] = np.nan
             yield i, block, rows.tobytes()
 
-    def restore(self, i: int, block: int, values: bytes) -> None:
-        """Take a stored block back. ValueError where it is none."""
-        if not 0 <= i < len(TIERS) or len(values) != 4 * BLOCK * FIELDS:
+    def restore(self, i: int, blocks: Sequence[tuple[int, bytes]]) -> None:
+        """Take stored blocks of tier i back, all in one go: one by one they cost ten times as much.
+
+        blocks : (block number, values), the oldest first. ValueError where one is none.
+        """
+        if not 0 <= i < len(TIERS) or any(len(values) != 4 * BLOCK * FIELDS for _, values in blocks):
             raise ValueError("it is no block of a series")
-        rows = np.frombuffer(values, np.float32).reshape(BLOCK, FIELDS)
-        there = np.flatnonzero(~np.isnan(rows[:, 3]))
-        if len(there) and block * BLOCK + int(there[-1]) > self.newest[i] - TIERS[i].n:
-            self._advance(i, block * BLOCK + int(there[-1]))
-            numbers = block * BLOCK + there
-            there = there[numbers > self.newest[i] - TIERS[i].n]
-            self.rings[i][(block * BLOCK + there) % TIERS[i].n] = rows[there]
+        rows = np.frombuffer(b"".join(values for _, values in blocks), np.float32).reshape(-1, FIELDS)
+        numbers = (np.array([block for block, _ in blocks])[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+        there = ~np.isnan(rows[:, 3])
+        if there.any():
+            self._advance(i, int(numbers[there].max()))
+            there &= numbers > self.newest[i] - TIERS[i].n
+            self.rings[i][numbers[there] % TIERS[i].n] = rows[there]
 
 
 def together(ranges: list[Range], how: str) -> Range:

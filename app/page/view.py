@@ -5,6 +5,7 @@ over time. Pure: records go in, and what the browser is told comes out (app/page
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -118,7 +119,7 @@ class StreamView:
     letters: deque[Letter] = field(default_factory=lambda: deque(maxlen=LETTERS))
     n_letters: Counter[tuple[int, str]] = field(default_factory=Counter)
     newest: int = 0
-    scored_before: dict[tuple[str, int], int] = field(default_factory=dict)
+    earlier: dict[int, PartitionRecord] = field(default_factory=dict)  # the last that was read of the days before
 
     @property
     def score(self) -> str:
@@ -157,26 +158,28 @@ class StreamView:
 
     def _take_partition(self, record: PartitionRecord) -> None:
         partition, seen = record.partition, self.partitions.get(record.partition)
-        if seen is None or record.started != seen.last.started:
+        if seen is not None and record.time <= seen.last.time:  # of the days before, which are read later
+            before, self.earlier[partition] = self.earlier.get(partition), record
+            if before is None or before.started != record.started or before.time >= record.time:
+                self._note(Event("assigned", record.started, partition, worker=record.worker))
+                before = None
+            rates = rates_between(before, record)
+        elif seen is None or record.started != seen.last.started:
             first = self.partitions[partition] = Seen(record, moved_at=record.time)
             if seen is None or record.started > seen.last.started:
                 self._note(Event("assigned", record.started, partition, worker=record.worker))
             first.learned_at = None if seen is None else seen.learned_at
-            seen = first
-        elif record.time <= seen.last.time:
-            return  # of the days before, which are read later
+            rates = None, None
         else:
             before, seen.before, seen.last = seen.last, seen.last, record
-            seconds = (record.time - before.time) / 1000.0
-            seen.rate_in = max(0, record.instances - before.instances) / seconds
-            seen.rate_learned = max(0, record.learned - before.learned) / seconds
+            rates = seen.rate_in, seen.rate_learned = rates_between(before, record)
             if record.learned > before.learned:
                 seen.learned_at = record.time
             if (record.offset, record.label_offset) != (before.offset, before.label_offset):
                 seen.moved_at = record.time
         figures = {
-            "in": seen.rate_in,
-            "learned": seen.rate_learned,
+            "in": rates[0],
+            "learned": rates[1],
             "lag": sum(record.lag.values()),
             "waiting": record.waiting,
             "p50": record.latency_p50,
@@ -261,9 +264,10 @@ class StreamView:
     def restore(self, rows: Iterable[tuple[str, int, int, bytes]]) -> None:
         """Take back what was stored of the series, all at once: others may read them meanwhile, in another thread."""
         found: dict[tuple[str, int], Series] = {}
-        for key, tier, block, data in rows:
+        for (key, tier), blocks in groupby(rows, lambda row: row[:2]):
             partition, _, name = key.partition("/")
-            found.setdefault((name, int(partition)), Series()).restore(tier, block, data)
+            series = found.setdefault((name, int(partition)), Series())
+            series.restore(tier, [(block, data) for _, _, block, data in blocks])
         self.series = found
 
     # -- figures that several places need ----------------------------------------------------------------------
@@ -286,6 +290,17 @@ class StreamView:
             if (hour + 1) * HOUR_MS > since:
                 found[reason] += n
         return dict(found.most_common())
+
+
+def rates_between(before: PartitionRecord | None, record: PartitionRecord) -> tuple[float | None, float | None]:
+    """Instances/s that were predicted and learned between two records of one worker, the later one second."""
+    if before is None:
+        return None, None
+    seconds = (record.time - before.time) / 1000.0
+    return (
+        max(0, record.instances - before.instances) / seconds,
+        max(0, record.learned - before.learned) / seconds,
+    )
 
 
 def of_drift(record: DriftRecord, time: int) -> Event:

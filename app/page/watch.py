@@ -66,6 +66,7 @@ class Watch:
                 self._of[topic] = view, kind
         self._positions = {TopicPartition(*tp): offset for tp, offset in store.positions().items() if tp[0] in self._of}
         self._notes: list[tuple[str, str, int, int, bytes]] = []
+        self._left: dict[TopicPartition, tuple[int, int]] = {}  # of the history that was not read yet: from, to
         self._n_known = 0  # partitions
 
     def restore(self, view: StreamView) -> None:
@@ -130,26 +131,24 @@ class Watch:
         self._n_known = len(tps)
         consumer.assign(tps)
         if not tps:
-            self.progress = None
             return {}
         firsts, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
         unknown = [tp for tp in tps if not firsts[tp] <= self._positions.get(tp, -1) <= ends[tp]]
         now = now_ms()
         recent = await consumer.offsets_for_times(dict.fromkeys(unknown, now - HOUR_MS)) if unknown else {}
         oldest = await consumer.offsets_for_times(dict.fromkeys(unknown, now - DAYS * DAY_MS)) if unknown else {}
-        history = {}
         for tp in tps:
             if tp in unknown:
                 at = recent[tp].offset if recent.get(tp) else ends[tp]
                 since = oldest[tp].offset if oldest.get(tp) else at
                 if since < at:
-                    history[tp] = since, at
+                    self._left[tp] = since, at
                 self._positions[tp] = at
             consumer.seek(tp, self._positions[tp])
-        return history
+        return dict(self._left)
 
     async def _read_history(self, history: dict[TopicPartition, tuple[int, int]]) -> None:
-        """The days before the last hour."""
+        """The days before the last hour, the latest first: it is the one that is looked at."""
         total = sum(stop - start for start, stop in history.values())
         done = 0
 
@@ -161,11 +160,38 @@ class Watch:
             self.progress = min(0.99, done / max(1, total))
 
         self.progress = 0.0 if history else None
-        starts = {tp: start for tp, (start, _) in history.items()}
-        stops = {tp: stop for tp, (_, stop) in history.items()}
-        await read_to_end(self._connection, starts, take, stops, isolation=EVERYTHING)
+        until = {tp: stop for tp, (_, stop) in history.items()}
+        for starts in await self._days(history):
+            await read_to_end(self._connection, starts, take, until, isolation=EVERYTHING)
+            until |= starts
+            for tp, start in starts.items():  # where the broker goes away now, it goes on from here
+                self._left[tp] = history[tp][0], start
+            self.version += 1
+        self._left.clear()
         self.progress = None
         self.version += 1
+
+    async def _days(self, history: dict[TopicPartition, tuple[int, int]]) -> list[dict[TopicPartition, int]]:
+        """Where each day begins, the last day first; of the partitions that have something older."""
+        if not history:
+            return []
+        consumer = self._connection.consumer(request_timeout_ms=REQUEST_MS)
+        await consumer.start()
+        try:
+            now, found = now_ms(), []
+            before = {tp: stop for tp, (_, stop) in history.items()}
+            for day in range(1, DAYS + 1):
+                at = await consumer.offsets_for_times(dict.fromkeys(history, now - day * DAY_MS))
+                starts = {}
+                for tp, (first, _) in history.items():
+                    start = max(first, at[tp].offset) if day < DAYS and at.get(tp) else first
+                    if start < before[tp]:
+                        starts[tp] = before[tp] = start
+                if starts:
+                    found.append(starts)
+            return found
+        finally:
+            await close(consumer)
 
     async def _poll(self, consumer: Any) -> None:
         stored = asked = time.monotonic()

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -83,8 +84,8 @@ def test_a_series_is_what_its_values_say(values, start, length, n, stored):
         naive.add(time, value)
     if stored:  # and taken back
         kept, series = series, Series()
-        for i, block, data in kept.blocks():
-            series.restore(i, block, data)
+        for i, blocks in groupby(kept.blocks(), lambda block: block[0]):
+            series.restore(i, [block[1:] for block in blocks])
         assert not list(kept.blocks())
     found = series.between(start, start + length, n)
     first, width, rows = naive.between(start, start + length, n)
@@ -96,9 +97,9 @@ def test_a_series_is_what_its_values_say(values, start, length, n, stored):
 
 def test_a_block_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="no block"):
-        Series().restore(0, 5, b"123")
+        Series().restore(0, [(5, b"123")])
     with pytest.raises(ValueError, match="no block"):
-        Series().restore(9, 5, b"")
+        Series().restore(9, [])
 
 
 def test_partitions_become_one_series():
@@ -259,6 +260,15 @@ def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now
     newest = view.partitions[0].last
     view.take_report(part(0, NOW - HOUR_MS, instances=3, learned=3))
     assert view.partitions[0].last == newest
+    assert [event.kind for event in view.events] == ["assigned", "assigned"]  # one of each partition, told once
+    for seconds in (0, 10, 20):  # of a worker before: it has its rates, and is no news of now
+        time = NOW - 3 * HOUR_MS + 1000 * seconds
+        view.take_report(part(0, time, started=NOW - 4 * HOUR_MS, instances=5 * seconds, learned=0))
+    assert view.partitions[0].last == newest
+    found = view.history(NOW - 4 * HOUR_MS, NOW, 400, 0)
+    assert np.nanmax(found["in"].mean[:200]) == 5.0
+    assert np.nanmax(found["learned"].mean[:200]) == 0.0
+    assert (view.events[0].kind, view.events[0].time) == ("assigned", NOW - 4 * HOUR_MS)
     view.take_drift(drift(), NOW)
     view.take_drift(drift(n=3), NOW - 5)
     view.take_drift(drift(), NOW)  # read twice

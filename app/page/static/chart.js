@@ -223,8 +223,9 @@ export class Chart {
       pen.globalAlpha = 0.16;
       for (let i = 0; i < found.mean.length; i++) {
         if (found.low[i] === null) continue;
-        const a = middle(i - 0.5), top = y(found.high[i]);
-        pen.fillRect(a, top, Math.max(1, middle(i + 0.5) - a), Math.max(0.5, y(found.low[i]) - top));
+        // Whole pixels: edges within a pixel take the browser longer, and neighbours would show a seam.
+        const a = Math.round(middle(i - 0.5)), top = Math.round(y(found.high[i]));
+        pen.fillRect(a, top, Math.max(1, Math.round(middle(i + 0.5)) - a), Math.max(1, Math.round(y(found.low[i])) - top));
       }
       pen.globalAlpha = 1;
     }

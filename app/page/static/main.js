@@ -4,7 +4,7 @@ import { ago, count, h, moment, percent, pieces, score } from "./format.js";
 import { deadletters, drift, happened, models, overview, partitions, rangeOf } from "./pages.js";
 
 const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["timeline", "Timeline", happened]];
-const HISTORY_MS = 10_000, AGAIN_MS = 4_000;
+const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, AGAIN_MS = 4_000;
 const byId = (id) => document.getElementById(id);
 
 const app = {
@@ -175,12 +175,14 @@ const app = {
     const to = this.to ?? Date.now(), from = to - rangeOf(this.range);
     const query = `from=${Math.round(from)}&to=${Math.round(to)}&partition=${this.partition ?? ""}`;
     try {
-      const [found, happened_] = await Promise.all([this.get(`/history?${query}&n=400`), this.get(`/events?${query}`)]);
+      const [found, happened_] = await Promise.all([this.get(`/history?${query}&n=${BUCKETS}`), this.get(`/events?${query}`)]);
       if (page === this.page && page) {
         page.history({ ...found, series: new Map(found.series.map((each) => [each.name, each])) }, happened_.events);
       }
     } catch { /* the stream of events says so */ }
-    if (this.to === null && page === this.page) this.timer = setTimeout(() => (document.hidden ? null : this.history()), HISTORY_MS);
+    // As often as a bucket of the charts is full: a week looks the same ten seconds later.
+    const often = Math.min(Math.max(rangeOf(this.range) / BUCKETS, HISTORY_MS[0]), HISTORY_MS[1]);
+    if (this.to === null && page === this.page) this.timer = setTimeout(() => (document.hidden ? null : this.history()), often);
   },
 };
 
