@@ -26,6 +26,8 @@ EXTRAS = {
     **{f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_predictions", "_rows")},
     "topics/formats/avro.py": {"fastavro"},
     "topics/formats/avro_types.py": {"fastavro"},
+    # Walks blocks of records: imported when a stream has such records.
+    "topics/formats/avro_kernel.py": {"models"},
 } | {path: {"llvmlite"} for path in CODE}
 # Fits go on in processes beside the stream, and a thread each waits for their pipes; trees may run in threads.
 THREADED = {"models/batch/process.py", "models/threads.py"}

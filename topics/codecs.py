@@ -30,6 +30,9 @@ class Codec(Protocol):
     prediction: Schema | None  # by which predictions are written, where they have one
     index_bits: IndexBits  # of the places of its records, see `topics.places`
 
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, before the first record."""
+
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:
         """The instances of whole records of an input log, with their places; the same batch where each is one. A
         record that holds none, or cannot be read, is one that will be rejected."""
@@ -166,6 +169,10 @@ class _StreamCodec:
         self.split_predictions = predictions.split_predictions
         self.read_place = predictions.read_place
         self.read_prediction = predictions.read_prediction
+
+    def warm_up(self) -> None:
+        for codec in self._inputs:
+            codec.warm_up()
 
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:
         features, labels = self._inputs

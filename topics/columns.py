@@ -190,6 +190,9 @@ class ColumnDecoder:
         """A record as it is: it is one prediction."""
         return [value]
 
+    def warm_up(self) -> None:
+        """Nothing: only formats with kernels have something to compile."""
+
     def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
         """None: only the formats of a registry need schemas."""
         return {}

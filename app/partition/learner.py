@@ -124,6 +124,7 @@ class PartitionLearner:
             role.warm_up()
         self.pending.warm_up()
         self.drift.warm_up()
+        self.codec.warm_up()
 
     def _schema(self) -> Schema:
         n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)

@@ -49,6 +49,7 @@ _MODULES = {
     "models": "states",
     "web": "web",
     "learners": "learners",
+    "avro": "avro",
 }
 TARGETS = tuple(_MODULES)
 

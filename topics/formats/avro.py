@@ -14,7 +14,7 @@ from topics.formats.avro_reader import READING, reader, why
 from topics.formats.avro_types import parse
 from topics.formats.registered import Encode, RegisteredCodec, Writer
 from topics.formats.slots import Problem
-from topics.formats.tuples import FeatureReader, LabelReader, Read, Shape, Way
+from topics.formats.tuples import Blocks, FeatureReader, LabelReader, Read, Shape, Way
 from topics.headers import inside
 from topics.records import Mapping
 from topics.schemas import Schema, Schemas
@@ -24,17 +24,28 @@ def _reader(shape: Shape, schema: Schema, name: str) -> tuple[Read, list[Problem
     return reader(shape, parse(schema), name)
 
 
+def _blocks(shape: Shape) -> Blocks:
+    from topics.formats.avro_block import BlockReader  # numba, which takes a while to import
+
+    return BlockReader(shape)
+
+
 class AvroCodec(RegisteredCodec):
     """The codec of Avro: see `topics.codecs.Codec`."""
 
     prediction: Schema | None = PREDICTION
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        values, way = inside(mapping), Way(_reader, READING, why)
-        super().__init__(mapping, schemas, FeatureReader(values, schemas, way), LabelReader(values, schemas, way))
+        values, way = inside(mapping), Way(_reader, READING, why, _blocks)
+        self._readers = FeatureReader(values, schemas, way), LabelReader(values, schemas, way)
+        super().__init__(mapping, schemas, *self._readers)
         self.encode_predictions = PredictionWriter(schemas).write
         reader = PredictionReader(schemas)
         self.read_place, self.read_prediction = reader.place, reader.read
+
+    def warm_up(self) -> None:
+        for one in self._readers:
+            one.warm_up()
 
     def writer(self, labels_inside: bool = False) -> "AvroWriter":
         return AvroWriter(self.mapping, self._schemas, labels_inside)

@@ -41,6 +41,8 @@ from topics.times import SECONDS_BELOW
 
 _WHOLE, _REAL = (a.INT, a.LONG), (a.FLOAT, a.DOUBLE)
 _MS = {"timestamp-millis": 1.0, "timestamp-micros": 1e-3, "timestamp-nanos": 1e-6, "date": 86_400_000.0}
+# Logical type of a time -> the ms of one.
+STAMPED: dict[str | None, float] = {prefix + name: ms for name, ms in _MS.items() for prefix in ("", "local-")}
 _CODES = {a.DOUBLE: "d", a.FLOAT: "f"}
 _SIZES = {a.DOUBLE: 8, a.FLOAT: 4}
 _SHORT = (IndexError, struct_error)  # the bytes end before the record does
@@ -368,9 +370,7 @@ def _stamp(factor: float) -> Callable[[int], float]:
     return made
 
 
-_STAMPS: dict[str | None, Callable[[int], float]] = {
-    prefix + name: _stamp(factor) for name, factor in _MS.items() for prefix in ("", "local-")
-}
+_STAMPS = {name: _stamp(factor) for name, factor in STAMPED.items()}
 
 
 def _is_index(name: str) -> bool:

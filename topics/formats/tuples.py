@@ -2,13 +2,14 @@
 
 A format makes a function for each schema, from the bytes of a record to a tuple of what the stream maps (`Shape`). All
 else is the same for all of them: which schema a record was written by, what becomes of a record that cannot be read,
-and how columns are made of tuples.
+and how columns are made of tuples. A format may know how to make columns of many records at once (`Blocks`); the
+function remains the truth about each of them.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,16 +47,55 @@ class Shape:
         self.empty = (*(None for _ in self.others), (None,) * len(self.numbers))
 
 
+class Block:
+    """Records as columns.
+
+    Attributes
+    ----------
+    numbers : (n, m) numbers and flags of features, NaN where missing.
+    columns : of each other slot, n values, None where missing.
+    left : the records that are to be read one by one; `put` gives them their values.
+    """
+
+    def __init__(self, numbers: Floats, columns: list[list[Any]], left: list[int]) -> None:
+        self.numbers, self.columns, self.left = numbers, columns, left
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def put(self, records: Sequence[Any], numbers: Floats) -> None:
+        """Fill in the records that were left: their tuples, and the numbers of them all."""
+        self.numbers[self.left] = numbers
+        for place, column in enumerate(self.columns):
+            for i, record in zip(self.left, records, strict=True):
+                column[i] = record[place]
+
+
+class Blocks(Protocol):
+    """Reads many records at once, and none that a function would not read to the same bits."""
+
+    def warm_up(self) -> None:
+        """Compile what there is to compile, or load it."""
+
+    def read(self, values: Sequence[Any], max_bytes: int, schema_of: "SchemaOf") -> Block | None:
+        """The records as columns; None where none can be read so. max_bytes : larger records are left."""
+
+
+SchemaOf = Callable[[Key], Schema | None]  # None where no record can be read by it
+
+
 class Way(NamedTuple):
     """How a format reads.
 
     reader : a shape, a schema and its name -> what reads the records of this schema, and where it does not fit.
-    UnusableError where it is none. errors : what that may raise. why : of these -> reason and detail.
+    UnusableError where it is none. errors : what that may raise. why : of these -> reason and detail. blocks : a shape
+    without instances -> what reads blocks.
     """
 
     reader: Callable[[Shape, Schema, str], tuple[Read, list[Problem]]]
     errors: tuple[type[Exception], ...]
     why: Callable[[Exception], tuple[str, str]]
+    blocks: Callable[[Shape], Blocks] | None = None
 
 
 _INFINITE = "a number that is not finite"
@@ -70,6 +110,8 @@ class Records(list[Any]):
 class _Reader:
     """What features and labels have in common: bytes to tuples, and tuples to columns."""
 
+    few = 24  # records; fewer are sooner read one by one than as a block
+
     def __init__(self, mapping: Mapping, shape: Shape, schemas: Schemas, way: Way) -> None:
         self.max_bytes = mapping.max_bytes
         self.shape = shape
@@ -78,9 +120,30 @@ class _Reader:
         self._schemas = schemas
         self._readers: dict[bytes, Read] = {}  # head of a record -> what reads it
         self._made: dict[Key, Read | str] = {}  # or why the schema cannot be used
+        self._blocks: Blocks | None = None
 
-    def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
+    def warm_up(self) -> None:
+        """Compile what reads blocks, or load it."""
+        blocks = self._block_reader()
+        if blocks is not None:
+            blocks.warm_up()
+
+    def _block_reader(self) -> Blocks | None:
+        if self._blocks is None and self._way.blocks is not None and self.shape.instances is None:
+            self._blocks = self._way.blocks(self.shape)
+        return self._blocks
+
+    def decode(self, batch: RawBatch, bad: Bad) -> Any:
         values = inline(batch.values, batch.headers)
+        blocks = self._block_reader() if len(values) >= self.few else None
+        block = None if blocks is None else blocks.read(values, self.max_bytes, self._usable)
+        if block is not None:
+            if block.left:
+                left = Records(self._decode_one(i, values[i], bad) for i in block.left)
+                left.numbers = self._array(left)
+                block.put(left, left.numbers)
+                self._refuse_infinite(left.numbers, block.left, bad)
+            return block
         try:
             return self._numbered(Records(self._decode(values)), bad)
         except self._unusual:
@@ -131,13 +194,20 @@ class _Reader:
             self._made[key] = made
         return made
 
+    def _usable(self, key: Key) -> Schema | None:
+        return None if isinstance(self._reader(key), str) else self._schemas.known[key]
+
     def _numbered(self, records: Records, bad: Bad) -> Records:
         records.numbers = self._array(records)
-        infinite = np.isinf(records.numbers)
+        self._refuse_infinite(records.numbers, range(len(records)), bad)
+        return records
+
+    def _refuse_infinite(self, numbers: Floats, rows: Sequence[int], bad: Bad) -> None:
+        """rows : the record of each row of numbers."""
+        infinite = np.isinf(numbers)
         if infinite.any():
             for i in np.flatnonzero(infinite.any(axis=1)).tolist():
-                bad.setdefault(i, (r.NOT_FINITE, _INFINITE))
-        return records
+                bad.setdefault(rows[i], (r.NOT_FINITE, _INFINITE))
 
     def _array(self, tuples: Sequence[Any]) -> Floats:
         n, m = len(tuples), len(self.shape.numbers)
@@ -149,7 +219,9 @@ class _Reader:
         """As in `topics.codecs.Codec`."""
         return self._way.reader(self.shape, schema, name)[1]
 
-    def column(self, records: list[Any], path: Path) -> list[Any]:
+    def column(self, records: Any, path: Path) -> list[Any]:
+        if isinstance(records, Block):
+            return records.columns[self.shape.places[path]]
         return list(map(itemgetter(self.shape.places[path]), records))
 
 
@@ -176,14 +248,16 @@ class FeatureReader(_Reader):
                         bad.setdefault(i, (r.NOT_FINITE, _INFINITE))
         return super()._numbered(records, bad)
 
-    def missing(self, records: list[Any], path: Path) -> list[int]:
+    def missing(self, records: Any, path: Path) -> list[int]:
         return [i for i, there in enumerate(self.column(records, path)) if there is None]
 
-    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+    def feature(self, instances: Any, path: Path) -> list[Any]:
+        if isinstance(instances, Block):
+            return self.column(instances, path)
         return list(map(itemgetter(self._inside.places[path]), instances))
 
-    def numbers(self, instances: list[Any]) -> Floats:
-        if isinstance(instances, Records):
+    def numbers(self, instances: Any) -> Floats:
+        if isinstance(instances, Records | Block):
             found = instances.numbers
         else:
             n, m = len(instances), len(self._inside.numbers)

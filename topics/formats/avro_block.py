@@ -1,0 +1,137 @@
+"""Many records of Avro at once: `avro_kernel` walks their bytes, and what it leaves is the reader's.
+
+The columns of a block are what `topics.columns` asks a format for: lists of Python's values, and an array of numbers.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topics.formats import avro_kernel as k
+from topics.formats.avro_program import Program, program
+from topics.formats.avro_types import parse
+from topics.formats.framing import ID_BYTES, head_of
+from topics.formats.tuples import Block, SchemaOf, Shape
+
+MOST_BYTES = 1 << 24  # of a block: its records are copied once
+MOST_HEADS = 8  # schemas in a block that have a walk each; records of further ones are the reader's
+
+_PADDING = bytes(8)
+_NOBODY = b"\1" + bytes(16)  # the head of no schema
+
+
+class BlockReader:
+    """Reads blocks of records of a shape.
+
+    Parameters
+    ----------
+    shape : Shape
+        Without instances: bags are the reader's.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._programs: dict[bytes, Program | None] = {}
+        self._symbols: list[str] = []
+
+    def warm_up(self) -> None:
+        """Compile the kernel, or load it from the cache."""
+        empty = Program(np.array([[k.END, 0, 0, 0]], np.int64), np.zeros(1, np.int64))
+        self._programs[_NOBODY] = empty
+        self.read([_NOBODY + b"\0"], 2 * len(_NOBODY), lambda key: None)
+        del self._programs[_NOBODY]
+
+    def read(self, values: Sequence[Any], max_bytes: int, schema_of: SchemaOf) -> Block | None:
+        """See `topics.formats.tuples.Blocks`."""
+        if set(map(type, values)) != {bytes}:
+            values = [value if type(value) is bytes else b"" for value in values]
+        n, m = len(values), len(self._shape.others)
+        lengths = np.fromiter(map(len, values), np.int64, count=n)
+        ends = lengths.cumsum()
+        if not n or ends[-1] > MOST_BYTES:
+            return None
+        bytes_ = b"".join([*values, _PADDING])
+        data = np.frombuffer(bytes_, np.uint8)
+        doubles, floats = k.view(data, "<f8"), k.view(data, "<f4")
+        begins, counts = ends - lengths, np.zeros(k.MOST_COUNTERS, np.int64)
+        numbers = np.full((n, len(self._shape.numbers)), np.nan)
+        kinds, wholes, stops = np.zeros((m, n), np.uint8), np.zeros((m, n), np.int64), np.zeros((m, n), np.int64)
+        beyond, out = np.zeros(m, np.uint8), np.full(n, k.OTHER, np.uint8)
+        rows = np.flatnonzero((lengths > ID_BYTES) & (lengths <= max_bytes))
+        for _ in range(MOST_HEADS):
+            if not rows.size:
+                break
+            head, made = self._program(values[rows[0]], schema_of)
+            if made is None:
+                rows = rows[1:]
+                continue
+            k.walk(
+                data, doubles, floats, begins, ends, rows, np.frombuffer(head, np.uint8), made.code, made.targets,
+                counts, numbers, kinds, wholes, wholes.view(np.float64), stops, beyond, out,
+            )  # fmt: skip
+            if (out == k.TAKEN).all():
+                break
+            rows = rows[out[rows] == k.OTHER]
+        taken = out == k.TAKEN
+        left: set[int] = set()
+        if not taken.all():
+            if not taken.any():
+                return None
+            left.update(np.flatnonzero(~taken).tolist())
+            # Whatever was filled in of these before the kernel left them is that of another record, until `put`.
+            for array in (kinds, wholes, stops):
+                array[:, ~taken] = array[:, [taken.argmax()]]
+        text = "" if beyond.all() else bytes_.decode("latin-1")
+        columns: list[list[Any]] = []
+        for kind, one, stop, foreign in zip(kinds, wholes, stops, beyond, strict=True):
+            if (kind == kind[0]).all():
+                if kind[0] == k.TEXTS and not foreign:
+                    columns.append([text[a:b] for a, b in zip(one.tolist(), stop.tolist(), strict=True)])
+                    continue
+                column = self._values(kind[0], one, stop, bytes_)
+            else:
+                column = [None] * n
+                for each in np.unique(kind):
+                    where = np.flatnonzero(kind == each)
+                    found = self._values(each, one[where], stop[where], bytes_)
+                    for i, value in zip(where.tolist(), found, strict=True):
+                        column[i] = value
+            if foreign:
+                left.update(i for i in np.flatnonzero(kind == k.TEXTS).tolist() if column[i] is None)
+            columns.append(column)
+        return Block(numbers, columns, sorted(left))
+
+    def _program(self, value: bytes, schema_of: SchemaOf) -> tuple[bytes, Program | None]:
+        """The head of a record, and the program of its schema."""
+        found = head_of(value)
+        if found is None:
+            return b"", None
+        head = value[: found.start]
+        if head not in self._programs:
+            schema = schema_of(found.key)
+            self._programs[head] = None if schema is None else program(self._shape, parse(schema), self._symbols)
+        return head, self._programs[head]
+
+    def _values(self, kind: int, wholes: NDArray[np.int64], stops: NDArray[np.int64], data: bytes) -> list[Any]:
+        """The values of cells of one kind; None for a text that is not UTF-8."""
+        if kind == k.NONE:
+            return [None] * len(wholes)
+        if kind == k.REALS:
+            return list(wholes.view(np.float64).tolist())
+        values: list[int] = wholes.tolist()
+        if kind == k.TRUTHS:
+            return list(map(bool, values))
+        if kind == k.SYMBOLS:
+            return list(map(self._symbols.__getitem__, values))
+        if kind == k.TEXTS:
+            return [_text(data[begin:end]) for begin, end in zip(values, stops.tolist(), strict=True)]
+        return values
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
