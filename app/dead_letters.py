@@ -282,7 +282,7 @@ async def retry(
         Kafka refuses, or another retry has begun. What was retried is marked: a retry that follows goes on from there.
     """
     tps = await partitions(spec, connection)
-    inputs = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
+    inputs = [topic for topic in (spec.topics.features, spec.topics.labels, *spec.sources) if topic is not None]
     work = _Retry(spec, connection, wanted, await largest_batches(connection, inputs), told, dry_run)
     bounds = await read_to_end(connection, dict.fromkeys(tps, NOWHERE), _nothing, isolation=EVERYTHING)
     try:
@@ -379,6 +379,15 @@ class _Retry:
         self.reasons.update(rejected.values())
         return [letter for letter in found if letter.offset not in rejected]
 
+    def _target(self, letter: Letter) -> tuple[str, int | None]:
+        """Topic and partition that a record is written to once more. Of a copy (`rekey`) it is the topic that it came
+        from, for by this stream file its id may be another; and whichever partition its key has."""
+        source = names.source_of(letter.headers)
+        role = self._spec.sources.get(source[0]) if source is not None else None
+        if source is not None and role is not None and letter.topic == getattr(self._spec.topics, role):
+            return source[0], None
+        return letter.topic, letter.source_partition
+
     def _hindrance(self, letter: Letter) -> str | None:
         if letter.cut_off:
             return CUT_OFF
@@ -386,7 +395,7 @@ class _Retry:
             return NO_VALUE
         if letter.topic not in self._limits or letter.source_partition != letter.partition:
             return OTHER_TOPIC
-        if len(letter.key or b"") + len(letter.value) + RECORD_BYTES > self._limits[letter.topic]:
+        if len(letter.key or b"") + len(letter.value) + RECORD_BYTES > self._limits[self._target(letter)[0]]:
             return TOO_LARGE
         return None
 
@@ -424,11 +433,14 @@ class _Retry:
 
     async def _write(self, producer: "Producer", tp: TopicPartition, letters: list[Letter]) -> None:
         """Records and mark, in one transaction."""
-        records: list[tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]] = []
+        records: list[tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes | None]]]] = []
         for letter in letters:
             of = f"{tp.topic}/{tp.partition}/{letter.offset}".encode()
             headers = [*(one for one in letter.headers if one[0] != names.HEADER_RETRY_OF), (names.HEADER_RETRY_OF, of)]
-            records.append((letter.topic, letter.value, letter.key, letter.source_partition, headers))
+            topic, partition = self._target(letter)
+            if partition is None:
+                headers = [one for one in headers if one[0] != names.HEADER_SOURCE]
+            records.append((topic, letter.value, letter.key, partition, headers))
         done: list[tuple[str, bytes | None]] = [(names.HEADER_RETRIED, mark([letter.offset for letter in letters]))]
         records.append((tp.topic, None, b"", tp.partition, done))
         await producer.begin_transaction()

@@ -24,7 +24,7 @@ Features and label of an instance have its id as their key, and go to the partit
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +41,7 @@ from app.registry.client import Registry
 from app.registry.telling import inputs as schemas_of_inputs
 from app.stream_file.spec import Spec
 from topics.headers import HeaderWriter
-from topics.names import TIMESTAMP_AFTER_MS
+from topics.names import FEATURES, LABELS, TIMESTAMP_AFTER_MS
 from topics.records import Headers, Rows
 
 if TYPE_CHECKING:
@@ -158,17 +158,18 @@ class Timeline:
 class _Sender:
     """Messages to produce batches, a topic and partition at a time; few of them on their way at once."""
 
-    def __init__(self, producer: "Producer", n_partitions: int) -> None:
+    def __init__(self, producer: "Producer", n_partitions: Mapping[str, int]) -> None:
         self.producer, self.n_partitions = producer, n_partitions
         self.outstanding: deque[asyncio.Future[Any]] = deque()
         self.n_bytes = 0
 
     async def send(self, topic: str, messages: Messages) -> None:
-        if self.n_partitions == 1:
+        n_partitions = self.n_partitions[topic]
+        if n_partitions == 1:
             await self._send(topic, 0, messages)
             return
-        where = partitions_of(messages.keys, self.n_partitions)
-        for partition in range(self.n_partitions):
+        where = partitions_of(messages.keys, n_partitions)
+        for partition in range(n_partitions):
             chosen = np.flatnonzero(where == partition).tolist()
             part = Messages(*(None if column is None else [column[i] for i in chosen] for column in messages))  # type: ignore[arg-type]
             await self._send(topic, partition, part)
@@ -235,25 +236,33 @@ async def publish(
             "leave --label-delay out, or name a topic of labels"
         )
     await enter(spec, connection, "replay", BROKER_SECONDS)
-    created = (await ensure_topics(spec, connection)).created
+    report = await ensure_topics(spec, connection)
+    counts = {**report.partitions, **report.sources}
     registry = Registry.of(spec)
     if registry is not None:
         await schemas_of_inputs(registry, spec)
-    inputs = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
+    inputs = [topic for topic in written(spec) if topic is not None]
     latest = await last_stamp(
-        connection, [TopicPartition(t, p) for t in inputs if t not in created for p in range(spec.partitions)]
+        connection, [TopicPartition(t, p) for t in inputs if t not in report.created for p in range(counts[t])]
     )
     schedule = plan(spec, latest, rate=rate, label_delay=label_delay, n=n)
     producer = connection.producer(enable_idempotence=True)
     try:
         await producer.start()
         try:
-            replay = _Replay(spec, producer, schedule, on_progress)
+            replay = _Replay(spec, producer, counts, schedule, on_progress)
             return await (replay.burst(rows) if rate is None else replay.paced(rows))
         finally:
             await producer.stop()
     except KafkaError as error:
         raise BrokerError(f"Kafka at {connection} did not take the records ({error}): see the broker's log") from error
+
+
+def written(spec: Spec) -> tuple[str, str | None]:
+    """The topics that a replay writes features and labels to: of those that are copied (`rekey`), the first."""
+    copied = spec.copied
+    labels = copied.get(LABELS, (spec.topics.labels,))[0]
+    return copied.get(FEATURES, (spec.topics.features,))[0], labels
 
 
 def plan(
@@ -306,13 +315,17 @@ class _Replay:
     """One replay on its way."""
 
     def __init__(
-        self, spec: Spec, producer: "Producer", schedule: Schedule, on_progress: Callable[[int], None] | None
+        self,
+        spec: Spec,
+        producer: "Producer",
+        n_partitions: Mapping[str, int],
+        schedule: Schedule,
+        on_progress: Callable[[int], None] | None,
     ) -> None:
-        self.feature_topic = spec.topics.features
-        self.label_topic = spec.topics.labels
+        self.feature_topic, self.label_topic = written(spec)
         self.schedule = schedule
         self.timeline = Timeline(spec, schedule)
-        self.sender = _Sender(producer, spec.partitions)
+        self.sender = _Sender(producer, n_partitions)
         self.on_progress = on_progress
         self.n_features = self.n_labels = 0
         self.end = schedule.start

@@ -46,6 +46,9 @@ class Codec(Protocol):
     def decode_labels(self, batch: RawBatch, classes: Vocabulary | None = None) -> Labels:
         """classes : None for regression."""
 
+    def ids(self, kind: str, batch: RawBatch) -> list[str | None]:
+        """The ids of records of "features" or "labels", as decoding gives them; None where there is none."""
+
     def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
         """The schemas of a registry that feature records need and that nobody has told us of, each with the positions
         of the records that name it. Whoever decodes them asks for these first, or makes their values `Unknown`."""
@@ -163,6 +166,7 @@ class _StreamCodec:
         self.unknown_features = features.unknown_features
         self.unknown_labels = labels.unknown_labels
         self._problems = {"features": features.problems, "labels": labels.problems}
+        self._ids = {"features": features.ids, "labels": labels.ids}
         self.prediction = predictions.prediction
         self.encode_predictions = predictions.encode_predictions
         self.join_predictions = predictions.join_predictions
@@ -177,6 +181,9 @@ class _StreamCodec:
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:
         features, labels = self._inputs
         return (features if role == FEATURES else labels).unpack(role, batch)
+
+    def ids(self, kind: str, batch: RawBatch) -> list[str | None]:
+        return self._ids[kind](kind, batch)
 
     def problems(self, kind: str, schema: Schema, name: str) -> list[Any]:
         return self._problems[kind](kind, schema, name)

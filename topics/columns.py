@@ -21,6 +21,7 @@ from topics import headers
 from topics import records as r
 from topics.envelopes import Ignored
 from topics.headers import header_of
+from topics.names import FEATURES, HEADER_UNREAD
 from topics.paths import dotted
 from topics.places import IndexBits
 from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
@@ -116,6 +117,7 @@ class ColumnDecoder:
             For labels inside the feature records. None: regression.
         """
         mapping, reader, bad = self.mapping, self._features, Bad()
+        batch = _with_unread(batch)
         records = reader.decode(batch, bad)
         fields = _Fields(reader, records, batch, bad, mapping.max_bytes)
         check_keys(batch.keys, bad)
@@ -193,6 +195,15 @@ class ColumnDecoder:
     def warm_up(self) -> None:
         """Nothing: only formats with kernels have something to compile."""
 
+    def ids(self, kind: str, batch: RawBatch) -> list[str | None]:
+        """The id of each record of "features" or "labels"; None where it cannot be read, or nothing else of the record
+        can. Other mistakes of a record are not looked for."""
+        features = kind == FEATURES
+        reader, bad = self._features if features else self._labels, Bad()
+        fields = _Fields(reader, reader.decode(batch, bad), batch, bad, self.mapping.max_bytes)
+        found = _ids(fields, self.mapping.id if features else self.mapping.label_id)
+        return [None if i in bad else one for i, one in enumerate(found)]
+
     def unknown_features(self, batch: RawBatch) -> dict[Key, list[int]]:
         """None: only the formats of a registry need schemas."""
         return {}
@@ -208,6 +219,7 @@ class ColumnDecoder:
     def decode_labels(self, batch: RawBatch, classes: Vocabulary | None = None) -> Labels:
         """Ids, class codes or targets, and event times of the labels that can be used. classes : None: regression."""
         mapping, reader, bad = self.mapping, self._labels, Bad()
+        batch = _with_unread(batch)
         fields = _Fields(reader, reader.decode(batch, bad), batch, bad, mapping.max_bytes)
         ids = _ids(fields, mapping.label_id)
         times = _times(fields, mapping.label_time)
@@ -252,6 +264,17 @@ class _Fields(NamedTuple):
         reader: Any = self.reader  # of features
         found: list[Any] = reader.feature(instances, path)
         return found
+
+
+def _with_unread(batch: RawBatch) -> RawBatch:
+    """A batch with `Unread` in place of values that could not be read where the records were copied from."""
+    if batch.headers is None or None not in batch.values:
+        return batch
+    values = list(batch.values)
+    for i, value in enumerate(values):
+        if value is None and (why := dict(batch.headers[i]).get(HEADER_UNREAD)) is not None:
+            values[i] = r.Unread(why)
+    return batch.with_values(values)
 
 
 def no_record(value: bytes | None, max_bytes: int) -> tuple[str, str] | None:

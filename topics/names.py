@@ -50,6 +50,11 @@ CONVENTIONS = (
     *(f"__streams.errors.{name}" for name in STREAMS),
 )
 
+# Of a record that was copied from a topic of `rekey`: where it stands there, TOPIC/PARTITION/OFFSET; and, where it
+# could not be read there, which records it stands for, and why.
+HEADER_SOURCE = "riparian-source"
+HEADER_UNREAD = "riparian-unread"
+
 # Of a feature record and its prediction: W3C Trace Context.
 HEADER_TRACE = "traceparent"
 HEADER_TRACE_STATE = "tracestate"
@@ -139,6 +144,27 @@ def retry_id(stream: str, partition: int) -> str:
     return f"riparian-{stream}-{partition}-retry"
 
 
+def rekey_group(stream: str, prefix: str = "") -> str:
+    """The consumer group in which a stream's workers copy the topics of `rekey`."""
+    return f"{group_id(stream, prefix)}-rekey"
+
+
+def rekey_id(stream: str, token: str) -> str:
+    """The transactional id of one owner of topics of `rekey`, for one assignment. token : nobody else's."""
+    return f"riparian-{stream}-{token}-rekey"
+
+
+def source_of(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, int, int] | None:
+    """The topic, partition and offset that a record was copied from; None where it was not. The last header counts."""
+    found = None
+    for name, value in headers:
+        if name == HEADER_SOURCE:
+            found = value
+    topic, _, rest = (found or b"").decode("utf-8", "replace").partition("/")
+    partition, _, offset = rest.partition("/")
+    return (topic, int(partition), int(offset)) if partition.isdecimal() and offset.isdecimal() else None
+
+
 def changelog_topic(stream: str) -> str:
     """The topic of a stream's state, whatever the prefix: a changed one does not lose it."""
     return f"{group_id(stream)}-state-changelog"
@@ -183,10 +209,12 @@ def dead_letter(
 
 def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
     """The headers that a rejected record came with, as its dead letter has them: without those that we write, and where
-    they are larger than a letter keeps, their size in place of all."""
+    they are larger than a letter keeps, their size in place of all but HEADER_SOURCE."""
     own = [(name, value) for name, value in headers if name not in RESERVED]
     size = sum(len(name.encode()) + len(value or b"") for name, value in own)
-    return own if size <= MAX_LETTER_HEADER_BYTES else [(HEADER_HEADERS_SIZE, b"%d" % size)]
+    if size <= MAX_LETTER_HEADER_BYTES:
+        return own
+    return [*[one for one in own if one[0] == HEADER_SOURCE][-1:], (HEADER_HEADERS_SIZE, b"%d" % size)]
 
 
 def dead_letter_headers(

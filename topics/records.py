@@ -196,6 +196,10 @@ class RawBatch(NamedTuple):
         columns = zip(*((r.offset, r.timestamp, r.key, r.value, r.headers) for r in records), strict=True)
         return cls(*map(list, columns)) if records else cls([], [], [], [], [])
 
+    def with_values(self, values: list[bytes | None]) -> "RawBatch":
+        """These records with other values."""
+        return RawBatch(self.offsets, self.timestamps, self.keys, values, self.headers)
+
     def part(self, start: int, stop: int | None = None) -> "RawBatch":
         """Records start .. stop of these."""
         kept = slice(start, stop)

@@ -148,6 +148,7 @@ async def _ask(
     ids = await keys.sample(spec, connection) if there else None
     inputs = [name for name in (spec.topics.features, spec.topics.labels) if name in report.partitions]
     warnings = await timestamps.warnings(connection, inputs) if inputs else []
+    admin.check_sources(spec, report)
     return report, await loading.prospects(spec, connection), ids, warnings
 
 

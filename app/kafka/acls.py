@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from app.stream_file.spec import Spec
 
 READ, WRITE, CREATE, DELETE, DESCRIBE, CONFIGS = "Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs"
-STATE, GROUP, OWNERS = (
-    "state",
-    "group",
-    "owners",
-)  # the changelog, the workers' group, the partitions' transactional ids
+# The changelog, the workers' group, and their transactional ids.
+STATE, GROUP, OWNERS = "state", "group", "owners"
+# Of `rekey`: the topics that are copied, those that copies go to, and the group that copies.
+SOURCES, COPIES, COPIERS = "sources", "copies", "copiers"
 TOPIC, TRANSACTIONAL_ID = "topic", "transactional-id"  # with "group": what kafka-acls.sh calls them
 
 _ANY = (FEATURES, LABELS, PREDICTIONS, METRICS, DRIFT, DEADLETTERS)
@@ -28,7 +27,8 @@ _LAG: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_ANY, (DESCRIBE,)),
     **dict.fromkeys((PREDICTIONS, METRICS), (READ,)),
     STATE: (DESCRIBE,),
-    GROUP: (DESCRIBE,),
+    SOURCES: (DESCRIBE,),
+    **dict.fromkeys((GROUP, COPIERS), (DESCRIBE,)),
 }
 _REPLACING: dict[str, tuple[str, ...]] = {**_LAG, STATE: (READ, WRITE, CONFIGS, CREATE), OWNERS: (WRITE,)}
 RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -38,16 +38,21 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         STATE: (READ, WRITE, DELETE, CONFIGS, CREATE),
         GROUP: (READ,),
         OWNERS: (WRITE,),
+        SOURCES: (READ,),
+        COPIES: (WRITE,),
+        COPIERS: (READ,),
     },
     "replay": {
         **dict.fromkeys(_ANY, (DESCRIBE, CREATE)),
         **dict.fromkeys((FEATURES, LABELS), (READ, WRITE, CREATE)),
+        SOURCES: (READ, WRITE),
         STATE: (DESCRIBE,),
     },
     "check": {
         **dict.fromkeys(_ANY, (DESCRIBE,)),
         **dict.fromkeys((FEATURES, LABELS), (READ, CONFIGS)),
         STATE: (READ,),
+        SOURCES: (DESCRIBE,),
     },
     "lag": _LAG,
     "audit": {
@@ -62,6 +67,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         DEADLETTERS: (READ, WRITE),
         STATE: (DESCRIBE,),
         OWNERS: (WRITE,),
+        SOURCES: (WRITE, CONFIGS),
     },
     "export": _STATE_ONLY,
     "inspect": _STATE_ONLY,
@@ -105,6 +111,11 @@ def needed(spec: "Spec", command: str) -> list[Right]:
     for role, operations in RIGHTS[command].items():
         if role == GROUP:
             found += [Right(GROUP, spec.group, operation) for operation in operations]
+        elif role == COPIERS:
+            found += [Right(GROUP, spec.rekey_group, operation) for operation in operations if spec.copied]
+        elif role in (SOURCES, COPIES):
+            topics = spec.sources if role == SOURCES else [names[role] for role in spec.copied]
+            found += [Right(TOPIC, topic, operation) for topic in topics for operation in operations]
         elif role == OWNERS:
             stem = transactional_id(spec.name, 0).removesuffix("0")
             found += [Right(TRANSACTIONAL_ID, stem, operation, prefixed=True) for operation in operations]

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.errors import (
@@ -28,7 +28,7 @@ from app.kafka.creating import not_ours, planned
 from app.kafka.reading import COMMITTED, read_to_end
 from app.kafka.refusal import quiet, start
 from topics import reports
-from topics.names import INPUTS, OUTPUTS, TIMESTAMP_AFTER, changelog_topic
+from topics.names import INPUTS, OUTPUTS, TIMESTAMP_AFTER, changelog_topic, topic_name
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -48,11 +48,13 @@ class TopicsReport(NamedTuple):
     partitions : topic -> its number of partitions, for every topic of the stream that is there now
     created : topics that were missing and have been made
     missing : topics that are missing still (`check_topics` makes none)
+    sources : topic of `rekey` -> its number of partitions, of those that are there
     """
 
     partitions: dict[str, int]
     created: tuple[str, ...]
     missing: tuple[str, ...]
+    sources: Mapping[str, int] = {}
 
 
 class PartitionLag(NamedTuple):
@@ -169,11 +171,22 @@ async def check_topics(spec: "Spec", connection: Connection) -> TopicsReport:
     """
     names, state = stream_topics(spec), changelog_topic(spec.name)
     async with admin_client(connection) as client:
-        present = await _partitions(client, {*names.values(), state})
+        present = await partition_counts(client, {*names.values(), state, *spec.sources})
+    sources = {topic: present.pop(topic) for topic in spec.sources if topic in present}
     check_state(spec, names, present, present.pop(state, None))
     _check_partitions(spec, names, present)
     missing = tuple(name for name in dict.fromkeys(names.values()) if name not in present)
-    return TopicsReport(present, (), missing)
+    return TopicsReport(present, (), missing, sources)
+
+
+def check_sources(spec: "Spec", report: TopicsReport) -> None:
+    """TopicError where a topic of `rekey` is missing: it is for its producers to create, with their partitions."""
+    for topic, role in spec.sources.items():
+        if topic not in report.sources:
+            raise TopicError(
+                f"Expected the topic {topic} of rekey.{role} in the stream {spec.name}, found none: create it with the "
+                "partitions that its producers need, or correct its name"
+            )
 
 
 async def ensure_topics(spec: "Spec", connection: Connection) -> TopicsReport:
@@ -187,6 +200,7 @@ async def ensure_topics(spec: "Spec", connection: Connection) -> TopicsReport:
         A topic has another number of partitions, is missing and not for us to create, or the broker refuses that.
     """
     report = await check_topics(spec, connection)
+    check_sources(spec, report)
     if not report.missing:
         return report
     if spec.create_topics == "never":
@@ -213,10 +227,10 @@ async def ensure_topics(spec: "Spec", connection: Connection) -> TopicsReport:
             )
         present = await _wait_for_leaders(client, set(stream_topics(spec).values()), spec.partitions)
     _check_partitions(spec, stream_topics(spec), present)
-    return TopicsReport(present, report.missing, ())
+    return TopicsReport(present, report.missing, (), report.sources)
 
 
-async def _partitions(client: Any, names: set[str]) -> dict[str, int]:
+async def partition_counts(client: Any, names: set[str]) -> dict[str, int]:
     """Topic -> number of partitions, for those that are there.
 
     All topics are asked for: a request that names a topic would create it on a broker that creates topics by itself.
@@ -286,6 +300,8 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
     )
     if len(counts) == 1:
         advice = f'write "partitions: {next(iter(counts))}" in the stream file'
+    elif len(inputs) > 1 and not spec.copied:
+        advice = f"let workers copy the records to topics that fit, by these lines: {rekey_lines(spec)}"
     elif len(inputs) == 1 and inputs != {wanted}:
         n = inputs.pop()
         others = sorted(name for name, found_n in present.items() if found_n != n)
@@ -301,6 +317,15 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
     )
 
 
+def rekey_lines(spec: "Spec", *roles: str) -> str:
+    """What to write in a stream file so that the present topics of these roles (of all, if none is named) are copied,
+    and the copies have names of their own."""
+    given = roles or tuple(role for role in INPUTS if getattr(spec.topics, role) is not None)
+    sources = ", ".join(f"{role}: {getattr(spec.topics, role)}" for role in given)
+    copies = ", ".join(f"{role}: {topic_name(spec.name, role)}.copied" for role in given)
+    return f"rekey: {{{sources}}} and topics: {{{copies}}}"
+
+
 def _count(n_partitions: int) -> str:
     return f"{n_partitions} partition{'' if n_partitions == 1 else 's'}"
 
@@ -313,7 +338,8 @@ def _listing(names: list[str]) -> str:
 
 
 async def lag(spec: "Spec", connection: Connection) -> LagReport:
-    """How many records of the features and labels topics the stream's workers have not taken yet, per partition.
+    """How many records of the features and labels topics the stream's workers have not taken yet, per partition; and
+    how many of the topics of `rekey` they have not copied.
 
     What they have taken is known from the last records of their predictions and metrics. Committed offsets are those of
     the last checkpoint, so they are older by up to the time between two checkpoints.
@@ -333,22 +359,29 @@ async def lag(spec: "Spec", connection: Connection) -> LagReport:
             f"{connection}, found none: start a worker or a replay, which create what is missing, or see topics in the "
             f"stream file."
         )
+    check_sources(spec, report)
+    sources = [TopicPartition(name, k) for name, n in report.sources.items() for k in range(n)]
     parts = [TopicPartition(name, k) for name in dict.fromkeys(inputs) for k in range(report.partitions[name])]
     group = spec.group
     async with admin_client(connection) as client:
         consumer = connection.consumer(isolation_level=COMMITTED)
         try:
             await consumer.start()
-            starts = await consumer.beginning_offsets(parts)
-            ends = await consumer.end_offsets(parts)
+            starts = await consumer.beginning_offsets([*sources, *parts])
+            ends = await consumer.end_offsets([*sources, *parts])
             told = [spec.topics.predictions, spec.topics.metrics]
             tails = [TopicPartition(name, k) for name in told for k in range(report.partitions.get(name, 0))]
             until = await consumer.end_offsets(tails) if tails else {}
         finally:
             await consumer.stop()
         committed, workers = await _committed(client, group)
+        copied = (await _committed(client, spec.rekey_group))[0] if sources else {}
     processed = await _processed(spec, connection, {tp: max(0, end - TAIL) for tp, end in until.items()})
     rows = []
+    for part in sources:
+        taken = min(copied[part], ends[part]) if part in copied else None
+        behind = None if taken is None else ends[part] - taken
+        rows.append(PartitionLag(part.topic, part.partition, starts[part], ends[part], taken, copied.get(part), behind))
     for part in parts:
         known = [offset for offset in (processed.get(part), committed.get(part)) if offset is not None]
         taken = min(max(known), ends[part]) if known else None
@@ -393,10 +426,10 @@ async def ensure_coordinator(spec: "Spec", connection: Connection) -> None:
     log its absence as an error.
     """
     async with admin_client(connection) as client:
-        await _coordinator(client, spec.group)
+        await coordinator(client, spec.group)
 
 
-async def _coordinator(client: Any, group: str) -> int:
+async def coordinator(client: Any, group: str) -> int:
     """The node that coordinates a group; a KafkaError where none does after `COORDINATOR_SECONDS`."""
     deadline = time.monotonic() + COORDINATOR_SECONDS
     while True:
@@ -412,10 +445,10 @@ async def _coordinator(client: Any, group: str) -> int:
 async def _committed(client: Any, group: str) -> tuple[dict[TopicPartition, int], int]:
     """The offsets that a group has committed, and how many members it has now."""
     for attempt in range(20):
-        coordinator = await _coordinator(client, group)
+        node = await coordinator(client, group)
         try:
-            offsets = await client.list_consumer_group_offsets(group, group_coordinator_id=coordinator)
-            described = await client.describe_consumer_groups([group], group_coordinator_id=coordinator)
+            offsets = await client.list_consumer_group_offsets(group, group_coordinator_id=node)
+            described = await client.describe_consumer_groups([group], group_coordinator_id=node)
         except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
             if attempt == 19:
                 raise

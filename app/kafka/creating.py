@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 # A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
 DEADLETTER_BYTES = 2_000_000
+# Of copies (`rekey`): whatever their source takes, as far as Kafka takes it by default (socket.request.max.bytes), and
+# with the timestamp that they have there.
+COPY_BYTES = 100_000_000
+ANY_TIME = str(2**63 - 1)
 # Of the changelog. Records stay until we delete them. Kafka frees the disk by whole segments, so these are small.
 CHANGELOG = {
     "cleanup.policy": "delete",
@@ -67,7 +71,9 @@ def _configs(spec: "Spec", role: str) -> dict[str, str]:
         "retention.ms": str(retention_ms),
         "message.timestamp.type": "CreateTime",
     }
-    if role in INPUTS:
+    if role in spec.copied:
+        configs |= {TIMESTAMP_AFTER: ANY_TIME, "max.message.bytes": str(COPY_BYTES)}
+    elif role in INPUTS:
         configs[TIMESTAMP_AFTER] = str(TIMESTAMP_AFTER_MS)
     if role == DEADLETTERS:
         configs["max.message.bytes"] = str(DEADLETTER_BYTES)

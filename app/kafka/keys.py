@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
 
+from app.kafka.admin import rekey_lines
 from app.kafka.connection import Connection
 from app.kafka.partitioner import partitions_of
 from app.kafka.reading import read_to_end
@@ -52,12 +53,14 @@ class Ids(NamedTuple):
 
     both : ids that were found in both topics
     apart : those whose label is in no partition of their features
+    lines : what to write in the stream file so that workers copy both
     """
 
     both: int
     apart: int
     features: Keys
     labels: Keys
+    lines: str = ""
 
     @property
     def broken(self) -> bool:
@@ -74,6 +77,7 @@ class Ids(NamedTuple):
         return (
             f"{self.apart:,} of {self.both:,} ids that were found both in {topics} have their label in another "
             f"partition than their features, where it is never joined: {self._cure()}"
+            + (f"; or let workers copy both topics by id: {self.lines}" if self.lines else "")
         )
 
     def _cure(self) -> str:
@@ -132,7 +136,8 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
     if not features or not labels:
         return None
     both = features.keys() & labels.keys()
-    return Ids(len(both), sum(features[i].isdisjoint(labels[i]) for i in both), about_features, about_labels)
+    apart = sum(features[i].isdisjoint(labels[i]) for i in both)
+    return Ids(len(both), apart, about_features, about_labels, "" if spec.copied else rekey_lines(spec))
 
 
 class _Seen(NamedTuple):

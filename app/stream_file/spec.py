@@ -15,6 +15,7 @@ from app.errors import SpecError
 from app.stream_file.batched import check_batched
 from app.stream_file.durations import duration
 from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
+from app.stream_file.rekey_spec import RekeySpec
 from app.stream_file.spec_errors import sentence
 from app.stream_file.spec_parts import (
     AUTO,
@@ -51,12 +52,15 @@ from topics.envelopes import AROUND, CLOUDEVENTS, placed
 from topics.headers import header_of
 from topics.names import (
     CHAMPION,
+    FEATURES,
     INPUTS,
+    LABELS,
     OUTPUTS,
     PREDICTIONS,
     InputLog,
     group_id,
     place_field,
+    rekey_group,
     topic_name,
 )
 from topics.paths import check_paths, dotted, first_conflict
@@ -116,6 +120,11 @@ class Spec(Part):
         "them and count.",
     )
     topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
+    rekey: RekeySpec | None = Field(
+        default=None,
+        description="Topics as they are, whatever their partitions and keys, which workers copy by the ids of their "
+        "records ([connect](connect.md#topics-as-they-are)).",
+    )
     record: RecordSpec = Field(default_factory=RecordSpec, description="Where the fields of a feature record are.")
     label: LabelSpec = Field(default_factory=LabelSpec, description="Where the fields of a label record are.")
     features: Annotated[
@@ -207,6 +216,12 @@ class Spec(Part):
         check_batched(self)
         self._check_classes()
         self._mapping = self._map()
+        for kind in self.copied:
+            if self.make_codec().index_bits.of(kind):
+                raise ValueError(
+                    f"rekey.{kind}: expected records of one instance each, since a record is copied to the partition "
+                    "of its id, found a codec whose records hold several; let their producer write one each"
+                )
         self._models = self._check_models()
         self._check_drift()
         if PROVIDER in self.kafka.settings and "code" not in self.trust:
@@ -242,6 +257,32 @@ class Spec(Part):
                 raise ValueError(
                     "label: expected only with a topic of labels, found topics.labels without one; remove it"
                 )
+        self._check_rekey(roles)
+
+    def _check_rekey(self, roles: Mapping[str, str]) -> None:
+        """roles : topic of the stream -> its role."""
+        owner: dict[str, str] = {}
+        for kind, topics in self.copied.items():
+            if getattr(self.topics, kind) is None:
+                raise ValueError(
+                    f"rekey.{kind}: expected only with a topic of {kind}, found topics.{kind} without one; remove one "
+                    "of them"
+                )
+            for topic in topics:
+                if topic in roles:
+                    raise ValueError(
+                        f'rekey.{kind}: expected a topic that is not the stream\'s own, found "{topic}", which is '
+                        f"topics.{roles[topic]}, where the copies go; rename that one"
+                        if roles[topic] == kind
+                        else f'rekey.{kind}: expected a topic that is not the stream\'s own, found "{topic}", which is '
+                        f"topics.{roles[topic]}; name another"
+                    )
+                if topic in owner:
+                    raise ValueError(
+                        f'rekey.{kind}: expected other topics than rekey.{owner[topic]} has, found "{topic}" in both; '
+                        "remove one of them"
+                    )
+                owner[topic] = kind
 
     def _check_registry(self) -> None:
         registered = self.codec.registered()
@@ -490,6 +531,22 @@ class Spec(Part):
         return dict.fromkeys(INPUTS, "") | {log.role: log.topic for log in self.inputs}
 
     @property
+    def copied(self) -> dict[str, tuple[str, ...]]:
+        """Role of an input log whose records are copied -> the topics that they come from; empty without `rekey`."""
+        named = {} if self.rekey is None else {role: getattr(self.rekey, role) for role in INPUTS}
+        return {role: tuple(topics) for role, topics in named.items() if topics is not None}
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Topic that is copied -> role of the input log that it is copied to."""
+        return {topic: role for role, topics in self.copied.items() for topic in topics}
+
+    @property
+    def rekey_group(self) -> str:
+        """The consumer group in which workers copy."""
+        return rekey_group(self.name, self.kafka.prefix)
+
+    @property
     def group(self) -> str:
         """The consumer group of the workers."""
         return group_id(self.name, self.kafka.prefix)
@@ -508,11 +565,12 @@ class Spec(Part):
         return self._schemas
 
     def header_topics(self) -> list[str]:
-        """The input topics whose records are read with their headers."""
-        asked = self.make_codec().headers
+        """The input topics whose records are read with their headers: among them all copies, whose headers say where
+        they come from."""
+        asked, copied = self.make_codec().headers, self.copied
         wanted = {
-            self.topics.features: asked.features or self.predictions.trace,
-            self.topics.labels: asked.labels,
+            self.topics.features: asked.features or self.predictions.trace or FEATURES in copied,
+            self.topics.labels: asked.labels or LABELS in copied,
         }
         return [topic for topic, is_wanted in wanted.items() if is_wanted and topic is not None]
 

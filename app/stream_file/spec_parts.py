@@ -126,7 +126,7 @@ _AnyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_key)
 _ObjectPath = Annotated[_AnyPath, AfterValidator(_not_header)]
 _FieldPath = Annotated[_AnyPath, AfterValidator(_not_empty)]
 _IdPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
-_Topic = Annotated[str, AfterValidator(_check_topic)]
+Topic = Annotated[str, AfterValidator(_check_topic)]
 _Scalar = Annotated[Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 _Envelope = Literal["debezium", "connect", "cloudevents"] | None
 Values = Annotated[list[_Scalar], AfterValidator(_check_distinct)]
@@ -153,12 +153,12 @@ def _topic(role: str, text: str) -> Any:
 class TopicsSpec(Part):
     """Names of topics. Topics that are left out are named after the stream."""
 
-    features: _Topic = _topic("features", "features")
-    labels: _Topic | None = _topic("labels", "labels, or null where labels only come inside the feature records")
-    predictions: _Topic = _topic("predictions", "predictions")
-    metrics: _Topic = _topic("metrics", "metrics")
-    drift: _Topic = _topic("drift", "drift events")
-    deadletters: _Topic = _topic("deadletters", "rejected records")
+    features: Topic = _topic("features", "features")
+    labels: Topic | None = _topic("labels", "labels, or null where labels only come inside the feature records")
+    predictions: Topic = _topic("predictions", "predictions")
+    metrics: Topic = _topic("metrics", "metrics")
+    drift: Topic = _topic("drift", "drift events")
+    deadletters: Topic = _topic("deadletters", "rejected records")
 
 
 class RecordSpec(Part):

@@ -104,14 +104,14 @@ def create_app(
     changelog = app.topic(changelog_topic(spec.name), partitions=spec.partitions, internal=True, allow_empty=True)
     app.Table("state", key_type=bytes, value_type=bytes, partitions=spec.partitions, changelog_topic=changelog)
     recovery.install(app)
-    engine = Engine(spec, connection, observer)
+    engine = Engine(spec, connection, observer, session_timeout)
     access = Access(connection)
     engine.attach(app)
     source_topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
     transport.install(
         app,
-        source_topics,
-        spec.header_topics(),
+        [*source_topics, *spec.sources],
+        [*spec.header_topics(), *spec.sources],
         engine.assign,
         engine.add,
         engine.denied,
@@ -129,6 +129,11 @@ def create_app(
     @app.on_before_shutdown.connect  # type: ignore[untyped-decorator]
     async def stopping(_app: Any, **_: Any) -> None:
         await engine.stop()
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def copy() -> None:
+        if engine.copier is not None:
+            engine.copier.start()
 
     @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
     async def look() -> None:

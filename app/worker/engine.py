@@ -35,6 +35,8 @@ from app.state.log import StateLog
 from app.stream_file.spec import Spec
 from app.worker.backpressure import Backpressure
 from app.worker.continuity import check_inputs
+from app.worker.copied import Copied
+from app.worker.copying import Copier
 from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
@@ -64,20 +66,25 @@ class Engine:
     spec : Spec
     connection : Connection
     observer : Observer
+    session_timeout : float
+        Seconds that a killed worker blocks the partitions that it copies (`rekey`).
     """
 
-    def __init__(self, spec: Spec, connection: Connection, observer: Observer) -> None:
+    def __init__(self, spec: Spec, connection: Connection, observer: Observer, session_timeout: float = 10.0) -> None:
         self.spec = spec
         self.connection = connection
         self.observer = observer
         self.features: list[tuple[str, str]] = [(name, feature.type) for name, feature in spec.features.items()]
         self.changelog: str = changelog_topic(spec.name)
+        self._roles = {topic: role for role, topic, _ in spec.inputs}
         self.runners: dict[int, Runner] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
         self.backpressure = Backpressure(spec.join.max_buffered_bytes)
         self.registry = Registry.of(spec)
         self.silence = Silence(spec, connection)
+        self.copied = Copied(spec, connection) if spec.copied else None
+        self.copier = Copier(spec, connection, self.in_thread, self.crash, session_timeout) if spec.copied else None
         self.follower = Follower(connection, self.changelog)
         self._app: Any = None
         self._asker: Consumer | None = None
@@ -129,8 +136,19 @@ class Engine:
         self.thread.commit_sources(offsets)
 
     def reached(self, tp: TP, end: int, next_offset: int) -> bool:
-        """Whether all records of a topic below `end` have been fetched. next_offset : after the last that came."""
+        """Whether all records of a topic below `end` have been fetched, and those that were to be copied to it when
+        `end` was asked for. next_offset : after the last that came."""
+        if self.copied is not None:
+            until = self.copied.until(tp.partition, self._roles[tp.topic])
+            if until is None:
+                return False
+            end = max(end, until)
         return self.thread.reached(tp, end, next_offset)
+
+    @property
+    def copying(self) -> float:
+        """When it was last seen that missing copies were made (monotonic); 0 without `rekey`."""
+        return 0.0 if self.copied is None else self.copied.moved
 
     def end_offset(self, tp: TP) -> int | None:
         """Where a topic ended at the last fetch, as far as it is known."""
@@ -149,6 +167,8 @@ class Engine:
         """
         tps = self.input_tps(partition)
         try:
+            if self.copied is not None:
+                return await self.copied.ends(partition)
             found = await self._asker.end_offsets([TopicPartition(*tp) for tp in tps.values()])  # type: ignore[union-attr]
         except KafkaError as error:
             log.debug("no end offsets: %r", error)
@@ -400,8 +420,12 @@ class Engine:
         await self._drop(list(self.runners))
 
     async def stop(self) -> None:
+        if self.copier is not None:
+            await self.copier.stop()
         await self.revoke()
         await self.follower.stop()
+        if self.copied is not None:
+            await self.copied.stop()
         if self._asker is not None:
             await self._asker.stop()
         if self._admin is not None:

@@ -115,6 +115,7 @@ LIVE = "riparian_changelog_live_bytes"
 FENCED = "riparian_fenced_partitions_total"
 STANDBYS = "riparian_standby_partitions"
 APART = "riparian_ids_apart_ratio"
+REKEY_LAG = "riparian_rekey_lag_records"
 ASSIGNED = "riparian_assigned_timestamp_seconds"
 DRIFTS = "riparian_drift_events_total"
 DRIFT_TIME = "riparian_drift_last_event_timestamp_seconds"
@@ -356,6 +357,15 @@ class Metrics(Collector):
         )
         apart.add_metric((self.spec.name,), 0 if engine is None else engine.silence.apart)
         yield apart
+        lag = GaugeMetricFamily(
+            REKEY_LAG,
+            "Records of a partition of a topic of rekey, copied by this worker, that were not copied yet.",
+            labels=("stream", "partition", "topic"),
+        )
+        if engine is not None and engine.copier is not None:
+            for tp, n in sorted(engine.copier.lags().items()):
+                lag.add_metric((self.spec.name, str(tp.partition), tp.topic), n)
+        yield lag
         standbys = GaugeMetricFamily(STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",))
         standbys.add_metric((self.spec.name,), 0 if engine is None else len(engine.follower.standbys))
         yield standbys

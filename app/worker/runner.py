@@ -64,6 +64,10 @@ class Host(CheckpointHost, Protocol):
     limits: Mapping[str, int]  # output topic -> bytes of the largest batch that it takes
     registry: Registry | None
 
+    @property
+    def copying(self) -> float:
+        """When it was last seen that missing copies were made (monotonic); 0 without `rekey`."""
+
     async def ends(self, partition: int) -> dict[str, int] | None:
         """Role of each input log -> where its partition ends now; None where the broker does not say."""
 
@@ -269,7 +273,7 @@ class Runner:
             if release.n:
                 self._asked = time.monotonic()
                 return release
-            if time.monotonic() - self._asked < self.host.spec.join.max_wait:
+            if time.monotonic() - max(self._asked, self.host.copying) < self.host.spec.join.max_wait:
                 return release
             self.n_forced += 1
             self._ends = None

@@ -25,6 +25,12 @@ def health(engine: Engine) -> tuple[int, dict[str, Any]]:
             for partition, runner in sorted(engine.runners.items())
         },
     }
+    if engine.copier is not None:
+        lags = engine.copier.lags()
+        body["rekey"] = [
+            {"topic": tp.topic, "partition": tp.partition, "copied": offset, "lag": lags.get(tp)}
+            for tp, offset in sorted(engine.copier.copied.items())
+        ]
     if failure is not None:
         body["failure"] = str(failure) or type(failure).__name__
     return (200 if failure is None else 503), body

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.cli.parsing import WITH_RIGHTS
-from app.kafka.acls import GROUP, OWNERS, RIGHTS, STATE
+from app.kafka.acls import COPIERS, COPIES, GROUP, OWNERS, RIGHTS, SOURCES, STATE
 from tests.broker.harness import stream_file
 from topics.names import INPUTS, OUTPUTS
 
@@ -33,7 +33,7 @@ def table() -> dict[str, dict[str, tuple[str, ...]]]:
 def test_the_page_has_what_commands_need() -> None:
     assert table() == RIGHTS
     assert list(WITH_RIGHTS) == list(RIGHTS)
-    assert set(RIGHTS["worker"]) == {*INPUTS, *OUTPUTS, STATE, GROUP, OWNERS}
+    assert set(RIGHTS["worker"]) == {*INPUTS, *OUTPUTS, STATE, GROUP, OWNERS, SOURCES, COPIES, COPIERS}
 
 
 def test_commands_of_kafka_s_own_tool_are_printed(tmp_path: Path) -> None:
@@ -52,6 +52,22 @@ def test_commands_of_kafka_s_own_tool_are_printed(tmp_path: Path) -> None:
         f"{start} --operation Read --group riparian-orders",
         f"{start} --operation Write --resource-pattern-type prefixed --transactional-id riparian-orders-",
     ]
+
+
+def test_topics_that_are_copied_have_rights_of_their_own(tmp_path: Path) -> None:
+    rekey = {"features": "orders", "labels": ["paid", "returned"]}
+    path, _ = stream_file(tmp_path, "s", rekey=rekey, kafka={"prefix": "team-a."})
+    shown = CliRunner().invoke(cli, ["deploy", "acls", str(path), "--principal", "User:x", "--broker", "k:1"])
+    start = "kafka-acls.sh --bootstrap-server k:1 --add --allow-principal User:x"
+    assert f"{start} --operation Read --topic orders --topic paid --topic returned" in shown.output
+    assert f"{start} --operation Read --operation Create --operation Write --topic s.features --topic s.labels" in (
+        shown.output
+    )
+    assert f"{start} --operation Read --group team-a.riparian-s --group team-a.riparian-s-rekey" in shown.output
+    lag = CliRunner().invoke(
+        cli, ["deploy", "acls", str(path), "--principal", "User:x", "--broker", "k:1", "--for", "lag"]
+    )
+    assert "--operation Describe --group team-a.riparian-s --group team-a.riparian-s-rekey" in lag.output
 
 
 @pytest.mark.parametrize("principal", ["riparian", "User:"])

@@ -46,8 +46,13 @@ def stream(task: str = "classification", **extra: str) -> Spec:
 
 
 # Of an engine that has done nothing yet.
-NOTHING = {"n_fenced": 0, "follower": SimpleNamespace(standbys=()), "silence": SimpleNamespace(apart=0.0)}
-WORKER = (names.BUILD, names.FENCED, names.STANDBYS, names.APART)  # not of a partition
+NOTHING = {
+    "n_fenced": 0,
+    "follower": SimpleNamespace(standbys=()),
+    "silence": SimpleNamespace(apart=0.0),
+    "copier": None,
+}
+WORKER = (names.BUILD, names.FENCED, names.STANDBYS, names.APART, names.REKEY_LAG)  # not of a partition
 
 
 class Runner:
@@ -397,6 +402,7 @@ def test_partitions_are_shown_before_their_first_record() -> None:
             n_fenced=0,
             follower=SimpleNamespace(standbys=()),
             silence=SimpleNamespace(apart=0.0),
+            copier=None,
         ),
     )
     scrape = Scrape(metrics)
@@ -407,7 +413,7 @@ def test_partitions_are_shown_before_their_first_record() -> None:
 def test_health_names_partitions_and_failure() -> None:
     spec = stream()
     runner = Runner(spec)
-    engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None)
+    engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None, copier=None)
     runner.work([("a", 1, None)])
     status, body = health(engine)
     assert (status, body["status"], body["stream"]) == (200, "ok", "taps")

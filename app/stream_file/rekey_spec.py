@@ -1,0 +1,43 @@
+"""The stream file's `rekey` section: topics that are copied by the ids of their records."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from app.stream_file.spec_parts import Part, Topic
+
+
+def _topics_form(value: Any) -> Any:
+    """One topic as a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def _check_topics(value: list[str]) -> list[str]:
+    if not value:
+        raise ValueError("expected at least one topic, found an empty list; name one, or remove the line")
+    for name in value:
+        if value.count(name) > 1:
+            raise ValueError(f'expected topics that differ, found "{name}" twice; remove one')
+    return value
+
+
+_Topics = Annotated[list[Topic], BeforeValidator(_topics_form), AfterValidator(_check_topics)]
+
+
+class RekeySpec(Part):
+    """Topics whose records are copied, each to the partition of its id, into `topics.features` and `topics.labels`.
+    They may have any partitions, keys and partitioners. What is left out here is read as it is."""
+
+    features: _Topics | None = Field(
+        default=None,
+        description="Topic of the features as they come, or a list of topics, copied to `topics.features`.",
+    )
+    labels: _Topics | None = Field(
+        default=None, description="Topic of the labels as they come, or a list of topics, copied to `topics.labels`."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "RekeySpec":
+        if self.features is None and self.labels is None:
+            raise ValueError("expected topics of features or of labels, found neither; name some, or remove the line")
+        return self

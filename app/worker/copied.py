@@ -1,0 +1,152 @@
+"""How far the topics of `rekey` have been copied, as a partition's merge has to know it.
+
+A record of one input log may go before anything later has come of the other, once the other has been read as far as it
+reached when the record was there already (`app.partition.merge`). Where the other log is made of copies, its end says
+little: what stood in its sources at that moment may not have been copied yet. So its sources are asked where they end,
+then it is waited until the copiers have come so far, and only then the log is asked for its end.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from app.kafka.admin import partition_counts
+from app.kafka.connection import Connection
+from app.kafka.reading import COMMITTED, EVERYTHING
+from app.stream_file.spec import Spec
+from app.worker import copy_claims
+
+if TYPE_CHECKING:
+    from app.kafka.connection import Admin, Consumer
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.02  # between two looks at what was copied
+KEPT_SECONDS = 0.02  # that one partition's look serves the others
+COUNTED_SECONDS = 30.0  # that the numbers of partitions are taken to stay
+
+
+class Copied:
+    """What a worker knows of the copying of all workers.
+
+    Parameters
+    ----------
+    spec : Spec
+    connection : Connection
+
+    Attributes
+    ----------
+    moved : float
+        When it was last seen that copying had gone on (monotonic).
+    """
+
+    def __init__(self, spec: Spec, connection: Connection) -> None:
+        self.spec, self.connection = spec, connection
+        self.moved = 0.0
+        self._until: dict[int, dict[str, int]] = {}  # partition -> role -> where that log has to be read to
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._committed: Consumer | None = None  # asks where committed records end
+        self._written: Consumer | None = None  # asks where records end, also those of transactions under way
+        self._admin: Admin | None = None
+        self._sources: list[TopicPartition] = []
+        self._offsets: dict[TopicPartition, int] = {}
+        self._looked = 0.0
+        self._counted = -COUNTED_SECONDS
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Open connections of its own; once."""
+        async with self._starting:
+            if self._admin is not None:
+                return
+            self._committed = self.connection.consumer(isolation_level=COMMITTED)
+            await self._committed.start()
+            self._written = self.connection.consumer(isolation_level=EVERYTHING)
+            await self._written.start()
+            admin = self.connection.admin()
+            await admin.start()
+            self._admin = admin
+
+    async def stop(self) -> None:
+        for partition in list(self._tasks):
+            self._forget(partition)
+        for client in (self._committed, self._written):
+            if client is not None:
+                await client.stop()
+        if self._admin is not None:
+            await self._admin.close()
+
+    def _forget(self, partition: int) -> None:
+        task = self._tasks.pop(partition, None)
+        if task is not None:
+            task.cancel()
+        self._until.pop(partition, None)
+
+    async def ends(self, partition: int) -> dict[str, int]:
+        """Role of each input log -> where its partition ends now; from now on `until` says how far the others have to
+        be read for that. KafkaError where the broker does not answer."""
+        self._forget(partition)
+        await self.start()
+        ends = await self._ends(partition)
+        self._tasks[partition] = asyncio.create_task(self._follow(partition), name=f"copied-{partition}")
+        return ends
+
+    def until(self, partition: int, role: str) -> int | None:
+        """Where a log has to be read to since `ends` was asked; None as long as copies are missing in it."""
+        return self._until.get(partition, {}).get(role)
+
+    async def _ends(self, partition: int) -> dict[str, int]:
+        found = {}
+        for role, topic, _ in self.spec.inputs:
+            # A transaction under way is a copier's, and soon over: what is in it counts. Of others it may be long open.
+            asker = self._written if role in self.spec.copied else self._committed
+            part = TopicPartition(topic, partition)
+            found[role] = (await asker.end_offsets([part]))[part]  # type: ignore[union-attr]
+        return found
+
+    async def _follow(self, partition: int) -> None:
+        left = dict(self.spec.copied)
+        sources: dict[TopicPartition, int] | None = None
+        known = {}
+        while True:
+            with contextlib.suppress(KafkaError, OSError):
+                if sources is None:
+                    sources = await self._source_ends()
+                    self._until[partition] = known = {
+                        role: end for role, end in (await self._ends(partition)).items() if role not in left
+                    }
+                await self._look()
+                for role, topics in list(left.items()):
+                    if all(self._offsets.get(tp, -1) >= end for tp, end in sources.items() if tp.topic in topics):
+                        known[role] = (await self._ends(partition))[role]
+                        del left[role]
+                if not left:
+                    return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _source_ends(self) -> dict[TopicPartition, int]:
+        assert self._committed is not None
+        if time.monotonic() - self._counted > COUNTED_SECONDS:
+            counts = await partition_counts(self._admin, set(self.spec.sources))
+            self._sources = [TopicPartition(topic, k) for topic, n in counts.items() for k in range(n)]
+            self._counted = time.monotonic()
+        found: dict[TopicPartition, int] = await self._committed.end_offsets(self._sources)
+        return found
+
+    async def _look(self) -> None:
+        """Ask where the copiers are, unless somebody just did."""
+        now = time.monotonic()
+        if now - self._looked < KEPT_SECONDS:
+            return
+        self._looked = now
+        assert self._admin is not None
+        found = await copy_claims.offsets(self._admin, self.spec.rekey_group, self._sources)
+        offsets = {tp: one.offset for tp, one in found.items()}
+        if any(offset > self._offsets.get(tp, -1) for tp, offset in offsets.items()):
+            self.moved = time.monotonic()
+        self._offsets = offsets

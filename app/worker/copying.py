@@ -1,0 +1,431 @@
+"""Copies the topics of `rekey`, each record to the partition of its id: then features and labels meet, whatever keys
+and partitions their producers have.
+
+Workers share the partitions of these topics in a consumer group of their own. Each copies those that it has in the
+order of time (`copy_order`), with key, value, headers and timestamp as they are, and one header more, which says where
+a record comes from. Copies and the offsets up to which they go are one transaction (`copy_claims`), so every record is
+copied once, whatever is killed or stopped when; copies are read as input topics always are, read_committed.
+
+A record whose id cannot be read goes to a partition, too: the fold says why, as it does for any other.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.structs import TopicPartition
+from faust.types import TP
+
+from app.errors import RegistryError
+from app.kafka.connection import Connection
+from app.kafka.outputs import broker_error
+from app.kafka.outputs import close as close_producer
+from app.kafka.partitioner import partitions_of
+from app.kafka.reading import COMMITTED, close
+from app.kafka.rights import denied
+from app.kafka.unpacking import BatchRecords, size_of
+from app.partition import inputs
+from app.partition.merge import concatenate
+from app.registry.client import Registry
+from app.registry.telling import tell
+from app.stream_file.spec import Spec
+from app.worker import copy_claims
+from app.worker.backpressure import POLL_PIECES, Backpressure
+from app.worker.copy_claims import Member
+from app.worker.copy_order import CopyOrder, Ordered
+from topics.names import FEATURES, HEADER_SOURCE, HEADER_UNREAD
+from topics.records import RawBatch, Unknown, Unread
+from topics.schemas import Key
+
+if TYPE_CHECKING:
+    from app.kafka.connection import Admin, Consumer, Producer
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 64_000_000  # fetched and not copied yet
+RECORDS = 8192  # of a transaction, at most
+BYTES = 4_000_000  # likewise, about
+FETCH_MAX_WAIT_MS = 100
+IDLE_MS = 200  # that a poll waits for records
+SOON_MS = 5  # while records wait for those of other topics
+PAUSE_SECONDS = 1.0  # after an error
+CYCLE_SECONDS = 60.0  # after which a transaction is given up
+SCHEMA_SECONDS = 0.5  # between two questions about schemas
+SAY_SECONDS = 30.0
+ATTEMPTS = 5  # that a consumer is kept for
+
+
+class MovedError(Exception):
+    """The partitions that were ours may be another's now."""
+
+
+class Batch(NamedTuple):
+    """Records for one partition of a copy's topic."""
+
+    topic: str
+    partition: int
+    builder: BatchBuilder
+
+
+class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
+    """One worker's share of the copying.
+
+    Parameters
+    ----------
+    spec : Spec
+        With `rekey`.
+    connection : Connection
+    in_thread : callable
+        Calls a function off the event loop.
+    crash : callable
+        Ends the worker because of an error.
+    session_timeout : float
+        Seconds that a killed worker blocks the partitions that it copies.
+
+    Attributes
+    ----------
+    copied : dict of TP to int
+        The next offset of each partition that is ours.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        connection: Connection,
+        in_thread: Callable[..., Awaitable[Any]],
+        crash: Callable[[BaseException], Awaitable[None]],
+        session_timeout: float = 10.0,
+    ) -> None:
+        self.spec, self.connection = spec, connection
+        self.copied: dict[TP, int] = {}
+        self._in_thread, self._crash, self._session = in_thread, crash, session_timeout
+        self._codec, self._registry = spec.make_codec(), Registry.of(spec)
+        self._targets = {topic: getattr(spec.topics, role) for topic, role in spec.sources.items()}
+        self._consumer: Consumer | None = None
+        self._asker: Consumer | None = None
+        self._admin: Admin | None = None
+        self._producer: Producer | None = None
+        self._id = ""
+        self._member: Member | None = None  # None between two assignments
+        self._assigned: frozenset[TP] = frozenset()
+        self._order = CopyOrder({})
+        self._backpressure = Backpressure(MAX_BYTES)
+        self._ends: dict[TP, int] | None = None  # where the sources ended when we last asked
+        self._asked = 0.0
+        self._since: dict[Key, float] = {}  # when the registry first said that it does not know a schema
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    # -- beginning and end -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="copying")
+
+    async def stop(self) -> None:
+        """End after the transaction in hand, and leave the partitions to others."""
+        self._stopping = True
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=10.0)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            try:
+                await self._serve()
+            except asyncio.CancelledError:
+                if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                    raise
+                log.warning("copying begins anew: a request was cancelled")
+            except (KafkaError, OSError, TimeoutError) as error:
+                if denied(error):
+                    return await self._crash(error)
+                log.warning("copying begins anew: %r", error)
+            except Exception as error:
+                return await self._crash(error)
+            if not self._stopping:
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _serve(self) -> None:
+        """Copy as a member of the group, until there is something that only new clients could mend."""
+        try:
+            self._asker = self.connection.consumer(isolation_level=COMMITTED)
+            await self._asker.start()
+            self._admin = self.connection.admin()
+            await self._admin.start()
+            self._consumer = self.connection.consumer(
+                group_id=self.spec.rekey_group,
+                isolation_level=COMMITTED,
+                auto_offset_reset="earliest",
+                session_timeout_ms=int(1000 * self._session),
+                heartbeat_interval_ms=1000,
+                max_poll_interval_ms=3_600_000,  # a registry may be away for long
+                metadata_max_age_ms=60_000,  # of partitions that are added
+                fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+            )
+            self._consumer.subscribe(topics=list(self._targets), listener=self)
+            await self._consumer.start()
+            failed = 0
+            while not self._stopping:
+                try:
+                    await self._hold()
+                    failed = 0
+                except (MovedError, IllegalStateError):
+                    await self._drop()
+                except (KafkaError, OSError, TimeoutError) as error:
+                    failed += 1
+                    if denied(error) or failed == ATTEMPTS:
+                        raise
+                    log.warning("copying goes on at the last transaction: %r", error)
+                    await self._drop()
+                    await asyncio.sleep(PAUSE_SECONDS)
+        finally:
+            await self._drop()
+            for client in (self._consumer, self._asker):
+                if client is not None:
+                    await close(client)
+            if self._admin is not None:
+                await self._admin.close()
+            self._consumer = self._asker = self._admin = None
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        self._member = None
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        coordinator = self._consumer._coordinator  # type: ignore[union-attr]
+        self._assigned = frozenset(TP(*tp) for tp in assigned)
+        self._member = Member(coordinator.generation, coordinator.member_id)
+
+    # -- one assignment ----------------------------------------------------------------------------------------
+
+    def _check(self, member: Member | None) -> None:
+        if member is None or self._member != member:
+            raise MovedError
+
+    async def _drop(self) -> None:
+        """Forget what was fetched, and give up what was begun: the next owner, or we, go on at the last transaction."""
+        self.copied = {}
+        self._order, self._ends = CopyOrder({}), None
+        self._backpressure.end(list(self._assigned))
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await close_producer(producer)
+
+    async def _hold(self) -> None:
+        """Copy what is assigned to us, as long as it is."""
+        consumer, member = self._consumer, self._member
+        assert consumer is not None
+        if member is None or not self._assigned:
+            await asyncio.sleep(SOON_MS / 1000)
+            return
+        tps = sorted(self._assigned)
+        async with asyncio.timeout(CYCLE_SECONDS):
+            await self._take_over(tps, member)
+        try:
+            while not self._stopping:
+                self._check(member)
+                await self._cycle(consumer, tps, member)
+        finally:
+            await self._drop()
+
+    async def _take_over(self, tps: list[TP], member: Member) -> None:
+        assert self._admin is not None
+        assert self._consumer is not None
+        assert self._asker is not None
+        parts = [TopicPartition(*tp) for tp in tps]
+        self._id = copy_claims.new_id(self.spec.name)
+        positions = await copy_claims.positions(self.spec, self.connection, self._admin, self._asker, parts)
+        self._producer = await copy_claims.producer(self.connection, self._id, self.spec.compression)
+        self._check(member)
+        await copy_claims.commit(self._admin, self.spec.rekey_group, member, positions, self._id)
+        self._check(member)
+        self._backpressure.begin(tps)
+        self._order = CopyOrder({tp: positions[part] for tp, part in zip(tps, parts, strict=True)})
+        for tp, part in zip(tps, parts, strict=True):
+            BatchRecords.positions[part] = positions[part]
+            BatchRecords.jumps.pop(part, None)
+            self._consumer.resume(part)
+            self._consumer.seek(part, positions[part])
+            self.copied[tp] = positions[part]
+        log.info("copying %d partitions of %s", len(tps), ", ".join(self._targets))
+
+    async def _cycle(self, consumer: "Consumer", tps: list[TP], member: Member) -> None:
+        """Fetch, and copy what may be copied."""
+        wait = SOON_MS if self._order.n_waiting else IDLE_MS
+        found = await consumer.getmany(timeout_ms=wait, max_records=POLL_PIECES)
+        self._check(member)
+        for part, pieces in found.items():
+            self._take(consumer, part, concatenate(pieces))
+        release = self._order.release(self._limit())
+        if not len(release.order) and self._order.n_waiting:
+            release = await self._waited(consumer, tps)
+        if len(release.order):
+            async with asyncio.timeout(CYCLE_SECONDS if self._registry is None else None):
+                await self._copy(consumer, release, member)
+        else:
+            await self._pass_markers(consumer, member)
+
+    def _take(self, consumer: "Consumer", part: TopicPartition, raw: RawBatch) -> None:
+        tp, jump = TP(*part), BatchRecords.jumps.pop(part, None)
+        if jump is not None:
+            start, stop = jump
+            if stop < start:
+                raise KafkaError(f"{tp.topic} went back from offset {start} to {stop}")
+            if self.spec.lost != inputs.SKIP:
+                raise inputs.records_lost(tp.topic, tp.partition, start, stop)
+            log.warning("Kafka has %s", inputs.gone(tp.topic, tp.partition, start, stop))
+        self._order.buffers[tp].add(raw)
+        if self._backpressure.add(tp, raw.offsets[-1] + 1, len(raw), size_of(raw)):
+            consumer.pause(part)
+
+    def _limit(self) -> int:
+        """How many records make a transaction."""
+        mean = self._backpressure.n_bytes // max(1, self._order.n_waiting)
+        return max(1, min(RECORDS, BYTES // max(1, mean)))
+
+    async def _waited(self, consumer: "Consumer", tps: list[TP]) -> Ordered:
+        """What may go although nothing later has come from the other sources, as they end."""
+        assert self._asker is not None
+        if self._ends is None:
+            ends = await self._asker.end_offsets([TopicPartition(*tp) for tp in tps])
+            self._ends, self._asked = {TP(*part): end for part, end in ends.items()}, time.monotonic()
+        done = [tp for tp in tps if await self._position(consumer, tp) >= self._ends[tp]]
+        release = self._order.release(self._limit(), self._ends, done)
+        if len(release.order):
+            self._asked = time.monotonic()
+        elif len(done) < len(tps) and time.monotonic() - self._asked > self.spec.join.max_wait:
+            release, self._ends = self._order.release(self._limit(), force=True), None
+            return release
+        if self._order.nothing_below(self._ends):
+            self._ends = None
+        return release
+
+    async def _position(self, consumer: "Consumer", tp: TP) -> int:
+        """Offset up to which a source has been read: behind markers of transactions, too."""
+        fetched = self._order.buffers[tp].next_offset
+        return max(fetched, int(await consumer.position(TopicPartition(*tp))))
+
+    async def _pass_markers(self, consumer: "Consumer", member: Member) -> None:
+        """Nothing waits: say that we have come to the end where markers of transactions stand there, too."""
+        passed = {}
+        for tp, buffer in self._order.buffers.items():
+            if not len(buffer) and (position := await self._position(consumer, tp)) > self.copied[tp]:
+                passed[tp] = position
+        if passed:
+            assert self._admin is not None
+            found = {TopicPartition(*tp): position for tp, position in passed.items()}
+            await copy_claims.commit(self._admin, self.spec.rekey_group, member, found, self._id)
+            self.copied.update(passed)
+
+    # -- one transaction ---------------------------------------------------------------------------------------
+
+    async def _copy(self, consumer: "Consumer", release: Ordered, member: Member) -> None:
+        producer = self._producer
+        assert producer is not None
+        await self._ask(release)
+        batches = await self._in_thread(self._build, producer, release)
+        self._check(member)
+        offsets = {tp: int(piece.offsets[-1]) + 1 for tp, piece in release.pieces.items() if len(piece.offsets)}
+        await producer.begin_transaction()
+        sent = []
+        for one in batches:
+            sent.append((one.topic, await producer.send_batch(one.builder, one.topic, partition=one.partition)))
+        for topic, future in sent:
+            try:
+                await future
+            except KafkaError as error:
+                raise broker_error(topic, error) from error
+        claimed = {TopicPartition(*tp): (offset, self._id) for tp, offset in offsets.items()}
+        await producer.send_offsets_to_transaction(claimed, self.spec.rekey_group)
+        await producer.commit_transaction()
+        self.copied.update(offsets)
+        for tp, offset in offsets.items():
+            for resumed in self._backpressure.release(tp, offset):
+                consumer.resume(TopicPartition(*resumed))
+
+    async def _ask(self, release: Ordered) -> None:
+        """Have the codec know the schemas that ids are read by, or the registry say, for as long as the fold asks, that
+        it does not know them. Waits as long as it does not answer."""
+        late: set[Key] = set()
+        said = -SAY_SECONDS
+        while self._registry is not None and (missing := self._missing(release) - late):
+            now = time.monotonic()
+            try:
+                unknown = await tell(self._registry, self.spec, missing)
+            except RegistryError as error:
+                self._since.clear()
+                if now - said >= SAY_SECONDS:
+                    said = now
+                    log.warning("copying waits for a schema: %s", error)
+            else:
+                self._since = {key: self._since.get(key, now) for key in unknown}
+                assert self.spec.registry is not None
+                late |= {key for key in unknown if now - self._since[key] >= self.spec.registry.max_wait}
+                if not unknown - late:
+                    continue
+            if self._stopping or self._member is None:
+                raise MovedError
+            await asyncio.sleep(SCHEMA_SECONDS)
+
+    def _unknown(self, topic: str, raw: RawBatch) -> Mapping[Key, list[int]]:
+        codec, features = self._codec, self.spec.sources[topic] == FEATURES
+        return (codec.unknown_features if features else codec.unknown_labels)(raw)
+
+    def _missing(self, release: Ordered) -> set[Key]:
+        return {key for tp, piece in release.pieces.items() for key in self._unknown(tp.topic, piece.raw)}
+
+    def _partitions(self, tp: TP, raw: RawBatch) -> list[int]:
+        """To which partition each record goes; that of its source's number where its id cannot be read."""
+        values = list(raw.values)
+        for positions in self._unknown(tp.topic, raw).values():
+            for i in positions:
+                values[i] = Unknown(values[i] or b"")
+        ids = self._codec.ids(self.spec.sources[tp.topic], raw.with_values(values))
+        n = self.spec.partitions
+        hashed = partitions_of([(one or "").encode("utf-8", "surrogatepass") for one in ids], n).tolist()
+        return [tp.partition % n if one is None else k for one, k in zip(ids, hashed, strict=True)]
+
+    def _build(self, producer: "Producer", release: Ordered) -> list[Batch]:
+        """Off the event loop: batches of copies."""
+        columns, last = [], dict[tuple[str, int], Batch]()
+        for tp, piece in release.pieces.items():
+            raw = piece.raw
+            stem, target = f"{tp.topic}/{tp.partition}/", self._targets[tp.topic]
+            headers = raw.headers if raw.headers is not None else [()] * len(raw)
+            partitions = self._partitions(tp, raw)
+            rows = zip(raw.offsets, raw.timestamps, raw.keys, raw.values, headers, partitions, strict=True)
+            columns.append((stem, target, iter(rows)))
+        made: list[Batch] = []
+        for source in release.order.tolist():
+            stem, target, rows_left = columns[source]
+            offset, stamp, key, value, own, partition = next(rows_left)
+            more = [*own, (HEADER_SOURCE, f"{stem}{offset}".encode())]
+            if isinstance(value, Unread):
+                more, value = [*more, (HEADER_UNREAD, bytes(value))], None
+            batch = last.get((target, partition))
+            stamp = max(0, stamp)
+            if batch is None or batch.builder.append(timestamp=stamp, key=key, value=value, headers=more) is None:
+                batch = last[target, partition] = Batch(target, partition, producer.create_batch())
+                made.append(batch)
+                batch.builder.append(timestamp=stamp, key=key, value=value, headers=more)
+        return made
+
+    # -- what others ask ---------------------------------------------------------------------------------------
+
+    def lags(self) -> dict[TP, int]:
+        """Records of each partition of ours that were not copied yet, as far as it is known."""
+        found, consumer = {}, self._consumer
+        for tp, copied in self.copied.items():
+            try:
+                end = None if consumer is None else consumer.last_stable_offset(TopicPartition(*tp))
+            except (IllegalStateError, AssertionError):
+                end = None
+            if end is not None:
+                found[tp] = max(0, end - copied)
+        return found
