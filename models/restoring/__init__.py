@@ -16,6 +16,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from models.comparison import Comparison
 from models.contract import Learner
 from models.drift.contract import Detector
 from models.prequential import Prequential
@@ -49,9 +50,9 @@ def check(learner: Learner, state: Mapping[str, NDArray[Any]], name: str | None 
 
 
 def restore(
-    fresh: Learner | Detector | Prequential, state: Mapping[str, NDArray[Any]], name: str | None = None
+    fresh: Learner | Detector | Prequential | Comparison, state: Mapping[str, NDArray[Any]], name: str | None = None
 ) -> None:
-    """Let a learner, a detector or an evaluation that knows nothing take over a state from outside.
+    """Let a learner, a detector, an evaluation or a comparison that knows nothing take over a state from outside.
 
     DamagedError, a ValueError of one sentence that begins with `name`, where it is none of theirs.
     """
@@ -59,6 +60,8 @@ def restore(
         check(fresh, state, name)
     elif isinstance(fresh, Detector):
         _rule("drift")(Arrays(name or fresh.name, state), fresh)
+    elif isinstance(fresh, Comparison):
+        _rule("comparison")(Arrays(name or "the comparison", state), fresh)
     else:
         _rule("scores")(Arrays(name or "the evaluation", state), fresh)
     try:

@@ -1,0 +1,274 @@
+"""Which of two models makes fewer mistakes, by the predictions that they really made: valid however often one looks.
+
+Each label gives a difference d in [-1, 1], the older model's loss minus the newer one's. The loss of a classification is
+1 for a wrong class and 0 for the right one. That of a regression is the absolute error, counted as `reach` at most, as a
+share of it: `reach` is known before the label is.
+
+Over n labels with sum S of the differences and sum V of their squares,
+
+    sum over k of w_k exp(r_k (S - M) + V (log(1 - r_k) + r_k)),   w_k = 1/8, r_k = 1/2, 1/4, ..., 1/256,
+
+is on average at most 1 at every moment, M being the sum of the differences' conditional means, since
+exp(r d + d^2 (log(1 - r) + r)) <= 1 + r d for d >= -1 (Fan, Grama, Liu: Exponential inequalities for martingales with
+applications. Electronic Journal of Probability 20, 2015). By Ville's inequality it ever reaches 1/a with probability a at
+most. So the M for which it stays below are an interval that holds at all n at once (Howard, Ramdas, McAuliffe, Sekhon:
+Time-uniform, nonparametric, nonasymptotic confidence sequences. Annals of Statistics 49, 2021, section 3; of forecasters:
+Choe, Ramdas: Comparing sequential forecasters. Operations Research 72, 2024). Nothing is assumed of the labels, which may
+drift: M / n is the mean advantage over just these labels.
+
+Models change, so one interval since the beginning would notice too late that the better one has become the worse. Sums
+are therefore kept over several spans: since the beginning, and 1,000, 2,000, 4,000, ... labels long, each beginning anew
+when it is full. The error probability is divided: half of it to the sums since the beginning, and to the span number k =
+0, 1, ... the share 1 / ((k + 1) (k + 2)) of the other half, each time that sums begin for the s-th time 1 / (s (s + 1)) of
+their share. So all intervals that are ever shown hold together, and one may choose among them.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Program
+from models.kernel import kernel
+
+SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
+N_SPANS = 17  # the first one is since the beginning, the last one 32,768,000 labels long
+N_RATES = 8
+
+# columns of a span: labels, sum of differences, of their squares, of the older model's losses, how often it began
+N, SUM, SQUARES, LOSSES, BEGUN = range(5)
+
+# places in the scale of a regression: labels since the last look, their losses, the reach (0: not known yet)
+SINCE, TOTAL, REACH = range(3)
+FIRST = 100  # labels by which the first reach is measured; they are not compared
+WIDE = 5.0  # the first reach, in mean absolute errors of both models
+STEP = 8.0  # by which a reach is changed where it fits no more
+MOST, LEAST = 0.5, 0.01  # mean loss of both models, in reaches, above and below which it does not fit
+LARGEST = 1e100
+
+
+class ComparisonState(NamedTuple):
+    """Everything a `Comparison` knows.
+
+    n : (1,) int64, labels compared.
+    spans : (17, 5) float64, the sums of each span.
+    scale : (3,) float64, of a regression.
+    """
+
+    n: NDArray[np.int64]
+    spans: Floats
+    scale: Floats
+
+
+class Advantage(NamedTuple):
+    """How much smaller the newer model's mean loss is over a span of labels, and within which bounds that is sure.
+
+    Attributes
+    ----------
+    since : number of the span's first label among all that were compared, from 0.
+    n : labels of the span.
+    difference, low, high : the older model's mean loss minus the newer one's, and its interval; errors per label, or in
+        the target's unit.
+    loss : the older model's mean loss.
+    squares : mean of the squared differences.
+    reach : what an absolute error counts for at most; 1 in a classification.
+    """
+
+    since: int
+    n: int
+    difference: float
+    low: float
+    high: float
+    loss: float
+    squares: float
+    reach: float
+
+
+class Comparison:
+    """The losses of two models over a stream, label by label.
+
+    Parameters
+    ----------
+    task : str
+        "regression", or one with classes.
+
+    Examples
+    --------
+    >>> comparison, n = Comparison("classification"), 500
+    >>> program = Program(np.ones(n, np.int8), np.zeros(n, np.int32), np.zeros(n), np.ones(n))
+    >>> comparison.score(program, np.array([[0.2, 0.8]]), np.array([[0.6, 0.4]]))
+    >>> found = comparison.telling(0.05)
+    >>> found.n, found.difference, found.low > 0.9
+    (500, 1.0, True)
+    """
+
+    def __init__(self, task: str) -> None:
+        self.task = task
+        self._state = ComparisonState(np.zeros(1, np.int64), np.zeros((N_SPANS, 5)), np.zeros(3))
+        self._state.spans[:, BEGUN] = 1.0
+        if task != "regression":
+            self._state.scale[REACH] = 1.0
+
+    def score(self, program: Program, older: Floats, newer: Floats) -> None:
+        """Compare the predictions of both models at every LEARN of `program`, in order.
+
+        Left out are labels of weight 0, and those for which a model was not asked (NaN). One that was asked and knew no
+        class is wrong.
+
+        Parameters
+        ----------
+        older, newer : (capacity, n_outputs) float64
+            What each predicted for the program's rows.
+        """
+        _compare(program.op, program.row, program.y, program.w, older, newer, self.task == "regression", *self._state)
+
+    def advantages(self, error: float) -> Iterator[Advantage]:
+        """Of each span that has begun, the shortest first. All of them hold at all times with probability 1 - error."""
+        n, reach = int(self._state.n[0]), float(self._state.scale[REACH])
+        rows = [(row[N], k) for k, row in enumerate(self._state.spans) if row[N]]
+        for count, k in sorted(rows):
+            row = self._state.spans[k]
+            difference, width = row[SUM] / count, bound(row[SQUARES], error * share(k, int(row[BEGUN])) / 2.0) / count
+            low, high = max(-1.0, difference - width), min(1.0, difference + width)
+            yield Advantage(
+                n - int(count),
+                int(count),
+                *(float(x * reach) for x in (difference, low, high, row[LOSSES] / count)),
+                float(row[SQUARES] / count * reach * reach),
+                reach,
+            )
+
+    def telling(self, error: float) -> Advantage | None:
+        """The shortest span by which one model is better, or else the one with the narrowest interval; None before the
+        first label."""
+        found = list(self.advantages(error))
+        decided = (one for one in found if one.low > 0.0 or one.high < 0.0)
+        return next(decided, min(found, key=lambda one: one.high - one.low, default=None))
+
+    def better(self, error: float, margin: float = 0.0, at_least: int = 0) -> Advantage | None:
+        """The shortest span of `at_least` labels in which the newer model is better by more than `margin`, unless it is
+        worse in a shorter one; None where there is none."""
+        for one in self.advantages(error):
+            if one.high < 0.0:
+                return None
+            if one.low > margin and one.n >= at_least:
+                return one
+        return None
+
+    def whole(self, error: float) -> Advantage | None:
+        """Since the beginning; None before the first label."""
+        n = self._state.spans[0, N]
+        return next((one for one in self.advantages(error) if one.n == n), None)
+
+    def state(self) -> ComparisonState:
+        """The live arrays: copy before the next `score`."""
+        return self._state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over copies of the arrays of an earlier `state()._asdict()`."""
+        fresh = self._state
+        self._state = ComparisonState(
+            *(np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields)
+        )
+
+
+def share(k: int, begun: int) -> float:
+    """Of the error probability, what span k has when its sums begin for the `begun`-th time."""
+    of_span = 0.5 if k == 0 else 0.5 / (k * (k + 1))
+    return of_span / (begun * (begun + 1))
+
+
+def bound(squares: float, error: float) -> float:
+    """What S - M stays below at all times with probability 1 - error, where the squared differences have this sum."""
+    rates = 0.5 ** np.arange(1, N_RATES + 1)
+    costs = -np.log1p(-rates) - rates
+    return float(_bound(squares, math.log(N_RATES / error), rates, costs))
+
+
+def warm_up(task: str) -> None:
+    """Compile the kernels, or load them from the cache."""
+    nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
+    Comparison(task).score(nothing, np.zeros((0, 1)), np.zeros((0, 1)))
+    bound(1.0, 0.05)
+
+
+@kernel
+def _bound(squares, target, rates, costs):
+    """The u with log sum exp(rates u - costs squares) = target, by Newton's method from above. O(steps)."""
+    u = np.inf
+    for k in range(len(rates)):
+        u = min(u, (target + costs[k] * squares) / rates[k])
+    for _ in range(50):
+        highest = -np.inf
+        for k in range(len(rates)):
+            highest = max(highest, rates[k] * u - costs[k] * squares)
+        total, slope = 0.0, 0.0
+        for k in range(len(rates)):
+            term = np.exp(rates[k] * u - costs[k] * squares - highest)
+            total += term
+            slope += rates[k] * term
+        step = (highest + np.log(total) - target) * total / slope
+        if not step > 1e-12 * u:
+            break
+        u -= step
+    return u
+
+
+@kernel
+def _compare(op, row, y, w, older, newer, values, n, spans, scale):
+    """Add the labels of a program to the sums; mutates n, spans and scale. O(n_outputs + spans) a label."""
+    for i in range(len(op)):
+        r = row[i]
+        if op[i] == PREDICT or not w[i] > 0.0 or np.isnan(older[r, 0]) or np.isnan(newer[r, 0]):
+            continue
+        if values:
+            a, b = abs(older[r, 0] - y[i]), abs(newer[r, 0] - y[i])
+            known = scale[REACH] > 0.0
+            if known:
+                a, b = min(a / scale[REACH], 1.0), min(b / scale[REACH], 1.0)
+            scale[SINCE] += 1.0
+            scale[TOTAL] += min(a, LARGEST) + min(b, LARGEST)
+            if not known:
+                if scale[SINCE] >= FIRST and scale[TOTAL] > 0.0:
+                    scale[REACH] = WIDE * scale[TOTAL] / (2.0 * scale[SINCE])
+                    scale[SINCE] = scale[TOTAL] = 0.0
+                continue
+        else:
+            a, b = _is_wrong(older, r, y[i]), _is_wrong(newer, r, y[i])
+        for k in range(len(spans)):
+            if k > 0 and spans[k, N] == SHORTEST * 2 ** (k - 1):
+                _begin(spans, k)
+            spans[k, N] += 1.0
+            spans[k, SUM] += a - b
+            spans[k, SQUARES] += (a - b) * (a - b)
+            spans[k, LOSSES] += a
+        n[0] += 1
+        if values and scale[SINCE] >= SHORTEST:
+            mean = scale[TOTAL] / (2.0 * scale[SINCE])
+            scale[SINCE] = scale[TOTAL] = 0.0
+            if mean > MOST or mean < LEAST:
+                reach = scale[REACH] * STEP if mean > MOST else scale[REACH] / STEP
+                if 1.0 / LARGEST < reach < LARGEST:
+                    scale[REACH] = reach
+                    for k in range(len(spans)):
+                        _begin(spans, k)
+
+
+@kernel
+def _begin(spans, k):
+    """Let the sums of span k begin anew; mutates spans."""
+    for j in range(BEGUN):
+        spans[k, j] = 0.0
+    spans[k, BEGUN] += 1.0
+
+
+@kernel
+def _is_wrong(out, r, label):
+    """1.0 unless the most probable class of row r, the first of several, is `label`; no class at all is wrong."""
+    best, highest = -1, 0.0
+    for k in range(out.shape[1]):
+        if out[r, k] > highest:
+            best, highest = k, out[r, k]
+    return 0.0 if best >= 0 and best == label else 1.0

@@ -1,0 +1,160 @@
+"""Which of two models is better: sums and intervals against a naive twin, how often they are wrong, and what restarts."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models.comparison import BEGUN, Comparison, N, bound, share
+from models.contract import LEARN, PREDICT, Program
+from models.restoring import DamagedError, restore
+from tests.models import naive_comparison
+from tests.models.naive_comparison import NaiveComparison
+
+
+def score(comparison, y, older, newer, cuts=()):
+    for a, b in zip([0, *cuts], [*cuts, len(y)], strict=True):
+        rows = np.arange(a, b, dtype=np.int32)
+        program = Program(np.full(b - a, LEARN, np.int8), rows, np.array(y[a:b], float), np.ones(b - a))
+        comparison.score(program, older, newer)
+
+
+def classified(n, seed, older=0.3, newer=0.25):
+    """Labels of three classes, and two models' probabilities; some know nothing, some were not asked."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    outs = []
+    for rate in (older, newer):
+        said = np.where(rng.random(n) < rate, (y + rng.integers(1, 3, n)) % 3, y)
+        p = np.full((n, 3), 0.1)
+        p[np.arange(n), said] = 0.8
+        p[rng.random(n) < 0.02] = 0.0
+        p[rng.random(n) < 0.02] = np.nan
+        p[rng.random(n) < 0.02] = 0.3
+        outs.append(p)
+    return y, *outs
+
+
+def valued(n, seed, jumps=()):
+    """Targets, and two models' predictions, whose errors grow or shrink by a factor from some labels on."""
+    rng = np.random.default_rng(seed)
+    size = np.ones(n)
+    for place, factor in jumps:
+        size[place:] *= factor
+    y = rng.normal(size=n)
+    older, newer = (y + size * rng.standard_t(3, n) * width for width in (1.1, 1.0))
+    older[rng.random(n) < 0.02] = np.nan
+    return y, older[:, None], newer[:, None]
+
+
+STREAMS = {
+    "classification": ("classification", classified(5200, 1)),
+    "regression": ("regression", valued(5200, 2)),
+    "errors that grow": ("regression", valued(5200, 3, [(1700, 30.0)])),
+    "errors that shrink": ("regression", valued(9200, 4, [(1000, 1e-4)])),
+    "no errors at first": ("regression", valued(3000, 5, [(0, 0.0)])),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_sums_and_intervals_are_those_of_the_twin(name):
+    task, (y, older, newer) = STREAMS[name]
+    comparison, twin = Comparison(task), NaiveComparison(task)
+    stops = [0, 1, 99, 130, 1000, 1050, 2300, len(y)]
+    for start, stop in zip(stops, stops[1:], strict=False):
+        score(comparison, y[start:stop], older[start:stop], newer[start:stop])
+        for i in range(start, stop):
+            twin.score(y[i], older[i].tolist(), newer[i].tolist())
+        found = [(one.since, *one[1:5]) for one in comparison.advantages(0.05)]
+        np.testing.assert_allclose(found, twin.advantages(0.05), rtol=1e-9, atol=1e-12)
+    if name.startswith("errors that"):
+        assert len(twin.starts) > 1
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_bits_do_not_depend_on_where_programs_end(name):
+    task, (y, older, newer) = STREAMS[name]
+    one, many = Comparison(task), Comparison(task)
+    score(one, y, older, newer)
+    cuts = sorted(np.random.default_rng(0).integers(0, len(y), 40).tolist())
+    for a, b in zip([0, *cuts], [*cuts, len(y)], strict=True):
+        score(many, y[a:b], older[a:b], newer[a:b])
+        after = Comparison(task)
+        restore(after, many.state()._asdict())
+        many = after
+    assert [a.tobytes() for a in one.state()] == [a.tobytes() for a in many.state()]
+
+
+def test_only_labels_that_count_are_compared():
+    comparison = Comparison("classification")
+    program = Program(
+        np.array([PREDICT, LEARN, LEARN], np.int8), np.zeros(3, np.int32), np.zeros(3), np.array([1.0, 0.0, 1.0])
+    )
+    comparison.score(program, np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]))
+    assert comparison.state().n[0] == 1
+    assert comparison.telling(0.05).difference == 1.0
+
+
+@pytest.mark.parametrize("squares", [0.0, 0.3, 1.0, 17.0, 500.0, 1e5, 1e7])
+@pytest.mark.parametrize("error", [0.5, 0.05, 1e-6, 1e-12])
+def test_the_bound_is_the_twins(squares, error):
+    assert bound(squares, error) == pytest.approx(naive_comparison.bound(squares, error), rel=1e-9)
+
+
+def test_what_the_bound_stands_on_holds():
+    d = np.linspace(-1, 1, 2001)
+    for rate in 0.5 ** np.arange(1, 9):
+        assert (np.exp(rate * d + d * d * (math.log(1 - rate) + rate)) <= 1 + rate * d + 1e-15).all()
+    shares = sum(share(k, begun) for k in range(17) for begun in range(1, 3000))
+    assert 0.9 < shares < 1.0
+
+
+def wrongs(kind, rng, n):
+    """Mistakes of two equally good models: apart, or alike for the most part."""
+    shared, apart = rng.random(n) < 0.3, 1.0 if kind == "apart" else 0.1
+    return tuple(np.where(rng.random(n) < apart, rng.random(n) < 0.3, shared) for _ in range(2))
+
+
+@pytest.mark.parametrize("kind", ["apart", "alike"])
+def test_equal_models_are_seldom_told_apart_however_often_one_looks(kind):
+    """150 streams of 6,000 labels, looked at every 50 labels, by intervals of 80 %: 30 mistakes are allowed."""
+    rng, mistakes = np.random.default_rng(7), 0
+    for _ in range(150):
+        comparison, (a, b) = Comparison("classification"), wrongs(kind, rng, 6000)
+        outs = [np.column_stack([~x, x]).astype(float) for x in (a, b)]
+        for start in range(0, 6000, 50):
+            part = slice(start, start + 50)
+            score(comparison, np.zeros(50), *(out[part] for out in outs))
+            if any(one.low > 0 or one.high < 0 for one in comparison.advantages(0.2)):
+                mistakes += 1
+                break
+    assert mistakes <= 30
+
+
+def test_a_better_model_is_found_and_one_that_becomes_worse_too():
+    y, worse, better = classified(24_000, 9, 0.3, 0.2)
+    comparison = Comparison("classification")
+    score(comparison, y[:8000], worse[:8000], better[:8000])
+    found = comparison.better(0.05)
+    assert found is not None
+    assert found.low > 0
+    assert comparison.better(0.05, margin=0.2) is None
+    assert comparison.better(0.05, at_least=9000) is None
+    assert comparison.telling(0.05).low > 0
+    score(comparison, y[8000:], better[8000:], worse[8000:])
+    assert comparison.better(0.05) is None
+    recent = comparison.telling(0.05)
+    assert recent.high < 0
+    assert recent.since > 0
+    assert comparison.whole(0.05).since == 0
+
+
+def test_a_state_that_nobody_writes_is_refused():
+    y, older, newer = classified(500, 1)
+    comparison = Comparison("classification")
+    score(comparison, y, older, newer)
+    for field, place, value in (("spans", (3, BEGUN), 0.0), ("spans", (0, N), np.nan), ("n", 0, -1), ("scale", 2, -1)):
+        state = {name: array.copy() for name, array in comparison.state()._asdict().items()}
+        state[field][place] = value
+        with pytest.raises(DamagedError, match=field):
+            restore(Comparison("classification"), state, "the comparison")
