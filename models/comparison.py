@@ -1,26 +1,26 @@
 """Which of two models makes fewer mistakes, by the predictions that they really made: valid however often one looks.
 
-Each label gives a difference d in [-1, 1], the older model's loss minus the newer one's. The loss of a classification is
-1 for a wrong class and 0 for the right one. That of a regression is the absolute error, counted as `reach` at most, as a
-share of it: `reach` is known before the label is.
+Each label gives a difference d in [-1, 1], the older model's loss minus the newer one's. The loss of a classification
+is 1 for a wrong class and 0 for the right one. That of a regression is the absolute error, counted as `reach` at most,
+as a share of it: `reach` is known before the label is.
 
 Over n labels with sum S of the differences and sum V of their squares,
 
     sum over k of w_k exp(r_k (S - M) + V (log(1 - r_k) + r_k)),   w_k = 1/8, r_k = 1/2, 1/4, ..., 1/256,
 
-is on average at most 1 at every moment, M being the sum of the differences' conditional means, since
-exp(r d + d^2 (log(1 - r) + r)) <= 1 + r d for d >= -1 (Fan, Grama, Liu: Exponential inequalities for martingales with
-applications. Electronic Journal of Probability 20, 2015). By Ville's inequality it ever reaches 1/a with probability a at
-most. So the M for which it stays below are an interval that holds at all n at once (Howard, Ramdas, McAuliffe, Sekhon:
-Time-uniform, nonparametric, nonasymptotic confidence sequences. Annals of Statistics 49, 2021, section 3; of forecasters:
-Choe, Ramdas: Comparing sequential forecasters. Operations Research 72, 2024). Nothing is assumed of the labels, which may
-drift: M / n is the mean advantage over just these labels.
+is on average at most 1 at every moment, M being the sum of the differences' conditional means, since exp(r d + d^2
+(log(1 - r) + r)) <= 1 + r d for d >= -1 (Fan, Grama, Liu: Exponential inequalities for martingales with applications.
+Electronic Journal of Probability 20, 2015). By Ville's inequality it ever reaches 1/a with probability a at most. So
+the M for which it stays below are an interval that holds at all n at once (Howard, Ramdas, McAuliffe, Sekhon: Time-
+uniform, nonparametric, nonasymptotic confidence sequences. Annals of Statistics 49, 2021, section 3; of forecasters:
+Choe, Ramdas: Comparing sequential forecasters. Operations Research 72, 2024). Nothing is assumed of the labels, which
+may drift: M / n is the mean advantage over just these labels.
 
 Models change, so one interval since the beginning would notice too late that the better one has become the worse. Sums
-are therefore kept over several spans: since the beginning, and 1,000, 2,000, 4,000, ... labels long, each beginning anew
-when it is full. The error probability is divided: half of it to the sums since the beginning, and to the span number k =
-0, 1, ... the share 1 / ((k + 1) (k + 2)) of the other half, each time that sums begin for the s-th time 1 / (s (s + 1)) of
-their share. So all intervals that are ever shown hold together, and one may choose among them.
+are therefore kept over several spans: since the beginning, and 1,000, 2,000, 4,000, ... labels long, each beginning
+anew when it is full. The error probability is divided: half of it to the sums since the beginning, and to the span
+number k = 0, 1, ... the share 1 / ((k + 1) (k + 2)) of the other half, each time that sums begin for the s-th time 1 /
+(s (s + 1)) of their share. So all intervals that are ever shown hold together, and one may choose among them.
 """
 
 import math
@@ -74,6 +74,7 @@ class Advantage(NamedTuple):
     loss : the older model's mean loss.
     squares : mean of the squared differences.
     reach : what an absolute error counts for at most; 1 in a classification.
+    begun : how often these sums have begun.
     """
 
     since: int
@@ -84,6 +85,7 @@ class Advantage(NamedTuple):
     loss: float
     squares: float
     reach: float
+    begun: int
 
 
 class Comparison:
@@ -133,11 +135,15 @@ class Comparison:
             difference, width = row[SUM] / count, bound(row[SQUARES], error * share(k, int(row[BEGUN])) / 2.0) / count
             low, high = max(-1.0, difference - width), min(1.0, difference + width)
             yield Advantage(
-                n - int(count),
-                int(count),
-                *(float(x * reach) for x in (difference, low, high, row[LOSSES] / count)),
-                float(row[SQUARES] / count * reach * reach),
-                reach,
+                since=n - int(count),
+                n=int(count),
+                difference=float(difference * reach),
+                low=float(low * reach),
+                high=float(high * reach),
+                loss=float(row[LOSSES] / count * reach),
+                squares=float(row[SQUARES] / count * reach * reach),
+                reach=reach,
+                begun=int(row[BEGUN]),
             )
 
     def telling(self, error: float) -> Advantage | None:
@@ -161,6 +167,11 @@ class Comparison:
         """Since the beginning; None before the first label."""
         n = self._state.spans[0, N]
         return next((one for one in self.advantages(error) if one.n == n), None)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a label was taken."""
+        return bool(self._state.n[0] or self._state.scale[SINCE])
 
     def state(self) -> ComparisonState:
         """The live arrays: copy before the next `score`."""

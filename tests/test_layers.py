@@ -45,7 +45,7 @@ FLOORS = (
     {"evaluation", "registry"},
     {"kafka"},
     {"state"},
-    {"dead_letters", "inspection", "replay", "worker"},
+    {"comparisons", "dead_letters", "inspection", "replay", "worker"},
     {"page"},
     {"demo"},
     {"cli"},

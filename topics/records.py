@@ -321,6 +321,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     overall, window, fading : metric name -> value, null where it is not defined yet
     counters : joined, expired, … of the partition
     size : nodes, leaves, bytes, … of the model
+    comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)
     """
 
     stream: str
@@ -338,6 +339,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     size: dict[str, int] | None = None
     index: int = 0
     label_index: int = 0
+    comparison: dict[str, float] | None = None
 
 
 class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag="partition"):

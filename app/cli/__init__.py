@@ -23,6 +23,7 @@ COMMANDS = {
     "audit": "audit",
     "broker": "broker",
     "check": "check",
+    "compare": "compare",
     "dashboard": "dashboard",
     "deadletters": "deadletters",
     "demo": "demo",

@@ -55,6 +55,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         SOURCES: (DESCRIBE,),
     },
     "lag": _LAG,
+    "compare": {**dict.fromkeys(_ANY, (DESCRIBE,)), METRICS: (READ,), STATE: (DESCRIBE,)},
     "audit": {
         **dict.fromkeys(_ANY, (READ,)),
         **dict.fromkeys((METRICS, DEADLETTERS), (DESCRIBE,)),

@@ -19,6 +19,7 @@ from app.errors import RiparianError, StateError
 from app.partition.arrays import over, under
 from app.partition.changes import DETECTORS, next_origin, reconcile, room_of, settings
 from app.partition.clock import LEAPS, Clock
+from app.partition.comparing import Comparing
 from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.merge import Buffer, Ints, Piece, Release
@@ -98,6 +99,7 @@ class PartitionLearner:
         seed = spec.seed + partition
         self.roles = {name: Role(name, spec, self.schema, self.pending, seed) for name in spec.models()}
         self.drift = Drift(spec, partition, self.roles)
+        self.comparing = Comparing(spec, self.roles)
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -125,6 +127,7 @@ class PartitionLearner:
         self.pending.warm_up()
         self.drift.warm_up()
         self.codec.warm_up()
+        self.comparing.warm_up()
 
     def _schema(self) -> Schema:
         n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)
@@ -205,6 +208,7 @@ class PartitionLearner:
             findings += role.run(program)
             role.score(program)
             p[name] = role.predictions[joined.predicted]
+        self.comparing.score(program)
         findings += self.drift.watch_features(program, features.x, features.sizes)
         known = np.where(times, times, stamps)  # the first records of a topic come before its time
         drifts, n_settled = self.drift.events_of(program, findings, offsets, next_offsets[LABELS], known)
@@ -318,6 +322,7 @@ class PartitionLearner:
             overall={name: role.metrics.metrics() for name, role in self.roles.items()},
             recent={name: role.metrics.windowed() for name, role in self.roles.items()},
             sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in self.roles.items()},
+            compared=self.comparing.figures(),
         )
 
     def snapshot(self) -> Snapshot:
@@ -336,7 +341,7 @@ class PartitionLearner:
         arrays: dict[str, NDArray[Any]] = {}
         for role in self.roles.values():
             arrays |= role.state()
-        arrays |= over("drift/", self.drift.state())
+        arrays |= over("compared/", self.comparing.state()) | over("drift/", self.drift.state())
         values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.vocabularies])
         arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8)
         return arrays
@@ -419,6 +424,7 @@ class PartitionLearner:
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].restore(under(arrays, f"models/{source}/"), under(arrays, f"metrics/{source}/"), was)
+        self.comparing.restore(under(arrays, "compared/"), changes.takes)
         n_classes = None if self.classes is None else len(self.classes)
         sources = dict(changes.takes)
         for name, source in changes.takes.items():
@@ -448,12 +454,15 @@ class PartitionLearner:
             arrays={name: array for name, array in snapshot.arrays.items() if name not in left_out}
         )
 
-    def digest(self) -> str:
-        """A hash of all that was learned: equal for equal folds, however they were divided into batches."""
+    def digest(self, without: tuple[str, ...] = ()) -> str:
+        """A hash of all that was learned: equal for equal folds, however they were divided into batches.
+
+        without : what the names of arrays begin with that are left out.
+        """
         meta, arrays, *_ = self.comparable()
         meta = {name: value for name, value in meta.items() if name not in SETTINGS}
         digest = hashlib.blake2b(msgspec.msgpack.encode(meta, order="sorted"), digest_size=16)
-        for name in sorted(arrays):
+        for name in sorted(name for name in arrays if not name.startswith(without)):
             array = np.ascontiguousarray(arrays[name])
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
             digest.update(array.tobytes())

@@ -123,6 +123,8 @@ ALERTING = "riparian_drift_alerting"
 REPLACEMENTS = "riparian_model_replacements_total"
 WAITS = "riparian_model_waits_total"
 WAIT_TIME = "riparian_model_wait_seconds_total"
+ADVANTAGE = "riparian_challenger_advantage"
+COMPARED = "riparian_challenger_compared_labels"
 MODEL = "riparian_model_info"
 BUILD = "riparian_build_info"
 
@@ -177,6 +179,13 @@ METRICS: dict[str, Measure] = {
     PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
+    ADVANTAGE: Measure(
+        GAUGE,
+        "Champion's mean loss minus a challenger's (bound mean), and the interval around it that holds at all times "
+        "(low, high): errors per label, or in the target's unit.",
+        ("model", "bound"),
+    ),
+    COMPARED: Measure(GAUGE, "Labels that this advantage is the mean of.", ("model",)),
     DRIFTS: Measure(
         COUNTER,
         "Changes that drift detectors saw in a model's errors or (model empty) in a feature, since the stream began.",
@@ -410,6 +419,10 @@ class Metrics(Collector):
                 yield WAIT_TIME, (role,), running.model.wait_seconds
             for action, n in zip(REACTIONS, running.reactions.tolist(), strict=True) if running.watched else ():
                 yield REPLACEMENTS, (role, action), n
+        for role, compared in figures.compared.items():
+            yield COMPARED, (role,), compared["labels"]
+            for bound, field in (("mean", "difference"), ("low", "low"), ("high", "high")):
+                yield ADVANTAGE, (role, bound), compared[field]
         for role, signal, detector, level, n, last in learner.drift.events():
             yield DRIFTS, (role, detector, signal, level), n
             if n:

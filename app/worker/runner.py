@@ -422,6 +422,7 @@ class Runner:
                 fading=dict(figures.recent[role]) if spec.metrics.fading else None,
                 counters=figures.counts,
                 size=figures.sizes[role],
+                comparison=figures.compared.get(role),
             )
             await self.outputs.send_one(spec.topics.metrics, None, reports.write(record))
         await self._send_state_of_partition((figures.offset, figures.label_offset))

@@ -202,6 +202,9 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
         assert scrape.value("riparian_accuracy_ratio", **here, model=model, scope="window") == 1 / 3
         assert scrape.value(names.STATE, **here, part=model) > 0
         assert scrape.value(names.MODEL, **here, model=model, learner="last-label") == 1
+    assert scrape.value(names.COMPARED, **here, model="second") == 3
+    bounds = [scrape.value(names.ADVANTAGE, **here, model="second", bound=bound) for bound in ("low", "mean", "high")]
+    assert bounds == [-1, 0, 1]
     assert scrape.value(names.BATCH + "_count", **here) == 2
     assert scrape.value(names.BATCH + "_sum", **here) == 5
     assert scrape.value(names.BATCH + "_bucket", **here, le="4.0") == 2
@@ -430,7 +433,8 @@ def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None
         assert re.fullmatch(r"riparian_[a-z0-9]+(_[a-z0-9]+)+", name)
         assert name.endswith("_total") == (measure.kind == names.COUNTER), name
         assert set(measure.labels) <= {
-            "model", "learner", "scope", "reason", "topic", "outcome", "part", "detector", "signal", "level", "action"
+            "model", "learner", "scope", "reason", "topic", "outcome", "part", "detector", "signal", "level", "action",
+            "bound",
         }, name  # fmt: skip
         assert measure.text.endswith("."), name
         assert bool(measure.bounds) == (measure.kind == names.HISTOGRAM), name

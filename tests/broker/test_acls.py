@@ -131,6 +131,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
         "replay": ("replay", path, data, "--target", "y"),
         "check": ("check", path, "--rights", "check"),
         "lag": ("lag", path),
+        "compare": ("compare", path),
         "audit": ("audit", path),
         "deadletters": ("deadletters", "list", path),
         "retry": ("deadletters", "retry", path),

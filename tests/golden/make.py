@@ -6,6 +6,9 @@ keep the old files as long as they can be read. A change of a kernel that is mea
 recorded digest `continued`, by hand; where the scores so far, which are part of a state, came from other bits, the fold
 from the beginning comes to a digest `beginning` of its own.
 
+What states hold besides since the older ones were written (NEWER) is left out of digests: it begins where such a state
+is read. `judged` has a golden state of it, judged-v2.bin and judged-v2.json, whose digests leave out nothing.
+
 The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: three models, of which one has been reset
 and one has a fresh model on trial beside it.
 """
@@ -24,11 +27,13 @@ from topics.records import RawBatch
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
+JUDGED = FOLDER / f"judged-v{checkpoint.VERSION}.json"
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
 FEATURE_TYPES = {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"}
+NEWER = ("compared/",)
 TURNS = 800  # the record from which on the concept of `watched` is the opposite
 
 
@@ -104,6 +109,19 @@ def watched() -> Spec:
     return build(content, "golden")
 
 
+def judged(task: str = "classification") -> Spec:
+    """The stream file of the golden states of what is said about models."""
+    content: dict[str, Any] = {
+        "name": "golden",
+        "task": task,
+        "partitions": 2,
+        "features": FEATURE_TYPES,
+        "champion": "last-label",
+        "challengers": {"tree": "hoeffding-tree" if task == "classification" else "fimt-dd"},
+    }
+    return build(content, "golden")
+
+
 def _draw(*key: Any) -> float:
     """A number in [0, 1) that no random generator's version changes."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
@@ -148,14 +166,16 @@ def items_of(
     return {**items, checkpoint.manifest_key(partition): encoded.data}
 
 
-def write(learner: PartitionLearner, task: str, path: Path, turns: int = AFTER) -> dict[str, str]:
+def write(
+    learner: PartitionLearner, task: str, path: Path, turns: int = AFTER, without: tuple[str, ...] = NEWER
+) -> dict[str, str]:
     """Fold to BEFORE, export to `path`, and fold to AFTER; the digests at both places."""
     fold(learner, task, BEFORE, turns)
     items = items_of(learner.checkpoint(), "golden", PARTITION, outputs={"predictions": BEFORE})
     path.write_bytes(portable.pack(items, PARTITION))
-    restored = learner.digest()
+    restored = learner.digest(without)
     fold(learner, task, AFTER, turns)
-    return {"restored": restored, "continued": learner.digest()}
+    return {"restored": restored, "continued": learner.digest(without)}
 
 
 def main() -> None:
@@ -167,6 +187,9 @@ def main() -> None:
     if not DRIFT.exists():
         digests = write(PartitionLearner(watched(), PARTITION), "classification", DRIFT.with_suffix(".bin"), TURNS)
         DRIFT.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    if not JUDGED.exists():
+        digests = write(PartitionLearner(judged(), PARTITION), "classification", JUDGED.with_suffix(".bin"), without=())
+        JUDGED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     RECORD.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 

@@ -1,0 +1,86 @@
+"""`riparian compare`: whether a challenger is better than the champion."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from app.cli import broker_option
+from app.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from app.comparisons import Compared
+
+
+@click.command()
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+def command(stream: Path, as_json: bool, connection: Connection) -> None:
+    """Show whether a challenger is better than the champion, by the predictions that both made.
+
+    All intervals of a champion hold together, at all times: look as often as you like, and stop when it pleases you.
+
+    \b
+    riparian compare elec.yaml
+    """
+    from app import comparisons
+    from app.errors import SpecError
+    from app.kafka import rights
+    from app.stream_file import spec
+    from topics.records import REGRESSION
+
+    declared = spec.load(stream)
+    if not declared.challengers:
+        raise SpecError(f"challengers: {stream} has none to compare with the champion; add one")
+
+    async def ask() -> list["Compared"]:
+        await rights.enter(declared, connection, "compare")
+        return await comparisons.read(declared, connection)
+
+    found = asyncio.run(ask())
+    if as_json:
+        click.echo(json.dumps({"stream": declared.name, "compared": [row._asdict() for row in found]}))
+    elif found:
+        _show(declared.name, declared.champion.model, found, declared.task == REGRESSION)
+    else:
+        click.echo("No worker has told of a label that both the champion and a challenger had predicted.")
+
+
+def _show(stream: str, champion: str, rows: "list[Compared]", values: bool) -> None:
+    """Print a table, and what its numbers are."""
+    from rich.console import Console
+    from rich.table import Table
+
+    def number(x: float, sign: str = "") -> str:
+        return f"{x:{sign}.4g}" if values else f"{100 * x:{sign}.2f}"
+
+    unit = "mean absolute error" if values else "errors in %"
+    table = Table(title=f"{stream}: champion {champion}, {unit}", padding=(0, 0, 0, 0))
+    for heading in ("challenger", "partition"):
+        table.add_column(heading)
+    for heading in ("labels", "since", "champion's", "its", "fewer by", "interval"):
+        table.add_column(heading, justify="right")
+    table.add_column("is")
+    for row in rows:
+        since = "-" if row.since is None else datetime.fromtimestamp(row.since / 1000, UTC).strftime("%m-%d %H:%M")
+        table.add_row(
+            row.challenger,
+            "all" if row.partition is None else str(row.partition),
+            f"{row.labels:,}",
+            since,
+            number(row.champion),
+            number(row.challenger_loss),
+            number(row.difference, "+"),
+            f"{number(row.low, '+')} {number(row.high, '+')}",
+            row.verdict,
+        )
+    console = Console()
+    console.print(table)
+    said = f"The intervals hold together at all times with a confidence of {100 * rows[0].confidence:g} %."
+    if values:
+        said += f" An error counts as {max(row.reach for row in rows):.4g} at most."
+    console.print(said)

@@ -1,0 +1,154 @@
+"""What the metrics topic says of challengers beside the champion, by partition and of all partitions together."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiokafka.structs import TopicPartition
+
+from app.kafka.admin import check_topics
+from app.kafka.connection import Connection
+from app.kafka.reading import EVERYTHING, read_to_end
+from models.comparison import bound, share
+from topics import reports
+from topics.records import MetricsRecord
+
+if TYPE_CHECKING:
+    from app.stream_file.spec import Spec
+
+BETTER, WORSE, OPEN = "better", "worse", "open"
+
+
+class Compared(NamedTuple):
+    """A challenger beside the champion.
+
+    Attributes
+    ----------
+    challenger : its role. partition : None for all together.
+    learner : its model's name.
+    labels, since : of the span that is told of, and ms of the first metrics record in it; None where none is kept.
+    champion, challenger_loss : mean losses: errors per label, or absolute errors, each counted as `reach` at most.
+    difference, low, high : how much lower the challenger's is, and its interval.
+    verdict : "better" or "worse" where the interval does not hold 0, "open" where it does.
+    """
+
+    challenger: str
+    partition: int | None
+    learner: str
+    labels: int
+    since: int | None
+    champion: float
+    challenger_loss: float
+    difference: float
+    low: float
+    high: float
+    reach: float
+    confidence: float
+    verdict: str
+
+
+class Last(NamedTuple):
+    """The last record of a challenger in a partition, and (ms, labels compared) of those before it."""
+
+    record: MetricsRecord
+    before: list[tuple[int, float]]
+
+
+async def read(spec: "Spec", connection: Connection) -> list[Compared]:
+    """Every challenger by partition, and of all partitions where there are several.
+
+    Raises
+    ------
+    TopicError
+        A topic has another number of partitions than the stream file says.
+    """
+    found: dict[tuple[str, int], Last] = {}
+
+    def take(_: TopicPartition, records: Sequence[Any]) -> None:
+        for one in records:
+            try:
+                record = reports.read_report(one.value)
+            except ValueError:  # not one of ours: that is for a worker to complain about
+                continue
+            if isinstance(record, MetricsRecord) and record.stream == spec.name and record.model in spec.challengers:
+                note(found, record)
+
+    report = await check_topics(spec, connection)
+    metrics = spec.topics.metrics
+    starts = {TopicPartition(metrics, k): 0 for k in range(report.partitions.get(metrics, 0))}
+    await read_to_end(connection, starts, take, isolation=EVERYTHING)
+    return rows(found, list(spec.challengers))
+
+
+def note(found: dict[tuple[str, int], Last], record: MetricsRecord) -> None:
+    """Take a record of a challenger; mutates `found`."""
+    key = record.model, record.partition
+    if record.comparison is None:
+        found.pop(key, None)  # the comparison will begin anew
+        return
+    labels, last = record.comparison["total_labels"], found.get(key)
+    before = [] if last is None or labels < last.before[-1][1] else last.before
+    before.append((record.time, labels))
+    found[key] = Last(record, before)
+
+
+def rows(found: dict[tuple[str, int], Last], challengers: Sequence[str]) -> list[Compared]:
+    """Of the last records, in the stream file's order."""
+    listed = []
+    for name in challengers:
+        of = [last for (role, _), last in sorted(found.items()) if role == name]
+        listed += [_row(last) for last in of]
+        if len(of) > 1:
+            listed.append(_together(name, of))
+    return listed
+
+
+def _row(last: Last) -> Compared:
+    record, said = last.record, last.record.comparison or {}
+    since = next((time for time, labels in last.before if labels > said["since"]), None)
+    return Compared(
+        challenger=record.model,
+        partition=record.partition,
+        learner=record.name,
+        labels=int(said["labels"]),
+        since=since,
+        champion=said["champion"],
+        challenger_loss=said["champion"] - said["difference"],
+        difference=said["difference"],
+        low=said["low"],
+        high=said["high"],
+        reach=said["reach"],
+        confidence=said["confidence"],
+        verdict=_verdict(said["low"], said["high"]),
+    )
+
+
+def _together(name: str, lasts: Sequence[Last]) -> Compared:
+    """All labels of all partitions since their comparisons began: sums of one sequence, whatever its order is, and a
+    statement of its own with the same confidence."""
+    said = [last.record.comparison or {} for last in lasts]
+    n, reach = sum(one["total_labels"] for one in said), max(one["reach"] for one in said)
+    fields = "total_difference", "total_champion"
+    mean, loss = (sum(one[field] * one["total_labels"] for one in said) / n for field in fields)
+    squares = sum(one["total_squares"] * one["total_labels"] for one in said) / reach**2
+    begun = 1 + sum(int(one["total_begun"]) - 1 for one in said)  # each anew is another statement
+    width = bound(squares, min(one["error"] for one in said) * share(0, begun) / 2.0) * reach / n
+    low, high = max(-reach, mean - width), min(reach, mean + width)
+    return Compared(
+        name,
+        None,
+        lasts[0].record.name,
+        int(n),
+        min(last.before[0][0] for last in lasts),
+        loss,
+        loss - mean,
+        mean,
+        low,
+        high,
+        reach,
+        said[0]["confidence"],
+        _verdict(low, high),
+    )
+
+
+def _verdict(low: float, high: float) -> str:
+    return BETTER if low > 0.0 else WORSE if high < 0.0 else OPEN

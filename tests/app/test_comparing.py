@@ -1,0 +1,91 @@
+"""Challengers beside the champion in the fold: the same bits for every cut and restart, and what a twin says."""
+
+import pytest
+
+from app.partition.learner import PartitionLearner
+from app.stream_file.spec import build
+from models.comparison import Comparison
+from tests.app.test_drift import FILE, fold, records
+from tests.models.naive_comparison import NaiveComparison
+
+CHALLENGERS = {
+    "classification": {"bayes": "naive-bayes", "most": "majority-class"},
+    "regression": {"mean": "mean", "tree": "fimt-dd"},
+}
+
+
+def stream(task, **changes):
+    champion = "last-label"
+    drift = {"detectors": {"adwin": {"delta": 0.01}}, "on_drift": "reset"}
+    return build(
+        {**FILE, "task": task, "champion": champion, "challengers": CHALLENGERS[task], "drift": drift} | changes, "s"
+    )
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_comparisons_are_the_same_however_the_fold_is_cut_and_restarted(task):
+    data = records(task)
+    whole = fold(stream(task), data, 100_000)[0]
+    arrays = {name for name in whole.snapshot().arrays if name.startswith("compared/")}
+    assert arrays == {f"compared/{c}/{f}" for c in CHALLENGERS[task] for f in ("n", "spans", "scale")}
+    for limit, restart in ((1000, 0), (37, 11)):
+        learner = fold(stream(task), data, limit, restart)[0]
+        assert learner.digest() == whole.digest()
+        assert learner.figures().compared == whole.figures().compared
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_what_is_compared_are_the_predictions_that_were_made(task, monkeypatch):
+    """The twin is shown each label with the rows of predictions, one by one."""
+    twins = {}
+
+    def score(self, program, older, newer):
+        twin = twins.setdefault(id(self), (self, NaiveComparison(task)))[1]
+        for op, row, y in zip(program.op, program.row, program.y, strict=True):
+            if op:
+                twin.score(y, older[row].tolist(), newer[row].tolist())
+        real(self, program, older, newer)
+
+    real = Comparison.score
+    monkeypatch.setattr(Comparison, "score", score)
+    learner = fold(stream(task), records(task), 64)[0]
+    champion = learner.roles["champion"].metrics.metrics()["n"]
+    assert len(learner.comparing.figures()) == 2
+    for (name, figures), (_, twin) in zip(learner.comparing.figures().items(), twins.values(), strict=True):
+        assert name in CHALLENGERS[task]
+        told = twin.advantages(0.05 / 2)
+        decided = [one for one in told if one[3] > 0 or one[4] < 0] or sorted(told, key=lambda one: one[4] - one[3])
+        found = [figures[field] for field in ("since", "labels", "difference", "low", "high")]
+        assert found == pytest.approx(decided[0], rel=1e-9)
+        assert figures["total_labels"] <= champion
+
+
+def test_a_comparison_goes_on_with_its_pair_only():
+    task = "classification"
+    spec = stream(task)
+    learner = fold(spec, records(task), 1000)[0]
+    cut = learner.snapshot()
+
+    def after(**changes):
+        restored = PartitionLearner(stream(task, **changes))
+        restored.restore(cut)
+        return restored.figures().compared
+
+    known = learner.figures().compared
+    assert after() == known
+    # A new name goes on with its state; a new challenger begins.
+    renamed = after(challengers={"b": "naive-bayes", "one": {"model": "hoeffding-tree"}})
+    assert {**renamed["b"]} == known["bayes"]
+    assert set(renamed) == {"b"}
+    # Champion and challenger have changed places: that is another champion.
+    assert after(champion="naive-bayes", challengers={"last": "last-label", "most": "majority-class"}) == {}
+
+
+def test_a_state_without_comparisons_is_read_and_they_begin():
+    spec, data = stream("classification"), records("classification")
+    learner = fold(spec, data, 1000)[0]
+    cut = learner.snapshot()
+    arrays = {name: array for name, array in cut.arrays.items() if not name.startswith("compared/")}
+    older = PartitionLearner(spec)
+    older.restore(cut._replace(arrays=arrays))
+    assert older.figures().compared == {}

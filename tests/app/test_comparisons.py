@@ -1,0 +1,90 @@
+"""What the metrics topic says of challengers, put together."""
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli.compare import _show, command
+from app.comparisons import note, rows
+from app.errors import SpecError
+from models.comparison import Comparison, bound
+from tests.models.test_comparison import classified, score
+from topics import reports
+from topics.records import MetricsRecord
+
+
+def record(partition, time, comparison, model="nb"):
+    fields = {"stream": "s", "name": "naive-bayes", "offset": 0, "label_offset": 0, "n": 9, "overall": {}}
+    return MetricsRecord(partition=partition, time=time, model=model, comparison=comparison, **fields)
+
+
+def said(n, difference, since=0, labels=None, low=-0.1, high=0.3, squares=0.2, reach=1.0, begun=1):
+    return {
+        **{"labels": labels or n - since, "since": since, "difference": difference, "low": low, "high": high},
+        **{"champion": 0.4, "reach": reach, "confidence": 0.95, "error": 0.05},
+        **{"total_labels": n, "total_difference": difference, "total_squares": squares, "total_champion": 0.4},
+        "total_begun": begun,
+    }
+
+
+def test_a_row_is_the_last_record_and_since_when_its_span_is():
+    found = {}
+    for time, n in ((1000, 100), (2000, 900), (3000, 1500)):
+        note(found, reports.read_report(reports.write(record(0, time, said(n, 0.1, since=max(0, n - 1000), low=0.01)))))
+    (row,) = rows(found, ["nb"])
+    assert (row.partition, row.labels, row.since, row.verdict) == (0, 1000, 2000, "better")
+    assert row.challenger_loss == pytest.approx(0.3)
+    note(found, record(0, 4000, said(10, -0.2, low=-0.3, high=-0.1)))  # the comparison began anew
+    (row,) = rows(found, ["nb"])
+    assert (row.labels, row.since, row.verdict) == (10, 4000, "worse")
+    note(found, record(0, 5000, None))
+    assert rows(found, ["nb"]) == []
+
+
+def test_all_partitions_are_one_sequence():
+    """The sums of three comparisons are those of one that saw all labels."""
+    y, older, newer = classified(3000, 3, 0.3, 0.1)
+    whole, found = Comparison("classification"), {}
+    score(whole, y, older, newer)
+    for k in range(3):
+        part, of = Comparison("classification"), slice(1000 * k, 1000 * (k + 1))
+        score(part, y[of], older[of], newer[of])
+        one = part.whole(0.05)
+        told = said(one.n, one.difference, squares=one.squares) | {"total_champion": one.loss}
+        note(found, record(k, 1000 + k, told))
+    *_, together = rows(found, ["nb"])
+    expected = whole.whole(0.05)
+    assert (together.partition, together.labels, together.since) == (None, expected.n, 1000)
+    assert together.difference == pytest.approx(expected.difference)
+    assert (together.low, together.high) == pytest.approx((expected.low, expected.high))
+    assert together.champion == pytest.approx(expected.loss)
+    assert together.verdict == "better"
+
+
+def test_partitions_with_other_reaches_are_brought_to_the_widest():
+    found = {}
+    note(found, record(0, 1, said(1000, 1.0, squares=2.0, reach=10.0)))
+    note(found, record(1, 2, said(3000, 2.0, squares=8.0, reach=20.0, begun=2)))
+    *_, together = rows(found, ["nb"])
+    width = 20.0 / 4000 * bound((1000 * 2.0 + 3000 * 8.0) / 400, 0.05 / 2 / 6 / 2)
+    assert (together.difference, together.reach) == (1.75, 20.0)
+    assert together.high - together.difference == pytest.approx(width)
+
+
+def test_the_table_names_all_its_columns(capsys):
+    found = {}
+    note(found, record(0, 1, said(1500, 0.0123, low=0.004, high=0.02)))
+    note(found, record(1, 1, said(500, -0.01)))
+    listed = rows(found, ["nb"])
+    for values in (False, True):
+        _show("s", "last-label", listed, values)
+        shown = capsys.readouterr().out
+        assert ("+1.23" in shown) != values
+        assert "95 %" in shown
+
+
+def test_a_stream_without_challengers_has_nothing_to_compare(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\nchampion: last-label\n")
+    result = CliRunner().invoke(command, [str(path)])
+    assert isinstance(result.exception, SpecError)
+    assert "has none to compare with the champion" in str(result.exception)
