@@ -120,6 +120,8 @@ class Segments:
             if kind == self.name and rest.isdigit():
                 columns = decode(array)
                 n = len(columns["serial"])
+                if not n:
+                    raise ValueError(f"segment {rest} of what waits is empty")
                 bitmap = arrays.get(f"{name}/alive")
                 alive = np.ones(n, bool) if bitmap is None else np.unpackbits(bitmap, count=n).astype(bool)
                 found.append((int(rest), columns, alive))

@@ -112,6 +112,11 @@ class OpinionPool(Learner):
         """Of each member, by its name."""
         return dict(zip(self._members, self._weights.tolist(), strict=True))
 
+    @property
+    def logarithmic(self) -> bool:
+        """Whether weights are powers of probabilities, and not shares."""
+        return self._rule == LOGARITHMIC
+
     # Running
 
     @property

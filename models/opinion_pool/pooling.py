@@ -255,20 +255,16 @@ def _step(rate, share, weights, sizes, counts, g):
 @kernel
 def _onto_simplex(weights):
     """The nearest weights >= 0 whose sum is 1 (Michelot's algorithm)."""
-    n, total = len(weights), 0.0
-    for weight in weights:
-        total += weight
-    threshold = (total - 1.0) / n
-    while True:
+    threshold, before = -np.inf, 0
+    for _ in range(len(weights)):  # each round but the last leaves out one at least
         left, total = 0, 0.0
         for weight in weights:
             if weight > threshold:
                 left += 1
                 total += weight
-        if left == n:
+        if left in (0, before):
             break
-        n = left
-        threshold = (total - 1.0) / n
+        threshold, before = (total - 1.0) / left, left
     for j in range(len(weights)):
         weights[j] = max(0.0, weights[j] - threshold)
 

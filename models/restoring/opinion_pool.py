@@ -13,6 +13,8 @@ def check(a: Arrays, pool: Any) -> None:
         array = a.take(name, like)
         a.finite(name, array)
         a.within(name, array, 0.0, 1e300)
+    # Of a mean they are shares. Powers of probabilities move by a step a label.
+    a.within("weights", a.state["weights"], 0.0, 1e12 if pool.logarithmic else 1.0 + 1e-9)
     a.counts("counts", a.take("counts", pool._counts))
     for name, member in pool.members.items():
         check_learner(member, of_member(a.state, name), f"{a.model}, member {name}")
