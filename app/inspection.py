@@ -110,7 +110,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value - round(value)) < 1e-9 and abs(value) < 1e15 else f"{value:,.4g}"
 
 
-def _distribution(value: Any) -> str:
+def distribution(value: Any) -> str:
     """`UP 61 % · DOWN 39 %`, or a predicted value."""
     if isinstance(value, dict):
         total = sum(value.values())
@@ -127,7 +127,7 @@ def _content(node: dict[str, Any]) -> str:
     """A leaf or part in one line."""
     if "loss" in node:
         return rules.standing(node)
-    parts = [_distribution(node["value"])] if "value" in node else []
+    parts = [distribution(node["value"])] if "value" in node else []
     if node.get("unit") == "score":
         parts[0] = f"score {parts[0]}"
     parts.append(f"weight {_number(node.get('weight', 0.0))}")
@@ -146,7 +146,7 @@ def _content(node: dict[str, Any]) -> str:
         # The share of each value within a class, the most frequent first.
         parts = []
         for name, weights in node["values"].items():
-            parts.append(f"{name}: {_distribution(weights)}")
+            parts.append(f"{name}: {distribution(weights)}")
     return ", ".join(parts)
 
 

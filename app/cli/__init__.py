@@ -29,6 +29,7 @@ COMMANDS = {
     "demo": "demo",
     "deploy": "deploy",
     "evaluate": "evaluate",
+    "explain": "explain",
     "export": "export",
     "generate": "generate",
     "import": "import_",

@@ -61,6 +61,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys((METRICS, DEADLETTERS), (DESCRIBE,)),
         STATE: (READ,),
     },
+    "explain": {**dict.fromkeys((FEATURES, LABELS, PREDICTIONS), (READ,)), STATE: (READ,)},
     "deadletters": {**dict.fromkeys(_ANY, (DESCRIBE,)), DEADLETTERS: (READ,), STATE: (DESCRIBE,)},
     "retry": {
         **dict.fromkeys(_ANY, (DESCRIBE,)),

@@ -136,7 +136,7 @@ class Reader:
         self._held: list[ConsumerRecord] = []  # fetched, and not wanted yet
 
     def seek(self, offset: int) -> None:
-        self.position = offset
+        self.position, self._held = offset, []
         self._consumer.seek(self._tp, offset)
 
     async def read(self, stop: int, n: int = PIECE) -> list[ConsumerRecord]:

@@ -26,7 +26,7 @@ class ModelPages:
 
     def __init__(self, connection: Connection) -> None:
         self.broker = str(connection)
-        self._connection = connection
+        self.connection = connection
         self._lock = asyncio.Lock()
         self._kept: dict[tuple[str, int], tuple[float, Any]] = {}
 
@@ -36,7 +36,7 @@ class ModelPages:
             key = spec.name, partition
             at, state = self._kept.get(key, (0.0, None))
             if state is None or time.monotonic() - at > KEPT_SECONDS:
-                state = await asyncio.to_thread(loading.load, spec, self._connection, partition)
+                state = await asyncio.to_thread(loading.load, spec, self.connection, partition)
                 self._kept = {k: v for k, v in self._kept.items() if time.monotonic() - v[0] < KEPT_SECONDS}
                 self._kept[key] = time.monotonic(), state
             return await asyncio.to_thread(described, state, spec, role)

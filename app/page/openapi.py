@@ -29,6 +29,11 @@ def document() -> dict[str, Any]:
         {"name": "partition", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}},
         {"name": "role", "in": "path", "required": True, "schema": {"type": "string"}},
     ]
+    id_ = {"name": "id", "in": "query", "required": True, "schema": {"type": "string", "maxLength": 1024}}
+    last = {
+        "name": "last", "in": "query", "schema": {"type": "integer", "minimum": 1},
+        "description": "How many seconds to look back; to the beginning of the topic where it is left out.",
+    }  # fmt: skip
     n = {"name": "n", "in": "query", "schema": {"type": "integer", "minimum": 10, "maximum": 2000}}
     return {
         "openapi": "3.1.0",
@@ -43,6 +48,14 @@ def document() -> dict[str, Any]:
             f"{at}/history": _get("Series over time, about n steps.", _STREAM, _PARTITION, _FROM, _TO, n),
             f"{at}/events": _get("What happened: drift, fresh models, assignments.", _STREAM, _PARTITION, _FROM, _TO),
             f"{at}/deadletters": _get("Dead letters: reasons by hour, and the last hundred.", _STREAM, _FROM),
+            f"{at}/predictions": _get(
+                "A prediction by its id, the label that came, and the paths through the trees: lines of JSON, each how "
+                "far the search is, and the last one `found` or `error`.",
+                _STREAM,
+                id_,
+                last,
+                kind="application/x-ndjson",
+            ),
             f"{at}/partitions/{{partition}}/models/{{role}}": _get(
                 "A model as its last checkpoint has it: trees, what they look at, and an outline.", _STREAM, *place
             ),

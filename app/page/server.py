@@ -22,7 +22,7 @@ from aiohttp.web_log import AccessLogger
 
 from app import __version__
 from app.errors import RiparianError
-from app.page import telling
+from app.page import predictions, telling
 from app.page.history import Range
 from app.page.models import ModelPages
 from app.page.view import DAY_MS, StreamView, as_json
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
 TELL_SECONDS = 1.0
+MOST_ID = 1024  # characters, as records may have
 STILL_SECONDS = 5.0  # between two messages while nothing comes
 HEADERS = {
     "Content-Security-Policy": (
@@ -91,6 +92,7 @@ class Page:
         self._paths, self._models, self._loopback = paths, model_pages, loopback
         self._files: dict[str, tuple[bytes, bytes, str]] = {}
         self._closing = asyncio.Event()
+        self._looking = asyncio.Lock()
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard])
@@ -106,6 +108,7 @@ class Page:
                 web.get("/api/streams/{stream}/history", self._history),
                 web.get("/api/streams/{stream}/events", self._events),
                 web.get("/api/streams/{stream}/deadletters", self._letters),
+                web.get("/api/streams/{stream}/predictions", self._prediction),
                 web.get("/api/streams/{stream}/partitions/{partition}/models/{role}", self._model),
             ]
         )
@@ -246,6 +249,46 @@ class Page:
             raise web.HTTPNotFound(text="There is no such model.")
         return await self._json(request, await self._models.of(view.spec, int(partition), role))
 
+    async def _prediction(self, request: web.Request) -> web.StreamResponse:
+        """A prediction by its id, as lines of JSON: how far the search is, and at last what was found or an error.
+
+        One at a time for all that look: it reads topics and folds records.
+        """
+        view, id_ = self._view(request), request.query.get("id", "")
+        if not 0 < len(id_) <= MOST_ID:
+            raise web.HTTPBadRequest(text=f"id: expected a text of 1 to {MOST_ID} characters.")
+        seconds = self._number(request, "last", None, 1, DAYS * DAY_MS)
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store", **HEADERS}
+        )
+        await response.prepare(request)
+        steps: asyncio.Queue[dict[str, Any]] = asyncio.Queue(1)
+
+        def on_progress(what: str, done: int, total: int) -> None:
+            if steps.empty():
+                steps.put_nowait({"doing": what, "progress": done / max(1, total)})
+
+        async def look() -> dict[str, Any]:
+            async with self._looking:
+                since = None if seconds is None else now_ms() - 1000 * seconds
+                connection = self._models.connection
+                return await predictions.explained(view.spec, connection, id_, since=since, on_progress=on_progress)
+
+        task = asyncio.ensure_future(look())
+        try:
+            while not task.done() and not self._closing.is_set():
+                with contextlib.suppress(TimeoutError):
+                    step = await asyncio.wait_for(steps.get(), TELL_SECONDS / 4)
+                    await response.write(msgspec.json.encode(step) + b"\n")
+            if task.done():
+                await response.write(msgspec.json.encode(_told_of(task)) + b"\n")
+        except ConnectionError:
+            pass  # nobody looks any more
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return response
+
     async def _live(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: the status of a stream whenever something has come, at most once a second."""
         view = self._view(request)
@@ -284,6 +327,17 @@ class _Quiet(AccessLogger):
     @property
     def enabled(self) -> bool:
         return False
+
+
+def _told_of(task: "asyncio.Future[dict[str, Any]]") -> dict[str, Any]:
+    """What a search found, or a sentence."""
+    error = task.exception()
+    if error is None:
+        return {"found": task.result()}
+    if isinstance(error, RiparianError):
+        return {"error": str(error)}
+    log.warning("a search for a prediction ended", exc_info=error)
+    return {"error": f"it could not be read ({type(error).__name__}): the log of riparian ui says more"}
 
 
 async def serve(page: Page, sock: socket.socket) -> None:

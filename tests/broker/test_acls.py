@@ -133,6 +133,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
         "lag": ("lag", path),
         "compare": ("compare", path),
         "audit": ("audit", path),
+        "explain": ("explain", path, "--id", "0000007"),
         "deadletters": ("deadletters", "list", path),
         "retry": ("deadletters", "retry", path),
         "export": ("export", path, state, "--partition", 0),

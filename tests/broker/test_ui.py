@@ -40,7 +40,7 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
-TABS = ("overview", "models", "drift", "partitions", "deadletters", "timeline")
+TABS = ("overview", "models", "drift", "partitions", "deadletters", "predictions", "timeline")
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</script>\x1b[31m'
 
 
@@ -179,12 +179,13 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
                 look.until_said("The champion is right on")
                 look.until_said("up to date")
                 features, labels = drifting(1500, 2000, turned=True)
-                apart(send, broker, spec.topics.features, features)
+                strange = json.dumps({"id": HOSTILE, "x": {"a": 0.1, "b": 0.2, "c": HOSTILE}})
+                apart(send, broker, spec.topics.features, [*features, Sent(strange.encode(), features[-1].time)])
                 apart(send, broker, spec.topics.labels, labels)
                 look.until_said("Drift ")  # without a reload
                 look.until_said("in partition 0. Errors of the champion rose from")
                 assert page.title().startswith("▲ drift")
-                apart(wait_for_state, broker, spec, 3501, 3500, worker=worker)
+                apart(wait_for_state, broker, spec, 3502, 3500, worker=worker)
 
                 # Every page, wide and on a phone, light and dark: nothing goes wrong, and everyone can read it.
                 for width, scheme in ((1280, "light"), (390, "dark")):
@@ -209,8 +210,24 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
                 told = ui.status(name)
                 champion = next(model for model in told["models"] if model["role"] == "champion")
                 assert champion["n"] == 3500 + 2000
-                assert told["tiles"]["waiting"] == 0
+                assert told["tiles"]["waiting"] == 1  # the one with the strange id
                 assert told["n_letters"] == 2
+
+                # A prediction by its id: what came of it and why; ids are anybody's text.
+                page = look.open(name, "predictions")
+                page.get_by_role("textbox").fill("0003000")
+                page.keyboard.press("Enter")
+                look.until_said("came")
+                look.until_said("each as it was sent")
+                assert page.locator(".path li").count() > 1
+                assert not look.accessible(), look.accessible()
+                page.get_by_role("textbox").fill(HOSTILE)
+                page.keyboard.press("Enter")
+                look.until_said("No label has come")
+                look.until_said("<img src=x onerror=")
+                page.get_by_role("textbox").fill("nobody")
+                page.keyboard.press("Enter")
+                look.until_said("has the id 'nobody'")
 
                 # By the keyboard: a branch of the tree opens and closes; a chart tells its values.
                 page = look.open(name, "models")
@@ -269,6 +286,7 @@ def test_what_the_server_refuses(broker, tmp_path, topic_name):
             ("/static/..%2fserver.py", 404), ("/static/nothing.js", 404), ("/api/streams/other", 404),
             (f"{at}/history?n=5", 400), (f"{at}/history?n=%D9%A5%D9%A5", 400), (f"{at}/history?from=-1", 400),
             (f"{at}/history?from=99999999999999999999", 400), (f"{at}?partition=1", 400), (f"{at}?partition=x", 400),
+            (f"{at}/predictions", 400), (f"{at}/predictions?id=a&last=0", 400),
             (f"{at}/partitions/7/models/champion", 404), (f"{at}/partitions/0/models/other", 404),
             (f"{at}/partitions/0/models/champion", 409),  # no checkpoint yet: a sentence
         ):  # fmt: skip

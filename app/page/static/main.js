@@ -1,9 +1,10 @@
 // The frame of the page: where one is (in the address), what the server tells, and when it is silent.
 
 import { ago, count, h, moment, percent, pieces, score } from "./format.js";
+import { predictions } from "./predictions.js";
 import { deadletters, drift, happened, models, overview, partitions, rangeOf } from "./pages.js";
 
-const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["timeline", "Timeline", happened]];
+const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["predictions", "Predictions", predictions], ["timeline", "Timeline", happened]];
 const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, AGAIN_MS = 4_000;
 const byId = (id) => document.getElementById(id);
 
@@ -18,10 +19,12 @@ const app = {
     this.to = Number(query.get("to")) || null;
     this.partition = /^\d+$/.test(query.get("partition") ?? "") ? Number(query.get("partition")) : null;
     this.model = query.get("model") ?? "champion";
+    this.id = query.get("id");
+    this.last = query.get("last");
   },
 
   link(changes) {
-    const now = { stream: this.stream, tab: this.tab, range: this.range, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...changes };
+    const now = { stream: this.stream, tab: this.tab, range: this.range, to: this.to, partition: this.partition, model: this.model === "champion" ? null : this.model, ...(this.tab === "predictions" ? { id: this.id, last: this.last } : {}), ...changes };
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(now)) if (value !== null && value !== undefined && !(name === "range" && value === "1h") && !(name === "tab" && value === "overview")) query.set(name, value);
     return `/?${query}`;

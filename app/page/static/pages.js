@@ -8,10 +8,10 @@ const RANGES = [["15m", 900e3, "15 m"], ["1h", 3600e3, "1 h"], ["6h", 6 * 3600e3
 export const rangeOf = (name) => (RANGES.find(([each]) => each === name) ?? RANGES[1])[1];
 const MARKED = { drift: ["--bad"], reset: ["--bad"], "replace-started": ["--bad"], replaced: ["--news", [4, 3]] };
 
-const card = (title, note, ...content) => h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, title), note ? h("span", { class: "note" }, note) : null), ...content);
+export const card = (title, note, ...content) => h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, title), note ? h("span", { class: "note" }, note) : null), ...content);
 const metricName = (metric) => (metric === "accuracy" ? "Accuracy" : "Mean absolute error");
 
-function table(heads, rows, caption) {
+export function table(heads, rows, caption) {
   const cell = (content, i) => {
     const attributes = { class: heads[i][1] ?? null };
     return i === 0 ? h("th", { scope: "row" }, content) : h("td", attributes, content);

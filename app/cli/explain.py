@@ -1,0 +1,110 @@
+"""`riparian explain`: one prediction, what came of it, and why."""
+
+import asyncio
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.cli import broker_option
+from app.cli.deadletters import safe
+from app.errors import SpecError
+from app.kafka.connection import Connection
+
+SHOWN = 5  # classes
+
+
+@click.command("explain")
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--id", "id_", required=True, help="The id of the instance, as its features have it.")
+@click.option("--last", metavar="DURATION", help="Look back so far alone: 30m, 1h, 7d.  [default: to the beginning]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+def command(stream: Path, id_: str, last: str | None, as_json: bool, connection: Connection) -> None:
+    """Look up a prediction of STREAM.yaml by its id: what was said, what came of it, and why.
+
+    Of a tree, the tests from the root to the leaf are shown, as the model was at that moment: the records since the
+    checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
+    """
+    from app.stream_file import spec as stream_file
+    from app.stream_file.durations import parse_duration
+
+    spec = stream_file.load(stream)
+    try:
+        since = None if last is None else int(1000 * (time.time() - parse_duration(last)))
+    except ValueError as error:
+        raise SpecError(f"--last: {error}") from None
+
+    from app.cli.progress import progress
+    from app.kafka import rights
+    from app.page.predictions import explained
+
+    async def run() -> dict[str, Any]:
+        await rights.enter(spec, connection, "explain")
+        with progress(f"stream {spec.name}") as told:
+            return await explained(
+                spec, connection, id_, since=since, on_progress=lambda what, done, total: told(done, total)
+            )
+
+    found = asyncio.run(run())
+    click.echo(json.dumps(found, ensure_ascii=False) if as_json else "\n".join(map(safe, lines(found))))
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000.0).astimezone().isoformat(sep=" ", timespec="milliseconds")
+
+
+def _shares(p: Any) -> str:
+    if not isinstance(p, dict):
+        return ""
+    return ", ".join(f"{name} {value:.1%}" for name, value in list(p.items())[:SHOWN])
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """What was found, for people."""
+    champion = found["said"][0]
+    shown = [
+        f"{found['id']}: {champion['y']} by {champion['learner']} at {_time(found['time'])}",
+        f"  {found['topic']}[{found['partition']}] at {found['position']:,}; features {found['offset']:,}, next label "
+        f"{found['label_offset']:,}",
+    ]
+    label = found["label"]
+    if label is None:
+        shown.append(f"  no label has come ({found['labels_read']:,} labels were read after it)")
+    else:
+        shown.append(f"  label {label['y']} at {_time(label['time'])}, offset {label['offset']:,}")
+    for row in found["said"]:
+        judged = {True: "right", False: "wrong"}.get(row.get("right"), "")
+        if "error" in row:
+            judged = f"off by {row['error']:,.6g}"
+        parts = (row["role"], str(row["y"]), judged, _shares(row["p"]))
+        shown.append("  " + ": ".join(part for part in parts if part))
+    if found["why"] is None:
+        return [*shown, f"  why: {found['why_not']}"]
+    return [*shown, *_reasons(found["why"])]
+
+
+def _reasons(why: dict[str, Any]) -> list[str]:
+    begin = "the beginning"
+    if why["checkpoint"]:
+        begin = f"checkpoint {why['checkpoint']:,} (offset {why['checkpoint_offset']:,})"
+    same = "each as it was sent" if why["same"] else "not all as they were sent, so the model may have been another"
+    values = (f"{name} = {'missing' if value is None else value}" for name, value in why["features"].items())
+    shown = [f"  made again from {begin}: {why['folded']:,} predictions, {same}", f"  features: {', '.join(values)}"]
+    for model in why["models"]:
+        if not model["trees"]:
+            shown.append(f"  {model['role']} ({model['learner']}): no tree that has split")
+        for number, tree in enumerate(model["trees"], 1):
+            of = f", tree {number}" if len(model["trees"]) > 1 else ""
+            shown.append(f"  {model['role']} ({model['learner']}){of}:")
+            for depth, step in enumerate(tree["steps"]):
+                weight = "" if step["weight"] is None else f"  [{step['weight']:,.6g}]"
+                shown.append(f"    {'  ' * depth}{step['if'] or 'root'}{weight}  {step['said']}".rstrip())
+            if not tree["whole"]:
+                shown.append("    and on by several branches at once: its tests are soft")
+        if model["more_trees"]:
+            shown.append(f"    and {model['more_trees']:,} trees more")
+    return shown

@@ -1,0 +1,188 @@
+"""A prediction looked up by its id: what was said, what came of it, and why. For the page and `riparian explain`.
+
+Why is told of trees: the tests from the root to the leaf, as the model was at that moment (`app.state.moment`).
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from app import inspection
+from app.errors import RiparianError
+from app.kafka.connection import Connection
+from app.partition.learner import PartitionLearner
+from app.state.finding import Found, find, label_of
+from app.state.moment import Moment, moment_of
+from app.stream_file.spec import Spec
+from topics.names import CHAMPION
+from topics.records import MULTI_INSTANCE, REGRESSION
+
+MOST_TREES = 10  # of an ensemble whose paths are told
+Progress = Callable[[str, int, int], None]
+
+
+def _quiet(what: str, done: int, total: int) -> None:
+    """Progress for nobody."""
+
+
+async def explained(
+    spec: Spec, connection: Connection, id_: str, *, since: int | None = None, on_progress: Progress = _quiet
+) -> dict[str, Any]:
+    """The newest prediction of an id, JSON-serialisable.
+
+    Parameters
+    ----------
+    since : int, optional
+        ms since 1970: how far back to look.
+    on_progress : callable
+        Given what is done ("looking", "folding"), how much of it, and how much there is.
+
+    Raises
+    ------
+    StateError
+        There is no such prediction.
+    """
+    found = await find(
+        spec, connection, id_, since=since, on_progress=lambda done, total: on_progress("looking", done, total)
+    )
+    moment, why_not = None, None
+    try:
+        moment = await moment_of(spec, connection, found, lambda done, total: on_progress("folding", done, total))
+    except RiparianError as error:
+        why_not = str(error)
+    learner = PartitionLearner(spec, found.partition) if moment is None else moment.learner
+    answer, n_read = await label_of(spec, connection, found, learner)
+    label = None if answer is None else answer._asdict()
+    if label is None and moment is not None and moment.features.y is not None:  # it came with the features
+        y = moment.features.y[0]
+        if not math.isnan(y):
+            named = y if learner.classes is None else learner.classes.texts[int(y)]
+            label = {"offset": found.sent["offset"], "time": found.time, "y": named}
+    return {
+        "stream": spec.name,
+        "id": id_,
+        "task": spec.task,
+        "topic": spec.topics.predictions,
+        "partition": found.partition,
+        "position": found.position,
+        "time": found.time,
+        "offset": found.sent["offset"],
+        "label_offset": found.sent["label_offset"],
+        "said": _said(spec, found, label),
+        "label": label,
+        "labels_read": n_read,
+        "predictions_read": found.n_read,
+        "why": None if moment is None else _why(spec, moment),
+        "why_not": why_not,
+    }
+
+
+def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """What each model said, the champion first, and whether it was right."""
+    rows = []
+    for role, part in {CHAMPION: found.sent, **(found.sent.get("challengers") or {})}.items():
+        y, p = part.get("y"), part.get("p")
+        row: dict[str, Any] = {"role": role, "learner": found.sent.get("model") if role == CHAMPION else None}
+        row |= {"y": y, "p": dict(sorted(p.items(), key=lambda one: -one[1])) if isinstance(p, dict) else p}
+        if label is not None and y is not None:
+            if spec.task == REGRESSION:
+                row["error"] = float(y) - float(label["y"])
+            else:
+                row["right"] = str(y) == str(label["y"]) or y == label["y"]
+        rows.append(row)
+    return rows
+
+
+def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
+    """The paths of the models' trees, and from where the state was made again."""
+    names = inspection.Names(spec, moment.learner)
+    row = [float(value) for value in moment.features.x[0]] if len(moment.features.x) else []
+    models = []
+    for role, nodes in moment.described.items():
+        named = {node["id"]: inspection.named(node, names) for node in nodes}
+        trees = [] if spec.task == MULTI_INSTANCE else [path_of(root, nodes, named, row) for root in roots_of(nodes)]
+        models.append(
+            {
+                "role": role,
+                "learner": moment.learner.roles[role].learner_name,
+                "trees": trees[:MOST_TREES],
+                "more_trees": max(0, len(trees) - MOST_TREES),
+            }
+        )
+    shown = {}
+    if spec.task != MULTI_INSTANCE:
+        for i, (name, value) in enumerate(zip(names.features, row, strict=True)):
+            known = names.values[i] is not None
+            shown[name] = None if math.isnan(value) else names.value(i, int(value)) if known else value
+    return {
+        "checkpoint": moment.sequence,
+        "checkpoint_offset": moment.offset,
+        "folded": moment.n_folded,
+        "same": moment.same,
+        "features": shown,
+        "models": models,
+    }
+
+
+def roots_of(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The roots of the trees among a model's nodes: those that split, and that no other node leads to."""
+    led = {child for node in nodes for child in _children(node)}
+    beside = {child for node in nodes for _, child in inspection.beside(dict(node))}
+    return [node for node in nodes if _children(node) and node["id"] not in led | beside]
+
+
+def _children(node: Mapping[str, Any]) -> list[int]:
+    found = node.get("children", [])
+    return [*(found.values() if isinstance(found, dict) else found), *([node["default"]] if "default" in node else [])]
+
+
+def path_of(
+    root: Mapping[str, Any],
+    nodes: Sequence[Mapping[str, Any]],
+    named: Mapping[Any, Mapping[str, Any]],
+    row: Sequence[float],
+) -> dict[str, Any]:
+    """The tests of a tree that an instance passes, from the root to its leaf.
+
+    Parameters
+    ----------
+    root, nodes : as `Learner.describe` gives them. named : id -> the same with names.
+    row : the features, NaN where missing.
+
+    Returns
+    -------
+    dict
+        "steps": each with its condition "if" ("" for the root), the node's "weight", and what it says of the classes
+        or the value ("said"). "whole": whether the last of them is a leaf; a soft test has no single branch.
+    """
+    by_id = {node["id"]: node for node in nodes}
+    steps: list[dict[str, Any]] = []
+    node, condition = root, ""
+    while True:
+        value = named[node["id"]].get("value")
+        said = "" if value is None else inspection.distribution(value)
+        steps.append({"if": condition, "weight": node.get("weight"), "said": said})
+        if not _children(node):
+            return {"steps": steps, "whole": True}
+        child = branch_of(node, row)
+        if child is None or child not in by_id:
+            return {"steps": steps, "whole": False}
+        condition = next((text for text, other in inspection.edges(dict(named[node["id"]])) if other == child), "")
+        node = by_id[child]
+
+
+def branch_of(node: Mapping[str, Any], row: Sequence[float]) -> int | None:
+    """The child that an instance goes to; None where it goes to several, or to none."""
+    if node.get("feature") is None or "gate" in node:
+        return None
+    value, children, default = row[node["feature"]], node["children"], node.get("default")
+    if node.get("known"):
+        return int(children[1 if math.isnan(value) else 0])
+    if math.isnan(value):
+        return default
+    if isinstance(children, dict):
+        found = {int(code): child for code, child in children.items()}
+        return found.get(int(value), default)
+    if "threshold" in node:
+        return int(children[0 if value <= node["threshold"] else 1])
+    return int(children[0 if value == node["equals"] else 1])

@@ -1,0 +1,94 @@
+// Looks a prediction up by its id. Everything here is text of strangers, and becomes text nodes alone.
+
+import { card, table } from "./pages.js";
+import { ago, count, dash, h, moment, number, percent } from "./format.js";
+
+const SPANS = [["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last week"], ["all", "everything that is kept"]];
+const SHOWN_CLASSES = 5;
+
+// The lines of a search as they come.
+async function* lines(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let kept = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (kept + value).split("\n");
+    kept = parts.pop();
+    for (const part of parts) if (part) yield JSON.parse(part);
+  }
+}
+
+const plain = (value) => (value === null || value === undefined ? dash : typeof value === "number" ? number(value) : String(value));
+
+function shares(p) {
+  if (p === null || typeof p !== "object") return "";
+  return Object.entries(p).sort((a, b) => b[1] - a[1]).slice(0, SHOWN_CLASSES).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
+}
+
+function judged(row) {
+  if (row.error !== undefined) return `off by ${number(row.error)}`;
+  return row.right === undefined ? dash : h("span", { class: row.right ? "good-text" : "bad-text" }, row.right ? "✓ right" : "✗ wrong");
+}
+
+function path(tree) {
+  const steps = tree.steps.map((step) => h("li", {}, h("strong", {}, step.if || "root"),
+    h("span", { class: "note" }, ` ${step.weight === null ? "" : `${count(step.weight)} instances`} ${step.said ? `· ${step.said}` : ""}`)));
+  return [h("ol", { class: "path" }, steps), tree.whole ? null : h("p", { class: "note" }, "And on by several branches at once: its tests are soft.")];
+}
+
+function reasons(found) {
+  const { why } = found;
+  if (why === null) return [h("p", { class: "empty" }, found.why_not)];
+  const begin = why.checkpoint ? `checkpoint ${count(why.checkpoint)} (offset ${count(why.checkpoint_offset)})` : "the beginning of the topics";
+  const same = why.same ? "each as it was sent" : "not all as they were sent, so the model may have been another";
+  return [
+    h("p", { class: "note" }, `The model as it was at that moment, made again from ${begin}: ${count(why.folded)} predictions, ${same}.`),
+    table([["Feature"], ["Value"]], Object.entries(why.features).map(([name, value]) => [name, value === null ? "missing" : plain(value)]), "Features"),
+    ...why.models.flatMap((model) => [h("h3", {}, `${model.role} (${model.learner})`),
+      ...(model.trees.length ? model.trees.flatMap(path) : [h("p", { class: "note" }, "No tree that has split.")]),
+      model.more_trees ? h("p", { class: "note" }, `And ${count(model.more_trees)} trees more.`) : null]),
+  ].filter((each) => each !== null);
+}
+
+export function predictions(app) {
+  const said = h("p", { class: "note", role: "status" }, "The id of an instance, as its features have it.");
+  const result = h("div", { class: "results" });
+  const id = h("input", { type: "text", name: "id", required: true, maxlength: 1024, autocomplete: "off", spellcheck: "false", value: app.id ?? "", size: 32 });
+  const last = h("select", { name: "last" }, SPANS.map(([value, label]) => h("option", { value, selected: value === (app.last ?? "3600") }, label)));
+  const form = h("form", { class: "search", onsubmit: (event) => { event.preventDefault(); app.go({ id: id.value, last: last.value }); } },
+    h("label", {}, "Id ", id), h("label", {}, "in ", last), h("button", { type: "submit" }, "Look it up"));
+  const elements = [card("A prediction", null, form, said), result];
+  if (app.id) search();
+
+  async function search() {
+    said.textContent = "Looking …";
+    const span = (app.last ?? "3600") === "all" ? "" : `&last=${Number(app.last ?? 3600) || 3600}`;
+    try {
+      const answer = await fetch(`/api/streams/${encodeURIComponent(app.stream)}/predictions?id=${encodeURIComponent(app.id)}${span}`);
+      if (!answer.ok) throw new Error(await answer.text());
+      for await (const line of lines(answer)) {
+        if (line.error) said.textContent = line.error;
+        else if (line.found) show(line.found);
+        else said.textContent = `${line.doing === "looking" ? "Reading predictions backwards" : "Making the model of that moment again"}: ${percent(line.progress, 0)}`;
+      }
+    } catch (error) {
+      said.textContent = String(error.message);
+    }
+  }
+
+  function show(found) {
+    said.textContent = `Found at offset ${count(found.position)} of ${found.topic}, partition ${found.partition}, sent ${ago(found.time, Date.now())}.`;
+    const label = found.label
+      ? `The label ${plain(found.label.y)} came ${moment(found.label.time)}, at offset ${count(found.label.offset)}.`
+      : `No label has come; ${count(found.labels_read)} labels were read after it.`;
+    result.replaceChildren(
+      card(`${found.id}: ${plain(found.said[0].y)}`, moment(found.time),
+        h("p", {}, label),
+        h("p", { class: "note" }, `Features at offset ${count(found.offset)}; the next label then was ${count(found.label_offset)}.`),
+        table([["Model"], ["Said"], ["That was"], ["Shares"]], found.said.map((row) => [row.learner ? `${row.role} (${row.learner})` : row.role, plain(row.y), judged(row), shares(row.p)]), "What was said")),
+      card("Why", null, ...reasons(found)));
+  }
+
+  return { elements, update() {}, history() {} };
+}

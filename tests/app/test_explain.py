@@ -1,0 +1,84 @@
+"""The way of an instance through a tree, in words: the leaf at its end is the one that predicts."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from app import inspection
+from app.cli.explain import lines
+from app.page.predictions import branch_of, path_of, roots_of
+from tests.models.contract.worlds import learn, make, predict, rows
+
+TREES = (
+    ("hoeffding-tree", {"leaf_prediction": "mc", "grace_period": 50, "delta": 0.05}),
+    ("hoeffding-tree", {"leaf_prediction": "mc", "grace_period": 50, "delta": 0.05, "split_criterion": "gini"}),
+    ("hoeffding-adaptive-tree", {"leaf_prediction": "mc", "grace_period": 50, "delta": 0.05}),
+    ("extremely-fast-decision-tree", {"leaf_prediction": "mc", "grace_period": 50, "delta": 0.05}),
+)
+
+
+@pytest.mark.parametrize(("name", "parameters"), TREES)
+def test_the_leaf_at_the_end_of_a_path_is_the_one_that_predicts(name, parameters):
+    learner = make(name, "classification", SimpleNamespace(parameters=parameters))
+    x, y = rows(4000, "classification")
+    learn(learner, x, y)
+    others = rows(300, "classification", seed=5)[0]
+    nodes = learner.describe()
+    by_id = {node["id"]: node for node in nodes}
+    (root,) = roots_of(nodes)
+    found = []
+    for row in others.tolist():
+        node = root
+        while (child := branch_of(node, row)) is not None:
+            node = by_id[child]
+        found.append(np.array(node["value"]) / sum(node["value"]))
+    assert len({tuple(one) for one in found}) > 3
+    np.testing.assert_allclose(np.array(found), predict(learner, others), rtol=1e-6)
+
+
+NODES = [
+    {"id": 0, "weight": 9.0, "feature": 0, "threshold": 0.5, "default": 2, "children": [1, 2], "value": [6.0, 3.0]},
+    {"id": 1, "weight": 5.0, "value": [5.0, 0.0]},
+    {"id": 2, "weight": 4.0, "feature": 1, "children": {"0": 3, "1": 4}, "default": 4, "value": [1.0, 3.0]},
+    {"id": 3, "weight": 1.0, "value": [1.0, 0.0]},
+    {"id": 4, "weight": 3.0, "value": [0.0, 3.0]},
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "conditions"),
+    [
+        ([0.5, 1.0], ["", "size ≤ 0.5"]),
+        ([0.6, 0.0], ["", "size > 0.5, or missing", "colour = red"]),
+        ([np.nan, 1.0], ["", "size > 0.5, or missing", "colour = blue, or missing"]),
+        ([0.7, 9.0], ["", "size > 0.5, or missing", "colour = blue, or missing"]),
+    ],
+)
+def test_a_path_says_its_conditions(row, conditions):
+    names = inspection.Names.__new__(inspection.Names)
+    names.features, names.values, names.classes = ["size", "colour"], [None, ["red", "blue"]], ["no", "yes"]
+    named = {node["id"]: inspection.named(node, names) for node in NODES}
+    found = path_of(NODES[0], NODES, named, row)
+    assert [step["if"] for step in found["steps"]] == conditions
+    assert found["whole"]
+    assert found["steps"][0]["said"] == "no 67% · yes 33%"
+
+
+def test_a_soft_test_has_no_single_branch():
+    gate = {"id": 0, "feature": None, "gate": {}, "children": [1, 2]}
+    assert branch_of(gate, [1.0]) is None
+
+
+def test_what_strangers_wrote_is_no_command_to_the_terminal(monkeypatch):
+    found = {
+        "id": "\x1b[31m<b>", "topic": "t", "partition": 0, "position": 3, "time": 0, "offset": 3, "label_offset": 1,
+        "said": [{"role": "champion", "learner": "tree", "y": "\x1b]0;", "p": {"\x07": 1.0}}],
+        "label": None, "labels_read": 0, "why": None, "why_not": "no checkpoint",
+    }  # fmt: skip
+    from app.cli.deadletters import safe
+
+    shown = "\n".join(map(safe, lines(found)))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "\\x1b[31m<b>" in shown

@@ -1,0 +1,83 @@
+"""`riparian explain` and its page on real Kafka: what is said of a prediction is what was sent, and why."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from app.cli.explain import lines
+from app.errors import StateError
+from app.kafka.connection import Connection
+from app.page.predictions import explained
+from tests.broker.harness import (
+    PATIENCE,
+    ROOT,
+    Worker,
+    create_topics,
+    instances,
+    predictions,
+    send,
+    stream_file,
+    wait_for_state,
+)
+
+pytestmark = pytest.mark.broker
+N = 3000
+
+
+def test_a_prediction_its_label_and_its_path(broker, tmp_path, topic_name):
+    path, spec = stream_file(
+        tmp_path, topic_name, champion={"model": "hoeffding-tree", "grace_period": 50, "leaf_prediction": "mc"},
+        partitions=2, predictions={"challengers": True},
+    )  # fmt: skip
+    create_topics(spec, broker)
+    features, labels = instances(N, delay=20)
+    for start in range(0, N, 1000):  # a checkpoint and a worker in between: two of them are kept
+        with Worker(path, broker, tmp_path) as worker:
+            for partition in (0, 1):
+                send(broker, spec.topics.features, features[start : start + 1000], partition=partition)
+                # The last one's label does not come.
+                stop = min(start + 1000, N - 1)
+                send(broker, spec.topics.labels, labels[start:stop], partition=partition)
+            wait_for_state(broker, spec, start + 1000, stop, worker=worker)
+            assert worker.stop() == 0
+    connection = Connection(broker)
+    sent = {partition: {one["id"]: one for one in predictions(broker, spec, partition)} for partition in (0, 1)}
+    split = 0
+    for i in (0, 1500, 2400, N - 1):
+        id_ = f"{i:07d}"
+        found = asyncio.run(explained(spec, connection, id_))
+        one = sent[found["partition"]][id_]
+        champion = found["said"][0]
+        assert (champion["y"], champion["p"], found["offset"]) == (one["y"], one["p"], one["offset"])
+        assert [row["role"] for row in found["said"]] == ["champion", "last", "nb"]
+        truth = json.loads(labels[i].value)["y"]
+        if i == N - 1:
+            assert found["label"] is None
+        else:
+            assert (found["label"]["y"], found["label"]["offset"]) == (truth, i)
+            assert champion.get("right") == (None if one["y"] is None else one["y"] == truth)
+        assert found["why"] is not None, found["why_not"]
+        assert found["why"]["same"]
+        assert found["why"]["features"] == json.loads(features[i].value)["x"]
+        tree = found["why"]["models"][0]["trees"]
+        if tree:  # the leaf at the end of the path says what was sent
+            split += 1
+            assert tree[0]["whole"]
+            best = tree[0]["steps"][-1]["said"].partition(" ")[0]
+            assert best == one["y"]
+        assert any(id_ in line for line in lines(found))
+    assert split >= 2
+    with pytest.raises(StateError, match=r"has the id .nobody., in 6,0\d\d records"):
+        asyncio.run(explained(spec, connection, "nobody"))
+    command = [sys.executable, "-m", "app.cli", "explain", str(path), "--id", "0001500", "--broker", broker]
+    for options, code, said in (
+        ((), 0, "made again from checkpoint"), (("--json",), 0, '"folded"'), (("--last", "1h"), 0, "  label "),
+        (("--last", "soon"), 2, "expected a duration"),
+    ):  # fmt: skip
+        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+        assert done.returncode == code, done.stderr
+        assert said in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
