@@ -25,7 +25,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,9 +47,11 @@ from topics.records import Headers, Rows
 if TYPE_CHECKING:
     from app.kafka.connection import Producer
 
+BATCH_ROWS = 1000  # of a record that holds many
 MAX_OUTSTANDING = 8  # batches of one topic on their way
 STEP_MS = 1.0  # between instances, where there is no rate
 FUTURE_MS = TIMESTAMP_AFTER_MS - 5_000  # Kafka refuses stamps that are further ahead
+RECORD_BYTES = 600_000  # of texts in a record of many instances; Kafka takes 1 MB
 TICK_SECONDS = 0.01  # how often a paced replay sends what is due
 TAIL_SECONDS = 10.0
 BROKER_SECONDS = 5.0  # how long an absent broker is waited for
@@ -94,10 +96,13 @@ class Schedule(NamedTuple):
         return n
 
 
+Join = Callable[[Sequence[bytes]], bytes]
+
+
 class Messages(NamedTuple):
     """Records of one topic in order."""
 
-    keys: list[bytes]
+    keys: list[Any]  # bytes; None of records that hold several instances
     values: list[bytes]
     stamps: list[int]
     headers: list[Headers] | None = None
@@ -155,11 +160,32 @@ class Timeline:
         return self._due[0] if self._due else None
 
 
+def together(messages: Messages, join: Join, most: int) -> Messages:
+    """As records that hold several instances each, up to `most`, with the stamp of the last of them."""
+    if messages.headers is not None:
+        raise SpecError(
+            "a replay cannot put fields into headers (@header) where a record holds many rows, which would share them: "
+            "replay through a stream file that maps columns"
+        )
+    edges, n_bytes = [0], 0
+    for i, value in enumerate(messages.values):
+        n_bytes += len(value)
+        if i - edges[-1] >= most or n_bytes > RECORD_BYTES:
+            edges.append(i)
+            n_bytes = len(value)
+    parts = [slice(a, b) for a, b in pairwise([*edges, len(messages.values)]) if b > a]
+    values = [join(messages.values[part]) for part in parts]
+    return Messages([None] * len(parts), values, [messages.stamps[part.stop - 1] for part in parts])
+
+
 class _Sender:
     """Messages to produce batches, a topic and partition at a time; few of them on their way at once."""
 
-    def __init__(self, producer: "Producer", n_partitions: Mapping[str, int]) -> None:
+    def __init__(
+        self, producer: "Producer", n_partitions: Mapping[str, int], joined: Mapping[str, Join], batch_rows: int
+    ) -> None:
         self.producer, self.n_partitions = producer, n_partitions
+        self._joined, self._batch_rows = joined, batch_rows
         self.outstanding: deque[asyncio.Future[Any]] = deque()
         self.n_bytes = 0
 
@@ -175,6 +201,9 @@ class _Sender:
             await self._send(topic, partition, part)
 
     async def _send(self, topic: str, partition: int, messages: Messages) -> None:
+        join = self._joined.get(topic)
+        if join is not None:
+            messages = together(messages, join, self._batch_rows)
         batch = self.producer.create_batch()
         headers: Iterable[Headers] = repeat([]) if messages.headers is None else messages.headers
         for key, value, stamp, about in zip(*messages[:3], headers, strict=messages.headers is not None):
@@ -182,7 +211,9 @@ class _Sender:
                 await self._post(batch, topic, partition)
                 batch = self.producer.create_batch()
                 if batch.append(timestamp=stamp, key=key, value=value, headers=about) is None:
-                    raise DataError(f"the record of {key.decode()} has {len(value)} bytes, more than a batch may have")
+                    raise DataError(
+                        f"the record of {(key or b'').decode()} has {len(value)} bytes, more than a batch may have"
+                    )
         if batch.record_count():
             await self._post(batch, topic, partition)
 
@@ -206,6 +237,7 @@ async def publish(
     rate: float | None = None,
     label_delay: float = 0.0,
     n: int | None = None,
+    batch_rows: int = BATCH_ROWS,
     on_progress: Callable[[int], None] | None = None,
 ) -> Published:
     """Publish instances and their labels to the topics of a stream, which are created where they are missing.
@@ -223,6 +255,8 @@ async def publish(
         Seconds from an instance's features to its label, by their stamps.
     n : int, optional
         Number of instances: then the stamps of an unpaced replay end about now. Without it they begin now.
+    batch_rows : int
+        Most instances of a record, in formats whose records hold many.
     on_progress : callable, optional
         Told the number of instances sent.
 
@@ -250,7 +284,7 @@ async def publish(
     try:
         await producer.start()
         try:
-            replay = _Replay(spec, producer, counts, schedule, on_progress)
+            replay = _Replay(spec, producer, counts, schedule, batch_rows, on_progress)
             return await (replay.burst(rows) if rate is None else replay.paced(rows))
         finally:
             await producer.stop()
@@ -320,12 +354,18 @@ class _Replay:
         producer: "Producer",
         n_partitions: Mapping[str, int],
         schedule: Schedule,
+        batch_rows: int,
         on_progress: Callable[[int], None] | None,
     ) -> None:
         self.feature_topic, self.label_topic = written(spec)
         self.schedule = schedule
         self.timeline = Timeline(spec, schedule)
-        self.sender = _Sender(producer, n_partitions)
+        joined = dict[str, Join]()
+        for topic, name in ((self.feature_topic, "join_features"), (self.label_topic, "join_labels")):
+            join = getattr(self.timeline.writer, name, None)
+            if topic is not None and join is not None:
+                joined[topic] = join
+        self.sender = _Sender(producer, n_partitions, joined, batch_rows)
         self.on_progress = on_progress
         self.n_features = self.n_labels = 0
         self.end = schedule.start

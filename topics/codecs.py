@@ -81,7 +81,10 @@ class Codec(Protocol):
 
 class RecordWriter(Protocol):
     """Writes the values of feature and label records, for replays; what goes into headers is left out of the rows
-    (`topics.headers.HeaderWriter.inside`). times : ms since 1970, for streams whose records hold one."""
+    (`topics.headers.HeaderWriter.inside`). times : ms since 1970, for streams whose records hold one.
+
+    A format whose records hold several has `join_features` and `join_labels`, too, which make one record of these.
+    """
 
     def features(self, rows: Rows, times: Sequence[int]) -> list[bytes]:
         """A record a row."""
@@ -152,6 +155,8 @@ class Formats(NamedTuple):
 class _StreamWriter:
     def __init__(self, features: RecordWriter, labels: RecordWriter) -> None:
         self.features, self.labels = features.features, labels.labels
+        self.join_features = getattr(features, "join_features", None)
+        self.join_labels = getattr(labels, "join_labels", None)
 
 
 class _StreamCodec:

@@ -41,6 +41,12 @@ from app.kafka.connection import Connection
 )
 @click.option("--bag", metavar="COLUMN", help="The column that names the bag of a row. [default, of bags: bag]")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Publish the first N rows only.")
+@click.option(
+    "--batch-rows",
+    type=click.IntRange(min=1, max=1_000_000),
+    metavar="N",
+    help="Most instances of a record, where the codec is one of many a record (arrow). [default: 1,000]",
+)
 @click.option("--id-prefix", default="", metavar="TEXT", help="Put before the row's number, which is its id.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @broker_option
@@ -59,6 +65,7 @@ def command(
     date_parts: tuple[str, ...],
     bag: str | None,
     limit: int | None,
+    batch_rows: int | None,
     id_prefix: str,
     as_json: bool,
     connection: Connection,
@@ -68,6 +75,8 @@ def command(
     Columns are found by the names of the stream file's features. Topics that are missing are created. Without --rate
     everything is sent at once, stamped 1 ms apart and ending about now, so that a label delay of 30s means 30,000
     instances.
+
+    Records of many instances (codec: arrow) have the time of their last one.
 
     With --generate the rows are those that `riparian generate` writes with the same options.
     """
@@ -85,8 +94,13 @@ def command(
     from app.errors import DataError
     from app.stream_file.durations import parse_duration
     from app.stream_file.spec import load
+    from topics.codecs import BATCHED
 
     spec = load(stream)
+    if batch_rows is not None and not {spec.codec.features, spec.codec.labels} & BATCHED.keys():
+        raise click.UsageError(
+            f"--batch-rows is for records of many instances ({', '.join(BATCHED)}), and codec is {spec.codec.plain()}"
+        )
     try:
         delay = parse_duration(label_delay, example="30s")
     except ValueError as error:
@@ -117,7 +131,7 @@ def command(
         raise DataError(f"{data} has a header and no rows: expected at least one")
 
     from app.dataset.rows import rows_of_bags, rows_of_file
-    from app.replay import publish
+    from app.replay import BATCH_ROWS, publish
 
     with progress(f"{file.path.name} to {spec.topics.features}", rows) as told:
         done = asyncio.run(
@@ -130,6 +144,7 @@ def command(
                 rate=rate,
                 label_delay=delay,
                 n=rows,
+                batch_rows=batch_rows or BATCH_ROWS,
                 on_progress=told,
             )
         )

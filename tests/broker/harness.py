@@ -24,12 +24,12 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from app.kafka.admin import ensure_topics
 from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script
+from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
 from topics.names import INPUTS, changelog_topic
-from topics.records import DriftRecord, RawBatch
+from topics.records import DriftRecord, Place, RawBatch
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 400.0  # seconds until a test gives up waiting, on a busy machine too; nothing is asserted about times
@@ -266,8 +266,10 @@ def check_against_oracle(
     sent = predictions(broker, spec, partition)
     offsets = [p["offset"] for p in sent]
     oracle = PartitionLearner(spec, partition)
-    script = Script.of(INPUTS, [(p["offset"], p["label_offset"]) for p in sent])
-    merge = Merge(script=script, limit=777)
+    bits = oracle.codec.index_bits
+    fields = ("offset", "label_offset", "index", "label_index")
+    script = Script.of(INPUTS, [Place(*(p.get(field, 0) for field in fields)).places(bits) for p in sent])
+    merge = Merge({role: Buffer() for role in INPUTS} | oracle.buffers(), script, limit=777)
     merge.buffers["features"].add(
         _raw(features if features is not None else read(broker, spec.topics.features, partition))
     )
