@@ -17,7 +17,7 @@ help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
 	@echo "make fuzz    hostile records, states, stream files and requests: MINUTES=5, SEED=n, TARGETS=names"
-	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name"
+	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1"
 	@echo "make check   lint, format, types, documentation, and known vulnerabilities of the locked packages"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make lock    lock the dependencies anew, in supply/: the newest that are a week old"
@@ -81,7 +81,7 @@ fuzz: setup
 FAULTS ?= 30
 
 chaos: setup
-	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL))
+	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey)
 
 chaos-unguarded: setup
 	for guard in tail fence offsets; do $(BIN)/python -m tests.chaos.campaign --faults 4 --without $$guard || exit 1; done

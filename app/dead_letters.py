@@ -24,7 +24,7 @@ from app.errors import BrokerError, TopicError
 from app.kafka.admin import check_topics
 from app.kafka.connection import Connection
 from app.kafka.limits import largest_batches
-from app.kafka.outputs import close
+from app.kafka.outputs import ask_in_vain, close
 from app.kafka.reading import EVERYTHING, Bounds, read_to_end, reading
 from app.stream_file.spec import Spec
 from topics import names
@@ -450,19 +450,11 @@ class _Retry:
                 sent.append(await producer.send(topic, value, key, partition, headers=headers))
         finally:
             answers = await asyncio.gather(*sent, return_exceptions=True)
-            _ask_in_vain(producer)
+            ask_in_vain(producer)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
         await producer.commit_transaction()
-
-
-def _ask_in_vain(producer: "Producer") -> None:
-    """Look at the errors that a fenced producer keeps for nobody: asyncio would log each as one that was overlooked."""
-    batches = [batch for waiting in producer._message_accumulator._batches.values() for batch in waiting]
-    for future in (producer._txn_manager.wait_for_transaction_end(), *(batch._drain_waiter for batch in batches)):
-        if future.done():
-            future.exception()
 
 
 def _in_pieces(letters: list[Letter]) -> list[list[Letter]]:

@@ -111,6 +111,15 @@ async def close(producer: "Producer") -> None:
                 return
 
 
+def ask_in_vain(producer: "Producer") -> None:
+    """Look at the errors that a transactional producer keeps for nobody once it is fenced: asyncio would log each as
+    one that was overlooked."""
+    batches = [batch for waiting in producer._message_accumulator._batches.values() for batch in waiting]
+    for future in (producer._txn_manager.wait_for_transaction_end(), *(batch._drain_waiter for batch in batches)):
+        if future is not None and future.done() and not future.cancelled():
+            future.exception()
+
+
 def broker_error(topic: str, error: KafkaError) -> Exception:
     """The exception for an error of `topic`: with a sentence if Kafka refuses the record for good, whichever worker
     sends it."""

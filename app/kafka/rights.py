@@ -60,7 +60,11 @@ DENIED = (
 
 def denied(error: BaseException | None) -> bool:
     """Whether an error, or what it came from, is that an ACL is missing."""
-    return error is not None and (isinstance(error, DENIED) or denied(error.__cause__))
+    seen: list[BaseException] = []  # an error that was raised from itself is its own cause
+    while error is not None and not isinstance(error, DENIED) and error not in seen:
+        seen.append(error)
+        error = error.__cause__
+    return isinstance(error, DENIED)
 
 
 class _MetadataResponse(Response):  # type: ignore[misc]

@@ -23,7 +23,7 @@ from faust.types import TP
 
 from app.errors import RegistryError
 from app.kafka.connection import Connection
-from app.kafka.outputs import broker_error
+from app.kafka.outputs import ask_in_vain, broker_error
 from app.kafka.outputs import close as close_producer
 from app.kafka.partitioner import partitions_of
 from app.kafka.reading import COMMITTED, close
@@ -216,6 +216,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         producer, self._producer = self._producer, None
         if producer is not None:
             await close_producer(producer)
+            ask_in_vain(producer)
 
     async def _hold(self) -> None:
         """Copy what is assigned to us, as long as it is."""

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from faust.types import TP
 
 from app.kafka.partitioner import murmur2, partitions_of
+from app.kafka.rights import denied
 from app.stream_file.spec import build
 from app.worker.copy_claims import is_ours, new_id
 from app.worker.copy_order import CopyOrder
@@ -163,3 +165,12 @@ def test_a_backlog_comes_in_the_order_of_time_however_it_is_fetched(seed: int) -
         else:
             released += order_of(order.release(limit))
     assert released == [(*tp, k) for _, tp, k in twin]
+
+
+def test_an_error_that_was_raised_from_itself_is_looked_at_once() -> None:
+    """`raise error from error`, as where a sentence for an error may be the error itself."""
+    error, denial = KafkaError(), TopicAuthorizationFailedError()
+    error.__cause__ = error
+    assert not denied(error)
+    error.__cause__ = denial
+    assert denied(error)

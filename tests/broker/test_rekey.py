@@ -1,23 +1,40 @@
 """Topics as they are: other partitions, other keys, several topics; each record is copied once, and learned as ever."""
 
 import asyncio
+import json
 import random
 import signal
 import time
+import urllib.request
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
+from click.testing import CliRunner
 
+from app.cli import cli
+from app.errors import TopicError
+from app.kafka.admin import lag
 from app.kafka.connection import Connection
+from app.kafka.outputs import ask_in_vain
+from app.kafka.outputs import close as close_producer
+from app.kafka.partitioner import partitions_of
+from app.kafka.ports import free_port
 from app.kafka.reading import read_to_end
+from app.replay import publish
 from app.stream_file.spec import Spec
+from app.worker import copy_claims
+from app.worker.copied import Copied
 from tests.broker.harness import (
+    PATIENCE,
     Sent,
     Worker,
     create_topics,
@@ -28,6 +45,7 @@ from tests.broker.harness import (
     wait_for_state,
 )
 from topics.names import HEADER_SOURCE, source_of
+from topics.records import Rows
 
 pytestmark = pytest.mark.broker
 
@@ -230,3 +248,239 @@ def test_copiers_that_are_killed_and_frozen_repeat_nothing_and_lose_nothing(
     n = len(sent) // 602
     assert sum(learner.pending.counts["joined"] for learner in learners) == 300 * n
     assert len([r for k in range(4) for r in read(broker, spec.topics.deadletters, k)]) == 2 * n
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(cli, [*map(str, arguments)])
+
+
+def test_only_labels_are_copied_and_everybody_knows_how_far(broker: str, tmp_path: Path, topic_name: str) -> None:
+    """Features are read as they are; the copying is told; and in a group without offsets it goes on where it was."""
+    rekey = {"labels": f"{topic_name}.payments"}
+    fields = {"partitions": 4, "rekey": rekey, "champion": "last-label", "challengers": {}, "join": {"max_wait": "9s"}}
+    path, spec = stream_file(tmp_path, topic_name, **fields)
+    waiting = run("check", path, "--broker", broker)
+    assert isinstance(waiting.exception, TopicError)
+    assert f"Expected the topic {topic_name}.payments of rekey.labels in the stream" in str(waiting.exception)
+    asyncio.run(_make(broker, {f"{topic_name}.payments": 3}))
+    create_topics(spec, broker)
+    features, labels = instances(400)
+    rng = random.Random(1)
+
+    def give(start: int, stop: int) -> None:
+        k = partitions_of([r.key or b"" for r in features], 4).tolist()
+        batch = [(spec.topics.features, k[i], features[i]) for i in range(start, stop)]
+        batch += [(f"{topic_name}.payments", rng.randrange(3), labels[i]) for i in range(start, stop)]
+        asyncio.run(_send(broker, batch))
+
+    give(0, 200)
+    behind = [row for row in asyncio.run(lag(spec, Connection(broker))).rows if row.topic.endswith(".payments")]
+    assert (len(behind), sum(row.end for row in behind), {row.processed for row in behind}) == (3, 200, {None})
+    port = free_port()
+    for stop in (200, 400):
+        with Worker(path, broker, tmp_path, web_port=port) as worker:
+            if stop == 400:
+                give(200, 400)
+            learners = learned(broker, spec, 2 * stop, worker)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE) as page:
+                told = json.load(page)["rekey"]
+            assert (len(told), sum(one["copied"] >= 1 for one in told), {one["lag"] for one in told}) == (3, 3, {0})
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
+                lines = [x for x in page.read().decode().splitlines() if x.startswith("riparian_rekey_lag_records{")]
+            assert [line.rpartition(" ")[2] for line in lines] == ["0.0"] * 3
+            assert worker.stop() == 0, worker.output[-3000:]
+        assert sum(learner.pending.counts["joined"] for learner in learners) == stop
+        # A group of which Kafka knows no offsets, as of any after a week without members.
+        path, spec = stream_file(tmp_path, topic_name, **{**fields, "kafka": {"prefix": "other."}})
+    found = Counter(source_of(r.headers) for t, _, r in committed(broker, spec) if t == spec.topics.labels)
+    assert set(found.values()) == {1}
+    assert found.total() == 400
+    audited = run("audit", path, "--broker", broker)
+    assert audited.exit_code == 0, audited.output
+    assert run("check", path, "--broker", broker).exit_code == 0
+
+
+def test_what_is_replayed_or_retried_goes_to_the_topics_that_are_copied(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    rekey = {"features": f"{topic_name}.orders", "labels": [f"{topic_name}.payments", f"{topic_name}.chargebacks"]}
+    path, spec = stream_file(
+        tmp_path, topic_name, partitions=2, rekey=rekey, champion="last-label", challengers={}, classes=["yes", "may"]
+    )
+    asyncio.run(_make(broker, {f"{topic_name}.{name}": n for name, n in SOURCES.items()}))
+    rows = [Rows(0, [str(i) for i in range(60)], [["1"] * 60, ["2"] * 60, ['"x"'] * 60], ['"yes"', '"no"'] * 30)]
+    assert asyncio.run(publish(spec, rows, Connection(broker))).labels == 60
+    assert {t for t, n in ends_of(broker, spec.sources).items() if n} == {
+        f"{topic_name}.orders",
+        f"{topic_name}.payments",
+    }
+    with Worker(path, broker, tmp_path) as worker:
+        learners = learned(broker, spec, 120, worker)
+        assert sum(learner.pending.counts["joined"] for learner in learners) == 30
+        assert worker.stop() == 0, worker.output[-3000:]
+    shown = run("deadletters", "show", path, "--broker", broker)
+    assert f"{topic_name}.payments/" in shown.output
+    path, spec = stream_file(
+        tmp_path,
+        topic_name,
+        partitions=2,
+        rekey=rekey,
+        champion="last-label",
+        challengers={},
+        classes=["yes", "may", "no"],
+    )
+    retried = run("deadletters", "retry", path, "--broker", broker)
+    assert retried.exit_code == 0, retried.output
+    assert ends_of(broker, spec.sources)[f"{topic_name}.payments"] >= 90
+    with Worker(path, broker, tmp_path) as worker:
+        learners = learned(broker, spec, 150, worker)
+        assert sum(learner.pending.counts["joined"] for learner in learners) == 60
+        assert worker.stop() == 0, worker.output[-3000:]
+    found = Counter(source_of(r.headers) for _, _, r in committed(broker, spec))
+    assert set(found.values()) == {1}
+    assert found.total() == 150
+
+
+def ends_of(broker: str, topics: Iterable[str]) -> dict[str, int]:
+    """Records of each topic, markers among them."""
+    return {
+        topic: sum(len(read(broker, topic, k)) for k in range(SOURCES[topic.rpartition(".")[2]])) for topic in topics
+    }
+
+
+def test_check_says_what_to_write_for_topics_that_are_not_partitioned_alike(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    path, spec = stream_file(tmp_path, topic_name, partitions=4)
+    asyncio.run(_make(broker, {spec.topics.features: 6, str(spec.topics.labels): 4}))
+    found = run("check", path, "--broker", broker)
+    assert isinstance(found.exception, TopicError), found.output
+    lines = (
+        f"rekey: {{features: {topic_name}.features, labels: {topic_name}.labels}} and "
+        f"topics: {{features: {topic_name}.features.copied, labels: {topic_name}.labels.copied}}"
+    )
+    assert lines in str(found.exception)
+    # Whoever does as it says is understood.
+    fields = {one.partition(": ")[0]: yaml.safe_load(one)[one.partition(": ")[0]] for one in lines.split(" and ")}
+    path, spec = stream_file(tmp_path, topic_name, partitions=4, **fields)
+    assert run("check", path, "--broker", broker).exit_code == 0
+    create_topics(spec, broker)
+
+
+async def _late_owner(broker: str, spec: Spec, ending: str) -> None:
+    """An owner that was stopped in the middle of a transaction, and goes on after another has taken over."""
+    connection, tp = Connection(broker), TopicPartition(next(iter(spec.sources)), 0)
+    target, group = TopicPartition(spec.topics.features, 0), spec.rekey_group
+    admin, asker = connection.admin(), connection.consumer()
+    await admin.start()
+    await asker.start()
+
+    async def join() -> tuple[Any, copy_claims.Member]:
+        consumer = connection.consumer(group_id=group, auto_offset_reset="earliest")
+        consumer.subscribe(topics=[tp.topic])
+        await consumer.start()
+        while tp not in consumer.assignment():
+            await consumer.getmany(timeout_ms=50)
+        return consumer, copy_claims.Member(consumer._coordinator.generation, consumer._coordinator.member_id)
+
+    async def write(producer: Any, offset: int) -> None:
+        await producer.begin_transaction()
+        headers = [(HEADER_SOURCE, f"{tp.topic}/0/{offset - 1}".encode())]
+        await producer.send_and_wait(target.topic, b"{}", partition=0, headers=headers)
+
+    first, one = await join()
+    ids = [copy_claims.new_id(spec.name) for _ in range(2)]
+    assert await copy_claims.positions(spec, connection, admin, asker, [tp]) == {tp: 0}
+    old = await copy_claims.producer(connection, ids[0])
+    await copy_claims.commit(admin, group, one, {tp: 0}, ids[0])
+    await write(old, 5)
+    await old.send_offsets_to_transaction({tp: (5, ids[0])}, group)
+    if ending == "committed":
+        await old.commit_transaction()
+    await first.stop()
+    second, two = await join()
+    assert two.generation > one.generation
+    with pytest.raises(KafkaError):  # a claim of an earlier generation
+        await copy_claims.commit(admin, group, one, {tp: 0}, ids[0])
+    held = 5 if ending == "committed" else 0
+    assert await copy_claims.positions(spec, connection, admin, asker, [tp]) == {tp: held}
+    new = await copy_claims.producer(connection, ids[1])
+    await copy_claims.commit(admin, group, two, {tp: held}, ids[1])
+    late = write(old, 6) if ending == "committed" else old.commit_transaction()
+    with pytest.raises(KafkaError):
+        await late
+    await write(new, 7)
+    await new.send_offsets_to_transaction({tp: (7, ids[1])}, group)
+    await new.commit_transaction()
+    assert await copy_claims.positions(spec, connection, admin, asker, [tp]) == {tp: 7}
+    # What the copies themselves say, where Kafka has forgotten the offsets.
+    assert await copy_claims.from_copies(spec, connection, [tp]) == {tp: 7}
+    for client in (second, asker):
+        await client.stop()
+    for producer in (old, new):
+        await close_producer(producer)
+        ask_in_vain(producer)
+    await admin.close()
+
+
+@pytest.mark.parametrize("ending", ["open", "committed"])
+def test_an_owner_that_wakes_up_late_can_neither_commit_nor_claim(
+    broker: str, tmp_path: Path, topic_name: str, ending: str
+) -> None:
+    _, spec = stream_file(tmp_path, topic_name, rekey={"features": f"{topic_name}.orders"})
+    asyncio.run(_make(broker, {f"{topic_name}.orders": 1}))
+    create_topics(spec, broker)
+    asyncio.run(_late_owner(broker, spec, ending))
+    found = [source_of(r.headers) for _, _, r in committed(broker, spec)]
+    assert [source and source[2] for source in found] == ([4, 6] if ending == "committed" else [6])
+
+
+async def _followed(broker: str, spec: Spec) -> None:
+    connection, source = Connection(broker), TopicPartition(next(iter(spec.sources)), 0)
+    admin, copied = connection.admin(), Copied(spec, connection)
+    nobody = copy_claims.Member(-1, "")  # of a group without members
+    labels = TopicPartition(str(spec.topics.labels), 0)
+    await admin.start()
+    producer = await copy_claims.producer(connection, copy_claims.new_id(spec.name))
+
+    async def looked(times: int) -> None:
+        for _ in range(times):
+            before = copied._looked
+            while copied._looked == before:
+                await asyncio.sleep(0.01)
+
+    try:
+        # One of three labels has been copied, and what is in its transaction counts before it has ended.
+        await producer.begin_transaction()
+        await producer.send_and_wait(labels.topic, b"{}", partition=0)
+        assert await copied.ends(0) == {"features": 2, "labels": 1}
+        await looked(3)
+        assert (copied.until(0, "features"), copied.until(0, "labels"), copied.moved) == (2, None, 0.0)
+        await copy_claims.commit(admin, spec.rekey_group, nobody, {source: 1}, "")
+        await looked(3)
+        assert copied.until(0, "labels") is None
+        assert copied.moved
+        await producer.send_and_wait(labels.topic, b"{}", partition=0)
+        await producer.send_and_wait(labels.topic, b"{}", partition=0)
+        await copy_claims.commit(admin, spec.rekey_group, nobody, {source: 3}, "")
+        while (until := copied.until(0, "labels")) is None:
+            await asyncio.sleep(0.01)
+        assert until == 3
+        # Asked anew, it is not known any more.
+        assert await copied.ends(0) == {"features": 2, "labels": 3}
+        assert copied.until(0, "labels") is None
+    finally:
+        await producer.abort_transaction()
+        await close_producer(producer)
+        await copied.stop()
+        await admin.close()
+
+
+def test_a_partition_knows_whether_what_was_there_has_been_copied(broker: str, tmp_path: Path, topic_name: str) -> None:
+    _, spec = stream_file(tmp_path, topic_name, rekey={"labels": f"{topic_name}.payments"})
+    asyncio.run(_make(broker, {f"{topic_name}.payments": 1}))
+    create_topics(spec, broker)
+    features, labels = instances(3)
+    batch = [(spec.topics.features, 0, r) for r in features[:2]] + [(f"{topic_name}.payments", 0, r) for r in labels]
+    asyncio.run(_send(broker, batch))
+    asyncio.run(_followed(broker, spec))

@@ -23,9 +23,10 @@ from app.kafka.admin import lag
 from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file
+from tests.chaos import rekeyed
 from tests.chaos.checks import Verdict, check_partition
 from tests.chaos.cluster import POLL_SECONDS, Cluster
-from tests.chaos.load import Load
+from tests.chaos.load import Generator, Load
 from tests.chaos.proxy import Network
 from tests.chaos.schedule import KINDS, Step, schedule
 from tests.chaos.unguarded import GUARDS
@@ -55,9 +56,10 @@ class Report(NamedTuple):
 
 
 def caught_up(spec: Spec, broker: str, ends: dict[tuple[str, int], int]) -> bool:
-    """Whether the committed offsets, which are those of the manifests, stand at the ends of the inputs."""
+    """Whether the committed offsets, which are those of the manifests and of the copying, stand at the ends of the
+    inputs."""
     committed = {(row.topic, row.partition): row.committed for row in asyncio.run(lag(spec, Connection(broker))).rows}
-    return all(committed[tp] == end for tp, end in ends.items())
+    return all((committed[tp] or 0) >= end for tp, end in ends.items())
 
 
 def run(
@@ -74,13 +76,15 @@ def run(
     patience: float = CATCH_UP_SECONDS,
     say: Callable[[str], None] = print,
     entry: Sequence[str] = ("app.cli",),
+    rekey: bool = False,
     **fields: Any,
 ) -> Report:
     """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
 
-    `rate`, `backlog` : as in `Load`. `fields` : of the stream file.
+    `rate`, `backlog` : as in `Load`. `rekey` : whether features and labels lie in topics as they are. `fields` : of the
+    stream file.
     """
-    fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields}
+    fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **(rekeyed.fields(name) if rekey else {})}
     stream, spec = stream_file(folder, name, **fields)
     counts: Counter[str] = Counter()
     began = time.monotonic()
@@ -95,8 +99,12 @@ def run(
         cluster.broker.start()
         cluster.connect(network)
         broker = cluster.broker.bootstrap
+        sources = rekeyed.Sources(spec) if rekey else None
+        if rekey:
+            rekeyed.create_sources(spec, broker)
         create_topics(spec, broker)
-        load = Load(spec, broker, seed=seed, rate=rate, backlog=backlog)
+        place = None if sources is None else sources.place
+        load = Load(spec, broker, seed=seed, rate=rate, backlog=backlog, place=place)
         load.start()
         for slot in range(n_workers):
             cluster.act(Step(0.0, "start", slot, None))
@@ -114,12 +122,15 @@ def run(
             cluster.act(step)
         tell("no more faults")
         load.finish()
-        ends = {
-            (topic, p): made.n[role]
-            for p, made in enumerate(load.generators)
-            for role, topic in (("features", spec.topics.features), ("labels", spec.topics.labels or ""))
-        }
+        made: Sequence[Generator | rekeyed.Copies] = load.generators
         deadline = time.monotonic() + patience
+        if sources is not None:
+            copied = {tp: len(sent) for tp, sent in sources.sent.items()}
+            while not caught_up(spec, broker, copied) and time.monotonic() < deadline:
+                cluster.pause(0.5)
+            tell("copied")
+            made = rekeyed.read_copies(broker, spec)
+        ends = {(topic, p): one.end(role) for p, one in enumerate(made) for role, topic, _ in spec.inputs}
         while not caught_up(spec, broker, ends) and time.monotonic() < deadline:
             cluster.pause(0.5)
         if not caught_up(spec, broker, ends):
@@ -128,7 +139,11 @@ def run(
             tell("caught up")
         cluster.stop_all()
         tell("stopped")
-        verdicts = [check_partition(broker, spec, p, made) for p, made in enumerate(load.generators)]
+        if sources is not None:
+            for sentence in rekeyed.differences(sources, made := rekeyed.read_copies(broker, spec)):
+                cluster.fail(sentence)
+            tell(f"{sources.n} records of the sources were compared with their copies")
+        verdicts = [check_partition(broker, spec, p, one) for p, one in enumerate(made)]
         tell("checked")
     return Report(counts, cluster.n_fenced, cluster.failures, verdicts)
 
@@ -159,6 +174,9 @@ def main() -> int:
     parser.add_argument("--model", type=parse_model, help="the champion, with parameters as in `riparian evaluate`")
     parser.add_argument("--session", type=float, default=6.0, help="session timeout of the workers, in seconds")
     parser.add_argument(
+        "--rekey", action="store_true", help="features on 6 partitions and labels on 4, which the workers copy"
+    )
+    parser.add_argument(
         "--without",
         choices=GUARDS,
         help="switch this guard off: only faults that it guards against, and they must break something",
@@ -177,6 +195,7 @@ def main() -> int:
 
         without = f", without the {options.without}" if options.without else ""
         champion = f", champion {options.model[0]}" if options.model else ""
+        champion += ", topics as they are" if options.rekey else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
         report = run(
             folder,
@@ -185,6 +204,7 @@ def main() -> int:
             seed=seed,
             rate=options.rate,
             session=options.session,
+            rekey=options.rekey,
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),

@@ -11,6 +11,7 @@ from app.partition.learner import PartitionLearner
 from app.stream_file.spec import Spec
 from tests.broker.harness import check_against_oracle, predictions, read, stored
 from tests.chaos.load import FEATURES, LABELS, Generator
+from tests.chaos.rekeyed import Copies
 from topics.names import HEADER_OFFSET, HEADER_TOPIC
 
 
@@ -25,15 +26,16 @@ class Verdict(NamedTuple):
     failures: list[str]
 
 
-def check_partition(broker: str, spec: Spec, partition: int, made: Generator) -> Verdict:
+def check_partition(broker: str, spec: Spec, partition: int, made: Generator | Copies) -> Verdict:
     """Compare what the workers left behind with what was sent, and with a fold in memory in the recorded order."""
+    seen = (made.records[FEATURES], made.records[LABELS]) if isinstance(made, Copies) else ()
     failures: list[str] = []
     try:
         learner = stored(broker, spec, partition) or PartitionLearner(spec, partition)
     except StateError as error:
         failures.append(f"state: {error}")
         learner = PartitionLearner(spec, partition)
-    expected = [offset for offset in range(made.n[FEATURES]) if offset not in made.poison[FEATURES]]
+    expected = made.good(FEATURES)
     offsets = [prediction["offset"] for prediction in predictions(broker, spec, partition)]
     failures += _differences("predictions", offsets, expected)
     joined = learner.pending.counts["joined"]
@@ -45,7 +47,7 @@ def check_partition(broker: str, spec: Spec, partition: int, made: Generator) ->
     failures += _metrics(broker, spec, partition)
     if not failures:  # the fold needs a recorded order that is one
         try:
-            oracle = check_against_oracle(broker, spec, learner)
+            oracle = check_against_oracle(broker, spec, learner, *seen)
         except AssertionError as error:
             failures.append(f"not what a fold in memory comes to: {str(error).splitlines()[0] if str(error) else ''}")
         else:

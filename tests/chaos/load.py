@@ -10,7 +10,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -27,6 +27,9 @@ POISON_SHARE = 0.003
 
 # Share of the labels, and milliseconds after (or before) their features.
 DELAYS = ((0.55, (1, 60)), (0.30, (200, 3000)), (0.10, (5000, 20_000)), (0.04, (-300, -1)))
+
+
+Place = Callable[[str, Sent], tuple[str, int]]
 
 
 class Generator:
@@ -57,6 +60,14 @@ class Generator:
             self._make(int(following))
             yield from self._pop(int(following))
         yield from self._pop(int(now_ms))
+
+    def end(self, role: str) -> int:
+        """Where the topic's partition ends."""
+        return self.n[role]
+
+    def good(self, role: str) -> list[int]:
+        """Offsets of the records that can be read."""
+        return [offset for offset in range(self.n[role]) if offset not in self.poison[role]]
 
     def rest(self) -> Iterator[tuple[str, Sent]]:
         """The labels that were still to come."""
@@ -105,14 +116,18 @@ class Load:
         Instances a second and partition while live.
     backlog : int
         Instances a partition that are there before anything else.
+    place : callable, optional
+        Role and record -> topic and partition, where the records of a generator do not have one partition.
     """
 
-    def __init__(self, spec: Spec, broker: str, *, seed: int, rate: float, backlog: int) -> None:
+    def __init__(
+        self, spec: Spec, broker: str, *, seed: int, rate: float, backlog: int, place: Place | None = None
+    ) -> None:
         self.generators = [
             Generator(seed, p, 1000 * (time.time() - backlog / BACKLOG_RATE)) for p in range(spec.partitions)
         ]
         self._topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels or ""}
-        self._broker, self._rate = broker, rate
+        self._broker, self._rate, self._place = broker, rate, place
         self._finishing = threading.Event()
         self._error: BaseException | None = None
         self._backlog_sent = threading.Event()
@@ -163,8 +178,15 @@ class Load:
     async def _all(self, producer: AIOKafkaProducer, rate: float | None) -> None:
         """What is due now, with `rate` new instances a second since the last call; None: all that is left."""
         now = 1000 * time.time()
-        for partition, generator in enumerate(self.generators):
-            for topic, record in generator.rest() if rate is None else generator.until(now, rate):
-                await producer.send(
-                    self._topics[topic], record.value, key=record.key, partition=partition, timestamp_ms=record.time
-                )
+        due = [
+            (record.time, partition, role, record)
+            for partition, generator in enumerate(self.generators)
+            for role, record in (generator.rest() if rate is None else generator.until(now, rate))
+        ]
+        if self._place is not None:
+            due.sort(key=lambda one: one[0])
+        for _, partition, role, record in due:
+            topic = self._topics[role]
+            if self._place is not None:
+                topic, partition = self._place(role, record)
+            await producer.send(topic, record.value, key=record.key, partition=partition, timestamp_ms=record.time)
