@@ -16,7 +16,7 @@ LOCKED ?= 1
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
-	@echo "make fuzz    hostile records, states, stream files and requests: MINUTES=5, SEED=n, TARGETS=names"
+	@echo "make fuzz    hostile records, schemas, states, stream files and requests: MINUTES=5, SEED=n, TARGETS=names"
 	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1"
 	@echo "make check   lint, format, types, documentation, and known vulnerabilities of the locked packages"
 	@echo "make docs    the pages of docs/ as a site, in build/site"

@@ -180,7 +180,7 @@ class Registry:
         return f"the registry {self} cannot be reached ({_reason(error)}): start it, or correct registry.url"
 
     def _refused(self, status: int, found: Any) -> str:
-        said = f": {str(found['message'])[:200]}" if isinstance(found, dict) and "message" in found else ""
+        said = f": {_printed(found['message'], 200)}" if isinstance(found, dict) and "message" in found else ""
         cures = {
             401: "give registry.username and registry.password, or registry.token, that it knows",
             403: "let this user read the schemas (and for --register, write them)",
@@ -200,10 +200,12 @@ class Registry:
         known: dict[tuple[str, int], tuple[str, Schema]] = {}
 
         async def add(answer: dict[str, Any]) -> None:
-            for one in answer.get("references") or ():
+            references = answer.get("references") or ()
+            for one in references if isinstance(references, list | tuple) else (references,):
                 try:
                     name, place = str(one["name"]), (str(one["subject"]), int(one["version"]))
-                except (KeyError, TypeError, ValueError):
+                    (name + place[0]).encode()
+                except (KeyError, TypeError, ValueError, OverflowError):  # half a character, infinity
                     raise RegistryError(f"the registry {self} answers with a reference that is none") from None
                 if place in known:
                     continue
@@ -212,7 +214,8 @@ class Registry:
                 known[place] = name, Schema(AVRO, "")
                 below = await self._ask(session, "GET", "subjects", place[0], "versions", place[1])
                 if below is None:
-                    raise RegistryError(f"the registry {self} has no version {place[1]} of {place[0]}, which is used")
+                    which = f"version {place[1]} of {_printed(place[0], 200)}"
+                    raise RegistryError(f"the registry {self} has no {which}, which is used")
                 await add(below)
                 known[place] = known.pop(place)[0], self._plain(below)  # behind what it refers to itself
 
@@ -222,11 +225,16 @@ class Registry:
     def _plain(self, found: dict[str, Any]) -> Schema:
         if not isinstance(found.get("schema"), str):
             raise RegistryError(f"the registry {self} answers without a schema: see whether registry.url is right")
-        return Schema(str(found.get("schemaType") or AVRO), found["schema"])
+        return Schema(_printed(found.get("schemaType") or AVRO, 40), found["schema"])
 
 
 def _body(schema: Schema) -> dict[str, Any]:
     return {"schema": schema.text, **({} if schema.kind == AVRO else {"schemaType": schema.kind})}
+
+
+def _printed(said: Any, most: int) -> str:
+    """What a registry says, as it may stand in a sentence: no commands for a terminal, and no page of it."""
+    return "".join(one if one.isprintable() else "?" for one in str(said)[:most])
 
 
 def _reason(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,10 @@ def test_secrets_come_from_elsewhere_and_go_nowhere_else(tmp_path: Path) -> None
         ((200, "[" * 100_000), RegistryError, "status 200"),
         ((200, {"id": 1}), RegistryError, "answers without a schema"),
         ((200, {"schema": "s", "references": [{"name": "x"}]}), RegistryError, "a reference that is none"),
+        ((200, {"schema": "s", "references": 5}), RegistryError, "a reference that is none"),
+        ((200, {"schema": "s", "references": [{**GONE[0], "version": math.inf}]}), RegistryError, "that is none"),
+        ((200, {"schema": "s", "references": [{**GONE[0], "subject": "\ud800"}]}), RegistryError, "that is none"),
+        ((403, {"message": "\x1b[2J" + "x" * 999}), RegistryError, r"status 403: \?\[2Jx{196}; let"),
         ((200, {"schema": "s", "references": GONE}), RegistryError, "of gone"),
         ((200, {"schema": "x" * client.MAX_ANSWER_BYTES}), RegistryError, "more than 4,000,000 bytes"),
     ],

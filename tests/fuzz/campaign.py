@@ -23,13 +23,13 @@ class Tally:
         self.name = name
         self.cases = 0
         self.seconds = 0.0
+        self.grown = 0.0  # MB that a child took at most, beyond what it had before its first case
         self.found: dict[str, Found] = {}
 
     def line(self) -> str:
         failed = f"{len(self.found)} FAILED" if self.found else "none failed"
-        return (
-            f"{self.name:<14}{self.cases:>10,} cases {self.cases / max(self.seconds, 1e-9):>8,.0f} a second, {failed}"
-        )
+        rate = self.cases / max(self.seconds, 1e-9)
+        return f"{self.name:<14}{self.cases:>10,} cases {rate:>8,.0f} a second, {self.grown:>5,.0f} MB more, {failed}"
 
 
 def campaign(seed: int, minutes: float, names: list[str]) -> list[Tally]:
@@ -56,6 +56,7 @@ def _slice(tally: Tally, seed: int, seconds: float) -> float:
     outcome = run(tally.name, seed, first, seconds=seconds, tell=tell)
     tally.cases += outcome.cases
     tally.seconds += outcome.seconds
+    tally.grown = max(tally.grown, outcome.grown)
     for one in outcome.found:
         kind = kind_of(one.said)
         if kind not in tally.found and len(tally.found) < DIFFERENT:

@@ -41,12 +41,14 @@ class Found(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a child did. stopped : it came to no end of its own, so cases after `cases` were not run."""
+    """What a child did. stopped : it came to no end of its own, so cases after `cases` were not run. grown : MB of
+    memory that it took at most, beyond what it had before the first case."""
 
     cases: int
     seconds: float
     found: list[Found]
     stopped: bool
+    grown: float = 0.0
 
 
 # The child ------------------------------------------------------------------------------------------------------------
@@ -111,6 +113,7 @@ def _child(name: str, cases: Iterator[tuple[int, bytes]], progress: int, seconds
     target = find(name)
     target.prepare()
     _limit(target)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     until = time.monotonic() + seconds
     kinds: set[str] = set()
     try:
@@ -124,7 +127,8 @@ def _child(name: str, cases: Iterator[tuple[int, bytes]], progress: int, seconds
                 print(json.dumps([index, base64.b64encode(case).decode(), said[-6000:]]), flush=True)
             if time.monotonic() > until or len(kinds) >= DIFFERENT:
                 break
-        os.pwrite(progress, b"%20d" % (index + 1), 0)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        os.pwrite(progress, b"%20d %d" % (index + 1, grown), 0)
     finally:
         target.close()
 
@@ -157,8 +161,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 # The parent -----------------------------------------------------------------------------------------------------------
 
 
-def _watch(name: str, arguments: list[str], tell: Callable[[int], None]) -> tuple[int, int, str, list[list[Any]]]:
-    """Run a child: its exit code, the case it came to, what it wrote to standard error, what it found."""
+def _watch(
+    name: str, arguments: list[str], tell: Callable[[int], None]
+) -> tuple[int, int, str, list[list[Any]], float]:
+    """Run a child: its exit code, the case it came to, what it wrote to standard error, what it found, and the MB by
+    which it has grown."""
     with (
         tempfile.NamedTemporaryFile() as progress,
         tempfile.TemporaryFile("w+") as out,
@@ -184,12 +191,13 @@ def _watch(name: str, arguments: list[str], tell: Callable[[int], None]) -> tupl
         err.seek(0, os.SEEK_END)
         err.seek(max(0, err.tell() - 9000))
         said = re.sub("\nExtension modules: .*", "", err.read().decode(errors="replace"))
-        return child.returncode, _read(progress.name), said, [json.loads(line) for line in out if line.strip()]
+        grown = int(Path(progress.name).read_text()[20:] or 0) / 1000
+        return child.returncode, _read(progress.name), said, [json.loads(line) for line in out if line.strip()], grown
 
 
 def _read(progress: str) -> int:
     written = Path(progress).read_text()
-    return int(written) if written else -1
+    return int(written[:20]) if written else -1
 
 
 def ended(code: int) -> str:
@@ -207,10 +215,10 @@ def run(
     """Cases of a target in one child, until the first one that ends it."""
     arguments = ["run", name, f"--seed={seed}", f"--first={first}", f"--count={count}", f"--seconds={seconds}"]
     began = time.monotonic()
-    code, at, said, lines = _watch(name, arguments, tell)
+    code, at, said, lines, grown = _watch(name, arguments, tell)
     found = [Found(name, index, base64.b64decode(case), error) for index, case, error in lines]
     if code == 0:
-        return Outcome(at - first, time.monotonic() - began, found, False)
+        return Outcome(at - first, time.monotonic() - began, found, False, grown)
     if at < 0:
         raise RuntimeError(f"the child of {name} did not begin: {ended(code)}\n{said}")
     case = find(name).make(generator(seed, name, at))
@@ -223,7 +231,7 @@ def replay(name: str, files: Sequence[Path]) -> list[Found]:
     found: list[Found] = []
     rest = list(files)
     while rest:
-        code, at, said, lines = _watch(name, ["files", name, *map(str, rest)], lambda at: None)
+        code, at, said, lines, _ = _watch(name, ["files", name, *map(str, rest)], lambda at: None)
         found += [Found(name, -1, rest[index].read_bytes(), error) for index, _, error in lines]
         if code == 0:
             break

@@ -101,7 +101,7 @@ def of_value(rng: Random, value: Any, others: Sequence[Any] = SCALARS) -> Any:
         new = pick(rng, (*holder, "", "a", "id", "x", "y", "é", "model", "max_bytes"))
         holder[new] = holder.pop(key)
     elif kind == 8 and isinstance(holder[key], str):
-        holder[key] = of_bytes(rng, holder[key].encode()).decode(errors="replace")
+        holder[key] = of_bytes(rng, holder[key].encode("utf-8", "surrogatepass")).decode(errors="replace")
     elif isinstance(holder[key], int | float) and not isinstance(holder[key], bool):
         holder[key] = pick(
             rng, (-holder[key], holder[key] + 1, holder[key] * 10, str(holder[key]), 10**9 * holder[key])

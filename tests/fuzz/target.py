@@ -50,6 +50,8 @@ _MODULES = {
     "web": "web",
     "learners": "learners",
     "avro": "avro",
+    "registry": "registry",
+    **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow"), "formats"),
 }
 TARGETS = tuple(_MODULES)
 

@@ -341,8 +341,9 @@ def test_mutated_batches_never_raise_and_give_one_answer(compression):
 # Replays and predictions
 
 
-def test_what_a_replay_writes_is_read_as_its_json():
-    made = [{**row, "id": f"i{k}", "list": [0.5, 1.5]} for k, row in enumerate(rows(40, 3))]
+@pytest.mark.parametrize("first", [0.5, None])
+def test_what_a_replay_writes_is_read_as_its_json(first):
+    made = [{**row, "id": f"i{k}", "list": [first, 1.5]} for k, row in enumerate(rows(40, 3))]
     codec, plain = ArrowCodec(SPEC.mapping()), JsonCodec(SPEC.mapping())
     texts = [json.dumps({k: v for k, v in row.items() if k != "ts"}).encode() for row in made]
     joined = codec.writer().join_features(texts)

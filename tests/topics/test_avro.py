@@ -363,6 +363,15 @@ def test_hostile_bytes_are_rejected_with_their_reason(value: bytes, expected: st
     assert reason(value) == expected
 
 
+@pytest.mark.parametrize("name", [7, None, ["x"], {"a": 1}])
+def test_names_that_are_no_text_make_a_schema_unusable(name: Any) -> None:
+    """Fastavro takes them."""
+    fields: list[Any] = [{"name": "id", "type": "string"}, {"name": name, "type": "double"}]
+    assert reason(HEAD + b"\x027" + bytes(8), {"type": "record", "name": "R", "fields": fields}) == r.UNUSABLE_SCHEMA
+    fields[1] = {"name": "e", "type": {"type": "enum", "name": "E", "symbols": [name]}}
+    assert reason(HEAD + b"\x027\0", {"type": "record", "name": "R", "fields": fields}) == r.UNUSABLE_SCHEMA
+
+
 def test_lists_of_nothing_take_no_time_and_no_room() -> None:
     """2^62 nulls are eleven bytes."""
     content = record(

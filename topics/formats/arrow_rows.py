@@ -61,8 +61,9 @@ def _array(path: Path, column: list[Any], kinds: dict[Path, Any]) -> Any:
         return pa.StructArray.from_arrays(list(parts.values()), list(parts))
     if isinstance(first, list):
         n = max(map(len, column))
-        parts_ = [_array((*path, Index(i)), [value[i] for value in column], kinds) for i in range(n)]
-        kind = next((part.type for i, part in enumerate(parts_) if (*path, Index(i)) in kinds), parts_[0].type)
+        places = [(*path, Index(f"[{i}]")) for i in range(n)]
+        parts_ = [_array(place, [value[i] for value in column], kinds) for i, place in enumerate(places)]
+        kind = next((part.type for place, part in zip(places, parts_, strict=True) if place in kinds), parts_[0].type)
         items = pa.array([value for row in zip(*(p.to_pylist() for p in parts_), strict=True) for value in row], kind)
         return pa.FixedSizeListArray.from_arrays(items, n)
     if path in kinds:

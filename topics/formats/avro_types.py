@@ -241,6 +241,13 @@ def _plain(text: str) -> Any:
     return text if text in PRIMITIVES else json.loads(text)
 
 
+def _text(name: Any) -> str:
+    """A name of a schema; fastavro takes anything for one."""
+    if type(name) is not str:
+        raise UnusableError("it has a name that is no text")
+    return name
+
+
 class _Builder:
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
@@ -258,12 +265,12 @@ class _Builder:
         kind = schema["type"]
         if kind in ("error", "record"):
             made = self._made[schema["name"]] = Type(RECORD, name=schema["name"])
-            made.fields = [(field["name"], self.build(field["type"])) for field in schema["fields"]]
+            made.fields = [(_text(field["name"]), self.build(field["type"])) for field in schema["fields"]]
             made.empty = all(inner.empty for _, inner in made.fields)
             return made
         if kind == ENUM:
             made = self._made[schema["name"]] = Type(ENUM, name=schema["name"])
-            made.symbols = list(schema["symbols"])
+            made.symbols = list(map(_text, schema["symbols"]))
             return made
         if kind == FIXED:
             made = self._made[schema["name"]] = Type(FIXED, schema.get("logicalType"), schema["name"])

@@ -1,0 +1,324 @@
+"""Envelopes and formats: damaged records of each, by what has to hold whatever a record is.
+
+Nothing raises. A record is rejected for a reason that docs/stream-file.md knows. Records one by one give what they give
+in a batch. A rejected record leaves no trace. `records` has a reference for JSON, and `avro` the reader for its kernel;
+here there is none, so that one target does for every format. A new one is an entry in `_FORMATS`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.stream_file.spec import Spec, build
+from tests.fuzz import mutate
+from tests.fuzz.mutate import Random, pick
+from topics.codecs import Codec, Formats, of_stream
+from topics.headers import HeaderWriter
+from topics.records import IGNORED, Packed, RawBatch, Rows
+from topics.schemas import JSON, Schema, Schemas, Written
+from topics.vocabulary import Vocabulary
+
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "stream-file.md"
+
+
+class Format(NamedTuple):
+    """codec : its name. record, label : of the stream file. schema : by which records of the registry are written."""
+
+    codec: str
+    record: dict[str, Any]
+    label: dict[str, Any]
+    schema: Schema | None = None
+
+
+_ENVELOPED = {"x": "", "y": "y", "time": "@envelope:ts_ms"}
+_FORMATS = {
+    "debezium": Format("json", {**_ENVELOPED, "envelope": "debezium"}, {"envelope": "debezium"}),
+    "connect": Format("json", {"x": "", "y": "y", "time": "ts", "envelope": "connect"}, {"envelope": "connect"}),
+    "cloudevents": Format(
+        "json",
+        {"id": "@envelope:id", "x": "", "y": "y", "time": "@envelope:time", "envelope": "cloudevents"},
+        {"id": "@envelope:subject", "envelope": "cloudevents"},
+    ),
+    "json-schema": Format("json-schema", {"time": "ts", "y": "y"}, {"time": "ts"}, Schema(JSON, "{}")),
+    "arrow": Format("arrow", {"time": "ts", "y": "y"}, {"time": "ts"}),
+}
+# Where things stand, and what they are; headers where the format takes them.
+_FEATURES: dict[str, dict[str, Any]] = {
+    "plain": {"a": "numeric", "b": "boolean", "c": {"type": "nominal", "max_values": 4}, "d": "numeric"},
+    "deep": {
+        "a": {"type": "numeric", "from": "more.deep.a"},
+        "c": {"type": "nominal", "values": ["u", 1, True], "from": "more.c"},
+        "e": {"type": "numeric", "from": "list[1]"},
+        "f": {"type": "nominal", "max_values": 6, "from": "words[0]"},
+    },
+    "headers": {
+        "a": "numeric",
+        "n": {"type": "numeric", "from": "@header:n"},
+        "c": {"type": "nominal", "max_values": 5, "from": "@header:c"},
+    },
+}
+_CELLS = {
+    "numeric": ("0.5", "-0.0", "1e300", "7", "null", "9007199254740993", "1.5", "-2", "1e-320"),
+    "boolean": ("true", "false", "null"),
+    "nominal": ('"u"', '"é"', "1", "true", "null", '"red"', '"x"', '"😀 \\" \\\\"'),
+}
+_ODD = (None, b"", b"{}", b"\0\0\0\0\1", b"\0\0\0\0\2{}", b"\0\0\0\0\3\2", b"[" * 300, b"null")
+_HEADERS = ("id", "time", "specversion", "type", "source", "subject", "datacontenttype")
+
+
+@cache
+def stream(format_: str, features: str) -> Spec:
+    form = _FORMATS[format_]
+    content = {
+        "name": "fuzz",
+        "task": "classification",
+        "max_classes": 4,
+        "champion": "last-label",
+        "topics": {"features": "f", "labels": "l"},
+        "features": _FEATURES[features],
+        "record": {"max_bytes": 4000, **form.record},
+        "label": {**form.label},
+        "codec": {"features": form.codec, "labels": form.codec, "predictions": "json"},
+    }
+    if form.schema is not None:
+        content["registry"] = {"url": "http://127.0.0.1:1"}
+    return build(content, "fuzz")
+
+
+@cache
+def _reasons() -> frozenset[str]:
+    table = _PAGE.read_text(encoding="utf-8").partition("## Why a record is rejected")[2].partition("\n## ")[0]
+    return frozenset(re.findall(r"^\| `([a-z0-9-]+)` \|", table, re.MULTILINE)) | {*IGNORED}
+
+
+def codec_of(format_: str, spec: Spec) -> Codec:
+    """The codec of a stream, with all that a registry would have told it."""
+    form, schemas = _FORMATS[format_], Schemas()
+    if form.schema is not None:
+        schemas.known.update({1: form.schema, 2: Schema(JSON, "[]"), 3: Schema("AVRO", '"long"')})
+        schemas.written.update(dict.fromkeys(("features", "labels"), Written(1, form.schema)))
+    return of_stream(Formats(*(form.codec,) * 3), spec.mapping(), schemas)
+
+
+Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+def _texts(rng: Random, kind: str, n: int) -> list[str]:
+    return [pick(rng, _CELLS[kind]) if rng.random() < 0.6 else _CELLS[kind][0] for _ in range(n)]
+
+
+def _rows(rng: Random, spec: Spec, n: int) -> Rows:
+    features = [_texts(rng, feature.type, n) for feature in spec.mapping().features]
+    y = [pick(rng, ('"UP"', '"DOWN"', "1", None)) for _ in range(n)]
+    return Rows(0, [f"i{rng.integers(50)}" for _ in range(n)], features, y)
+
+
+def _valid(rng: Random, format_: str, spec: Spec, topic: str) -> list[Record]:
+    """Records as a replay writes them."""
+    n, codec, mapping = int(rng.integers(1, 12)), codec_of(format_, spec), spec.mapping()
+    rows, times = _rows(rng, spec, n), [1_700_000_000_000 + int(rng.integers(10**9)) for _ in range(n)]
+    writer, in_headers = codec.writer(labels_inside=True), HeaderWriter(mapping, labels_inside=True)
+    headers: Any
+    if topic == "features":
+        values, headers = writer.features(in_headers.inside(rows), times), in_headers.features(rows, times)
+    else:
+        y = [text or '"UP"' for text in rows.y]
+        values, headers = writer.labels(rows.ids, y, times), in_headers.labels(rows.ids, y, times)
+    join = getattr(writer, f"join_{topic}", None)
+    if join is not None:
+        values = [join(values)]
+    more = headers if headers is not None else [[] for _ in values]
+    return [(b"k", value, list(about)) for value, about in zip(values, more, strict=False)]
+
+
+def _damaged(rng: Random, value: bytes) -> bytes:
+    """Its bytes, or where it is JSON what it says."""
+    begin = max(0, value.find(b"{")) if rng.random() < 0.5 else -1
+    if begin >= 0:
+        try:
+            content = json.loads(value[begin:])
+        except ValueError:
+            pass
+        else:
+            for _ in range(int(rng.integers(1, 3))):
+                content = mutate.of_value(rng, content)
+            return value[:begin] + json.dumps(content).encode("utf-8", "surrogatepass")
+    for _ in range(int(rng.integers(1, 4))):
+        value = mutate.of_bytes(rng, value)
+    return value
+
+
+def _strange_headers(rng: Random) -> list[tuple[str, bytes | None]]:
+    """An event with its context in headers, or half of one, or a schema's id."""
+    found: list[tuple[str, bytes | None]] = []
+    for name in _HEADERS:
+        if rng.random() < 0.7:
+            value = {"id": b"7", "time": b"2024-05-01T12:00:00Z", "specversion": b"1.0"}.get(name, b"application/json")
+            found.append((f"ce_{name}", mutate.of_bytes(rng, value) if rng.random() < 0.2 else value))
+    found.append(("content-type", pick(rng, (b"application/json", b"text/plain", None, b"\xff"))))
+    found.append(("__value_schema_id", pick(rng, (b"\0\0\0\0\1", b"\0", None, b"\1" + bytes(16)))))
+    return [one for one in found if rng.random() < 0.8]
+
+
+class Damaged:
+    """A case is a batch of records of one topic of one format."""
+
+    seconds, megabytes, budget = 10.0, 400, 300
+
+    def __init__(self, format_: str) -> None:
+        self._format = format_
+
+    def prepare(self) -> None:
+        for features in _FEATURES:
+            codec_of(self._format, stream(self._format, features)).warm_up()
+        _reasons()
+
+    def ready(self, case: bytes) -> None:
+        pass
+
+    def make(self, rng: Random) -> bytes:
+        features = pick(rng, tuple(_FEATURES))
+        spec = stream(self._format, features)
+        topic = pick(rng, ("features", "features", "labels"))
+        records: list[Record] = []
+        while len(records) < 8:
+            records += _valid(rng, self._format, spec, topic)
+        damaged: list[Record] = []
+        for key, value, headers in records:
+            if rng.random() < 0.6 and value:
+                value = _damaged(rng, value)
+            if rng.random() < 0.04:
+                value = pick(rng, _ODD)
+            if rng.random() < 0.15:
+                headers = [*headers, *_strange_headers(rng)]
+            if rng.random() < 0.1:
+                key = pick(rng, (None, b"", b"\xff", b"k" * 16_385))
+            damaged.append((key, value, headers))
+        return _encode(features, topic, damaged)
+
+    def run(self, case: bytes) -> None:
+        features, topic, records = _decode(case)
+        spec = stream(self._format, features)
+        run = _Run(self._format, spec, topic)
+        codec = run.codec
+        keys, values, headers = ([record[i] for record in records] for i in range(3))
+        n = len(records)
+        batch = codec.unpack(topic, RawBatch(list(range(n)), [0] * n, keys, values, headers))  # type: ignore[arg-type]
+        run.ask(batch)
+        known, found = run.decode(batch)
+        unknown = {bad.reason for bad in found.rejected} - _reasons()
+        assert not unknown, unknown
+        for bad in found.rejected:
+            assert isinstance(bad.detail, str)
+            assert len(bad.detail) < 1000
+            bad.detail.encode()
+            value = batch.values[bad.position]
+            if isinstance(value, Packed):
+                assert isinstance(value.one(batch.offsets[bad.position]), bytes)
+        # One by one, and then without those that were refused: nothing of them is anywhere.
+        whole = run.alone(batch, range(len(batch)))
+        assert whole == _said(known, found, len(batch))
+        refused = {bad.position for bad in found.rejected}
+        kept = [i for i in range(len(batch)) if i not in refused]
+        again = run.alone(batch, kept)
+        assert (again.rows, again.texts, again.rejected) == (whole.rows, whole.texts, [])
+
+    def shrink(self, case: bytes) -> Iterator[bytes]:
+        features, topic, records = _decode(case)
+        for fewer in mutate.smaller(records):
+            yield _encode(features, topic, fewer)
+        for i, (key, value, headers) in enumerate(records):
+            for less in mutate.shorter(value or b""):
+                yield _encode(features, topic, [*records[:i], (key, less, headers), *records[i + 1 :]])
+            for j in range(len(headers)):
+                fewer_headers = [*headers[:j], *headers[j + 1 :]]
+                yield _encode(features, topic, [*records[:i], (key, value, fewer_headers), *records[i + 1 :]])
+
+    def close(self) -> None:
+        pass
+
+
+class _Said(NamedTuple):
+    """What records were found to be: of each that was kept id, time, label and numbers; texts that were learned."""
+
+    rows: list[Any]
+    texts: list[Any]
+    rejected: list[Any]
+
+
+class _Run:
+    """Decoders of one stream, each with vocabularies of its own."""
+
+    def __init__(self, format_: str, spec: Spec, topic: str) -> None:
+        self._format, self._spec, self._topic = format_, spec, topic
+        self.codec = codec_of(format_, spec)
+
+    def ask(self, batch: RawBatch) -> None:
+        """What a registry would be asked for before: whatever else a record names is a schema of another format."""
+        for codec in [self.codec]:
+            unknown = codec.unknown_features if self._topic == "features" else codec.unknown_labels
+            for positions in unknown(batch).values():
+                for i in positions:
+                    batch.values[i] = None
+
+    def _decode(self, codec: Codec, batch: RawBatch, known: Any) -> Any:
+        vocabularies, classes = known
+        if self._topic == "features":
+            return codec.decode_features(batch, vocabularies, classes)
+        return codec.decode_labels(batch, classes)
+
+    def _fresh(self) -> tuple[list[Vocabulary | None], Vocabulary | None]:
+        return self._spec.vocabularies(), self._spec.class_vocabulary()
+
+    def decode(self, batch: RawBatch) -> tuple[Any, Any]:
+        known = self._fresh()
+        return known, self._decode(self.codec, batch, known)
+
+    def alone(self, batch: RawBatch, positions: Sequence[int]) -> _Said:
+        """The records at some positions, one after the other."""
+        known, rows, rejected = self._fresh(), [], []
+        for i in positions:
+            found = self._decode(self.codec, batch.part(i, i + 1), known)
+            said = _said(known, found, 1)
+            rows += said.rows
+            rejected += [(i, *bad[1:]) for bad in said.rejected]
+        return _Said(rows, _said(known, None, 0).texts, rejected)
+
+
+def _said(known: Any, found: Any, n: int) -> _Said:
+    vocabularies, classes = known
+    texts = [None if one is None else one.texts for one in (*vocabularies, classes)]
+    if found is None:
+        return _Said([], texts, [])
+    m = len(found.ids)
+    y = [float("nan")] * m if found.y is None else found.y
+    times = [None] * m if found.times is None else found.times
+    x = [row.tobytes() for row in found.x] if hasattr(found, "x") else [b""] * m
+    rows = [(i, repr(v), repr(t), bits) for i, v, t, bits in zip(found.ids, y, times, x, strict=True)]
+    assert len(found.rejected) + m == n
+    return _Said(rows, texts, [tuple(bad) for bad in found.rejected])
+
+
+def _encode(features: str, topic: str, records: Sequence[Record]) -> bytes:
+    texts = [[_text(key), _text(value), [[h, _text(v)] for h, v in headers]] for key, value, headers in records]
+    return json.dumps({"features": features, "topic": topic, "records": texts}).encode()
+
+
+def _decode(case: bytes) -> tuple[str, str, list[Record]]:
+    found = json.loads(case)
+    records = [(_bytes(k), _bytes(v), [(name, _bytes(text)) for name, text in h]) for k, v, h in found["records"]]
+    return found["features"], found["topic"], records
+
+
+def _text(part: bytes | None) -> str | None:
+    return None if part is None else part.decode("latin-1")
+
+
+def _bytes(part: str | None) -> bytes | None:
+    return None if part is None else part.encode("latin-1")
+
+
+TARGETS = {name: Damaged(name) for name in _FORMATS}

@@ -1,0 +1,239 @@
+"""What a hostile schema registry answers: a sentence or a schema, within bounds, and no record that raises.
+
+A case is what the registry says to each request: schemas with references that lead in circles or into nothing, texts
+that are nested deeply or name each other again and again, numbers and objects where there should be others. Whatever
+schema comes of it is held against a stream, and records are decoded by it, by every format of a registry.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from app.errors import RegistryError
+from app.registry import client
+from app.registry.client import Registry
+from app.stream_file.spec import build
+from app.stream_file.spec_parts import RegistrySpec
+from tests.fuzz import avro as made_up
+from tests.fuzz import mutate
+from tests.fuzz.formats import _reasons
+from tests.fuzz.mutate import Random, pick
+from topics.codecs import CODECS, REGISTERED
+from topics.records import RawBatch
+from topics.schemas import JSON, PROTOBUF, Schema, Schemas, UnusableError
+
+_URL = "http://127.0.0.1:1"
+_SPEC = build({"name": "fuzz", "champion": "last-label", **made_up.STREAMS["mixed"]}, "fuzz")
+_KINDS = ("AVRO", "JSON", "PROTOBUF")
+_MOST_DETAIL = 1000
+
+
+def _nested(rng: Random, opening: str, middle: str, closing: str) -> str:
+    depth = int(pick(rng, (50, 150, 250, 900, 2000, 20_000)))
+    return opening * depth + middle + closing * depth
+
+
+def _again_and_again(rng: Random, kind: str) -> str:
+    """Types of which each holds the one before many times over: 10^20 values in a few thousand bytes."""
+    n, m = int(rng.integers(2, 21)), int(rng.integers(2, 11))
+    if kind == "JSON":
+        below = [{f"f{j}": {"$ref": f"#/$defs/T{i}"} for j in range(m)} for i in range(n - 1)]
+        steps = {f"T{i}": {"properties": fields} for i, fields in enumerate(below, 1)}
+        several = {"allOf": [{"$ref": f"#/$defs/T{n - 1}"}] * m}
+        return json.dumps({"$defs": {"T0": {"type": "number"}, **steps}, "properties": {"x": several}})
+    kind_: Any = {"type": "record", "name": "T0", "fields": [{"name": "v", "type": "int"}]}
+    for i in range(1, n):
+        rest = [{"name": f"f{j}", "type": f"T{i - 1}"} for j in range(1, m)]
+        kind_ = {"type": "record", "name": f"T{i}", "fields": [{"name": "f0", "type": kind_}, *rest]}
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": kind_}]})
+
+
+def _text(rng: Random, kind: str) -> Any:
+    """A schema's text, or something in its place."""
+    roll = rng.random()
+    if roll < 0.1:
+        return _again_and_again(rng, kind)
+    if roll < 0.2:
+        return pick(
+            rng,
+            (
+                _nested(rng, '{"type":"array","items":', '"int"', "}"),
+                _nested(rng, '{"properties":{"x":', "{}", "}}"),
+                _nested(rng, '{"allOf":[', "{}", "]}"),
+                _nested(rng, "[", "", "]"),
+                _nested(rng, "message M {", "int32 a = 1;", "}"),
+                '{"$ref":"#"}',
+                '{"allOf":[{"$ref":"#"},{"$ref":"#/allOf/0"}],"$defs":{"a":{"$ref":"#/$defs/a"}}}',
+                '{"type":"record","name":"R","fields":[{"name":"x","type":"R"}]}',
+                '{"type":"record","name":"R","fields":[{"name":"id","type":["null","R"]}]}',
+                '{"type":"fixed","name":"F","size":-1}',
+                '{"type":"fixed","name":"F","size":1e300}',
+                '{"type":"fixed","name":"F","size":' + "9" * 400 + "}",
+                '{"type":"enum","name":"E","symbols":' + json.dumps([f"s{i}" for i in range(20_000)]) + "}",
+                '{"type":{"type":{"type":"R"}}}',
+                "a" * 2_000_000,
+            ),
+        )
+    if kind == "JSON":
+        content: Any = {"type": "object", "properties": {"id": {"type": "string"}, "x": {"properties": {"a": {}}}}}
+    else:
+        content = made_up._Schemas(rng).of("mixed", "features")
+    for _ in range(int(rng.integers(0, 4))):
+        content = mutate.of_value(rng, content)
+    text = json.dumps(content)
+    if rng.random() < 0.2:
+        text = mutate.of_bytes(rng, text.encode("utf-8", "surrogatepass")).decode(errors="replace")
+    return pick(rng, (text, text, text, text, content, None, 7))
+
+
+def _answer(rng: Random, names: list[str]) -> Any:
+    kind = pick(rng, _KINDS)
+    found: dict[str, Any] = {"schema": _text(rng, kind), "id": pick(rng, (1, 1, 1, -1, "1", 2**40, None, 1.0))}
+    if kind != "AVRO" or rng.random() < 0.3:
+        found["schemaType"] = pick(rng, (kind, kind, kind, "", None, 7, "X" * 100_000, ["AVRO"], "\x1b[2J"))
+    if rng.random() < 0.5:
+        references: Any = [
+            {"name": pick(rng, names), "subject": pick(rng, names), "version": int(rng.integers(1, 3))}
+            for _ in range(int(pick(rng, (1, 2, 3, 250))))
+        ]
+        if rng.random() < 0.4:
+            references = mutate.of_value(rng, references)
+        found["references"] = pick(rng, (references, references, references, 5, True, {"a": 1}, "abc", [[]], 1e999))
+    if rng.random() < 0.1:
+        found = mutate.of_value(rng, found)
+    if rng.random() < 0.1:
+        return {"error_code": pick(rng, (40401, 40403, 50001, None)), "message": pick(rng, ("no", "\x1b[2J", 7, None))}
+    return found
+
+
+class _Content:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        for at in range(0, len(self._data), 1 << 16):
+            yield self._data[at : at + (1 << 16)]
+
+
+class _Reply:
+    def __init__(self, status: int, data: bytes) -> None:
+        self.status, self.content = status, _Content(data)
+
+
+class _Session:
+    """In place of aiohttp's: a path, and after it the next answer of the case, round and round."""
+
+    def __init__(self, answers: list[list[Any]]) -> None:
+        self._answers, self.asked = answers, 0
+
+    @asynccontextmanager
+    async def request(self, method: str, url: Any, **_: Any) -> AsyncIterator[_Reply]:
+        status, text = self._answers[self.asked % len(self._answers)]
+        self.asked += 1
+        assert str(url).startswith(_URL + "/"), url
+        yield _Reply(status, text.encode("utf-8", "surrogatepass"))
+
+
+class _Hostile(Registry):
+    def __init__(self, answers: list[list[Any]]) -> None:
+        super().__init__(RegistrySpec(url=_URL), {})
+        self.session = _Session(answers)
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Any]:
+        yield self.session
+
+
+class Answers:
+    """A case is the answers of a registry, in order."""
+
+    seconds, megabytes, budget = 20.0, 600, 150
+
+    def prepare(self) -> None:
+        _reasons()
+        for name in REGISTERED:
+            CODECS[name](_SPEC.mapping(), Schemas()).warm_up()
+
+    def ready(self, case: bytes) -> None:
+        pass
+
+    def make(self, rng: Random) -> bytes:
+        names = ["a", "b", "c", *(f"n{i}" for i in range(300))][: int(pick(rng, (2, 3, 300)))]
+        names += ["..", "é/ü", "\ud800"][: int(rng.integers(0, 4))]
+        answers = []
+        for _ in range(int(rng.integers(1, 5))):
+            text = json.dumps(_answer(rng, names))
+            if rng.random() < 0.05:
+                text = mutate.of_bytes(rng, text.encode()).decode(errors="replace")
+            answers.append([int(pick(rng, (200, 200, 200, 200, 200, 404, 401, 500, 302))), text])
+        return json.dumps(answers).encode()
+
+    def run(self, case: bytes) -> None:
+        answers = json.loads(case)
+        found: dict[Any, Schema] = {}
+        calls: list[Any] = [
+            lambda registry: registry.schemas([1, "00000000-0000-0000-0000-000000000001"]),
+            lambda registry: registry.latest("s"),
+            lambda registry: registry.lookup("s", Schema(JSON, "{}")),
+            lambda registry: registry.register("s", Schema(PROTOBUF, "")),
+        ]
+        for call in calls:
+            registry = _Hostile(answers)
+            said, refused = None, "-"
+            try:
+                said = asyncio.run(call(registry))
+            except RegistryError as error:
+                refused = str(error)
+            assert refused.isprintable(), refused
+            assert len(refused) < _MOST_DETAIL
+            assert registry.session.asked <= 2 * client.MAX_REFERENCES + 4
+            if isinstance(said, dict):
+                found |= {key: schema for key, schema in said.items() if schema is not None}
+            elif isinstance(said, tuple):
+                found["latest"] = said.schema
+        # Two answers are often the same schema.
+        for schema in set(found.values()):
+            for name in REGISTERED:
+                _used(name, schema)
+
+    def shrink(self, case: bytes) -> Iterator[bytes]:
+        answers = json.loads(case)
+        for fewer in mutate.smaller(answers):
+            yield json.dumps(fewer).encode()
+        for i, (status, text) in enumerate(answers):
+            for less in mutate.shorter(text.encode("utf-8", "surrogatepass")):
+                less_ = [status, less.decode("utf-8", "replace")]
+                yield json.dumps([*answers[:i], less_, *answers[i + 1 :]]).encode()
+
+    def close(self) -> None:
+        pass
+
+
+def _used(name: str, schema: Schema) -> None:
+    """A schema as the one by which records of a stream were written, and at the start of its worker."""
+    schemas = Schemas()
+    schemas.known[1] = schema
+    codec: Any = CODECS[name](_SPEC.mapping(), schemas)
+    for kind in ("features", "labels"):
+        try:
+            said = [one.sentence for one in codec.problems(kind, schema, "the schema")]
+        except UnusableError as error:
+            said = [str(error)]
+        assert all(len(sentence) < 4 * _MOST_DETAIL for sentence in said), name
+    bodies = (b"", b"\2", bytes(9), bytes(40), b"\x02\x02" * 9, b"\xff" * 12, b'{"id":"7","x":{}}', b"\0\x0a\1\x37")
+    values: list[Any] = [b"\0\0\0\0\1" + body for body in bodies] * 4
+    n = len(values)
+    batch = RawBatch(list(range(n)), [0] * n, [b"k"] * n, values, None)
+    for found in (
+        codec.decode_features(batch, _SPEC.vocabularies(), _SPEC.class_vocabulary()),
+        codec.decode_labels(batch, _SPEC.class_vocabulary()),
+    ):
+        for bad in found.rejected:
+            assert bad.reason in _reasons(), (name, bad)
+            assert len(bad.detail) < _MOST_DETAIL, (name, bad.reason)
+            bad.detail.encode()
+
+
+TARGETS = {"registry": Answers()}
