@@ -26,6 +26,10 @@ EXTRAS = {
     **{f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_predictions", "_rows")},
     "topics/formats/avro.py": {"fastavro"},
     "topics/formats/avro_types.py": {"fastavro"},
+    **{
+        f"topics/formats/{name}.py": {"google"}
+        for name in ("proto_text", "protobuf", "protobuf_predictions", "protobuf_reader", "protobuf_types")
+    },
     # Walks blocks of records: imported when a stream has such records.
     "topics/formats/avro_kernel.py": {"models"},
 } | {path: {"llvmlite"} for path in CODE}

@@ -119,6 +119,12 @@ def _json_schema(mapping: Mapping, schemas: Schemas) -> Codec:
     return JsonSchemaCodec(mapping, schemas)
 
 
+def _protobuf(mapping: Mapping, schemas: Schemas) -> Codec:
+    from topics.formats.protobuf import ProtobufCodec  # protobuf is an extra
+
+    return ProtobufCodec(mapping, schemas)
+
+
 def _avro(mapping: Mapping, schemas: Schemas) -> Codec:
     from topics.formats.avro import AvroCodec  # fastavro is an extra
 
@@ -136,12 +142,13 @@ CODECS: dict[str, Callable[[Mapping, Schemas], Codec]] = {
     "json": _json,
     "avro": _avro,
     "json-schema": _json_schema,
+    "protobuf": _protobuf,
     "arrow": _arrow,
 }
 # Those of them whose records hold many instances each -> the package that they need.
 BATCHED = {"arrow": "pyarrow"}
 # Those of them whose records name a schema of a registry -> the package that they need.
-REGISTERED: dict[str, str | None] = {"avro": "fastavro", "json-schema": None}
+REGISTERED: dict[str, str | None] = {"avro": "fastavro", "json-schema": None, "protobuf": "google.protobuf"}
 
 
 class Formats(NamedTuple):

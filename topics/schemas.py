@@ -5,6 +5,7 @@ An id means the same schema for ever, so decoding stays a function of the record
 (`app.registry`). Whether a registry answers is therefore no part of the fold.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
@@ -33,9 +34,11 @@ class Schemas:
     """What is known of a registry's schemas; shared by the codecs of one stream.
 
     known : key -> schema. written : kind of record ("features", "labels" or "predictions") -> by what it is written.
+    names : kind of record -> the full name of its schema, where the stream file gives one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self.names = dict(names or {})
         self.known: dict[Key, Schema] = {}
         self.written: dict[str, Written] = {}
 

@@ -178,7 +178,8 @@ class Spec(Part):
         "([connect](connect.md)). A secret may only be a reference.",
     )
     registry: RegistrySpec | None = Field(
-        default=None, description="Schema registry of the formats whose records name a schema (`avro`, `json-schema`)."
+        default=None,
+        description="Schema registry of the formats whose records name a schema (`avro`, `json-schema`, `protobuf`).",
     )
     trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(trust_form)] = Field(
         default_factory=list,
@@ -310,6 +311,8 @@ class Spec(Part):
             raise ValueError(
                 f"registry: expected the schema registry of codec {name}, found nothing; add registry, with its url"
             )
+        given = self.registry.records
+        self._schemas.names = {kind: name for kind in INPUTS if (name := getattr(given, kind)) is not None}
         if self.registry.subjects == TOPIC_NAME:
             return
         for kind in registered:

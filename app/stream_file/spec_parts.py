@@ -501,8 +501,8 @@ class RegistrySpec(Part):
     )
     records: RecordNames = Field(
         default_factory=RecordNames,
-        description="Full names of the schemas, where subjects are named after them. Predictions are "
-        "`riparian.Prediction`.",
+        description="Full names of the schemas, where subjects are named after them; of Protobuf, which message of a "
+        "schema is meant, by default the first one. Predictions are `riparian.Prediction`.",
     )
     max_wait: duration("10s") = Field(  # type: ignore[valid-type]
         default="10s",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from google.protobuf import json_format
 
 from app.cli import cli
 from app.partition.learner import PartitionLearner
@@ -31,8 +32,10 @@ from tests.broker.harness import (
     wait_for_state,
 )
 from tests.processes import until as until_true
+from topics.formats.protobuf_types import Messages, class_of, head_of
 from topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_TOPIC
 from topics.records import RawBatch
+from topics.schemas import PROTOBUF, Schema
 
 pytestmark = pytest.mark.broker
 
@@ -66,6 +69,13 @@ def to_avro(text, value):
     return out.getvalue()
 
 
+def to_protobuf(text, value):
+    messages = Messages(Schema(PROTOBUF, text))
+    places = messages.places("com.shop.Label" if "message Label" in text else "com.shop.Order")
+    made = json_format.ParseDict(value, class_of(messages.at(places))())
+    return head_of(places) + made.SerializeToString()
+
+
 def of(**fields):
     return {"type": "object", "properties": {n: {"type": t} if isinstance(t, str) else t for n, t in fields.items()}}
 
@@ -91,6 +101,17 @@ WIRES = {
             of(id="string", x=of(a="string", b="number")),
         )),
         "not-json", lambda text, value: json.dumps(value).encode(),
+    ),
+    "protobuf": Wire(
+        "PROTOBUF",
+        "syntax = 'proto3'; package com.shop; message Order { string id = 1; X x = 2; "
+        "message X { double a = 1; double b = 2; string c = 3; } }",
+        "syntax = 'proto3'; package com.shop; message New {} message Order { optional string new = 4; X x = 2; "
+        "string id = 1; } message X { string c = 3; int64 d = 4; optional double b = 2; optional double a = 1; }",
+        "syntax = 'proto3'; package com.shop; message Label { string id = 1; Y y = 2; } enum Y { no = 0; yes = 1; }",
+        "syntax = 'proto3'; package com.shop; message Order { string id = 1; X x = 2; "
+        "message X { string a = 1; double b = 2; } }",
+        "malformed", to_protobuf,
     ),
 }  # fmt: skip
 
@@ -120,7 +141,8 @@ def encoded(sent, number, wire, text):
 
 
 def stream_of(codec, folder, name, registry, **fields):
-    settings = {"url": registry.url, "max_wait": "300ms"}
+    names = {"features": "com.shop.Order", "labels": "com.shop.Label"}  # of messages; of other formats for nobody
+    settings = {"url": registry.url, "max_wait": "300ms", "records": names}
     return stream_file(folder, name, codec=codec, registry=settings, **fields)
 
 
@@ -250,3 +272,27 @@ def test_what_does_not_fit_is_said_before_the_first_record(codec, broker, regist
     with Worker(path, broker, tmp_path) as worker:
         assert worker.process.wait(120) == 2
         assert "declare the feature of another type" in worker.output
+
+
+def test_a_replay_writes_what_a_worker_reads_and_its_dead_letters_are_told(
+    codec, broker, registry, tmp_path, topic_name
+):
+    wire, n = WIRES[codec], 300
+    path, spec = stream_of(codec, tmp_path, topic_name, registry)
+    create_topics(spec, broker)
+    register(registry, f"{spec.topics.features}-value", wire.first, wire.kind)
+    register(registry, f"{spec.topics.labels}-value", wire.label, wire.kind)
+    assert invoke("check", path, "--register").exit_code == 0
+    rows = tmp_path / "rows.csv"
+    rows.write_text(
+        "a,b,c,y\n" + "".join(f"{i % 7}.5,{i % 5},{'uv'[i % 2]},{('no', 'yes')[i % 3 > 1]}\n" for i in range(n))
+    )
+    done = invoke("replay", path, rows, "--broker", broker, "--target", "y")
+    assert done.exit_code == 0, (done.output, done.exception)
+    send(broker, spec.topics.features, [Sent(b"{}", 10**12, b"k")])
+    with Worker(path, broker, tmp_path) as worker:
+        wait_for_state(broker, spec, n + 1, n, worker=worker)
+        assert worker.stop() == 0
+    assert len(read(broker, spec.topics.predictions)) == n
+    told = json.loads(invoke("deadletters", "list", path, "--broker", broker, "--json").output)
+    assert "no-schema-id" in json.dumps(told)

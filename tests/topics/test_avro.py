@@ -18,7 +18,7 @@ from topics import records as r
 from topics.codecs import JsonCodec
 from topics.formats import avro_types
 from topics.formats.avro import AvroCodec
-from topics.formats.avro_predictions import whole
+from topics.formats.avro_types import whole
 from topics.records import RawBatch
 from topics.schemas import AVRO, Schema, Schemas
 

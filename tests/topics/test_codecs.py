@@ -510,7 +510,7 @@ def test_text_that_is_not_mapped_is_utf8_too() -> None:
 
 
 def test_codecs_by_name() -> None:
-    assert list(CODECS) == ["json", "avro", "json-schema"]
+    assert list(CODECS) == ["json", "avro", "json-schema", "protobuf", "arrow"]
     assert isinstance(CODECS["json"](NUMERIC, Schemas()), JsonCodec)
     assert isinstance(CODECS["avro"](NUMERIC, Schemas()), AvroCodec)
 

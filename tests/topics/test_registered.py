@@ -13,15 +13,17 @@ import fastavro
 import jsonschema
 import numpy as np
 import pytest
+from google.protobuf import json_format
 
 from app.stream_file.spec import Spec, build
 from tests.topics.test_avro import STREAM, batch, features, labels, plain, record, same, spec_of
 from topics import records as r
 from topics.codecs import CODECS, JsonCodec
-from topics.formats import avro_predictions, json_schema
+from topics.formats import avro_predictions, json_schema, protobuf_predictions
 from topics.formats.framing import HEADER
+from topics.formats.protobuf_types import Messages, class_of
 from topics.records import RawBatch, Unknown
-from topics.schemas import AVRO, JSON, NotToldError, Schema, Schemas, UnusableError, Written
+from topics.schemas import AVRO, JSON, PROTOBUF, NotToldError, Schema, Schemas, UnusableError, Written
 
 GUID = UUID(int=7)
 TEXT, NUMBER = ["null", "string"], ["null", "double"]
@@ -48,6 +50,20 @@ DRAFT_ROW = of(
     x=of(c={"$ref": "#/$defs/text"}, **{f"n{i}": {"type": ["null", "number"]} for i in range(4)}),
     more=of(b={"type": ["boolean", "null"]}),
 ) | {"$defs": {"text": {"type": ["null", "string"]}}}  # fmt: skip
+
+
+PROTO_ROW = """syntax = "proto3";
+message Row {
+  string id = 1; optional int64 ts = 2; optional string inside = 3; optional string y = 4; X x = 5; More more = 6;
+  message X { NUMBERS optional string c = 9; }
+  message More { optional bool b = 1; }
+}""".replace("NUMBERS", " ".join(f"optional double n{i} = {i + 1};" for i in range(4)))
+ROW_MESSAGE = class_of(Messages(Schema(PROTOBUF, PROTO_ROW)).named("Row"))
+
+
+def as_protobuf(value: Any) -> bytes:
+    message = json_format.Parse(json.dumps(value), ROW_MESSAGE())
+    return b"\0" + bytes(message.SerializeToString())
 
 
 class Kit(NamedTuple):
@@ -77,6 +93,18 @@ def read_json(value: bytes) -> Any:
     return read
 
 
+def read_protobuf(value: bytes) -> Any:
+    """By protobuf's own way to JSON."""
+    assert value[:1] == b"\0"
+    message = class_of(Messages(protobuf_predictions.PREDICTION).named("riparian.Prediction"))
+    told = json_format.MessageToDict(message.FromString(value[1:]), preserving_proto_field_name=True)
+    told |= {name: int(told[name]) for name in ("offset", "label_offset")}
+    for part in (told, *told.get("challengers", {}).values()):
+        said = {name: part.pop(name) for name in list(part) if name.startswith("y_")}
+        part["y"] = int(said["y_int"]) if "y_int" in said else next(iter(said.values()), None)
+    return told
+
+
 KITS = {
     "avro": Kit(
         Schema(AVRO, json.dumps(ROW)), as_avro, Schema(JSON, "{}"), [b"\xff" * 4, b"\2"], r.MALFORMED,
@@ -85,6 +113,11 @@ KITS = {
     "json-schema": Kit(
         Schema(JSON, json.dumps(DRAFT_ROW)), plain, Schema(AVRO, '"string"'), [b"{", b"", b"[]x"], r.NOT_JSON,
         json_schema.PREDICTION, read_json,
+    ),
+    "protobuf": Kit(
+        Schema(PROTOBUF, PROTO_ROW), as_protobuf, Schema(AVRO, '"string"'),
+        [b"", b"\0\xff", b"\0\x0a\5ab", b"\2\2\x0a\0", b"\4\0", b"\xff" * 30, b"\1", b"\0\x0b"], r.MALFORMED,
+        protobuf_predictions.PREDICTION, read_protobuf,
     ),
 }  # fmt: skip
 

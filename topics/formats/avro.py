@@ -20,8 +20,12 @@ from topics.records import Mapping
 from topics.schemas import Schema, Schemas
 
 
-def _reader(shape: Shape, schema: Schema, name: str) -> tuple[Read, list[Problem]]:
-    return reader(shape, parse(schema), name)
+def _reader(shape: Shape, schema: Schema) -> Read:
+    return reader(shape, parse(schema), "")[0]
+
+
+def _problems(shape: Shape, schema: Schema, name: str) -> list[Problem]:
+    return reader(shape, parse(schema), name)[1]
 
 
 def _blocks(shape: Shape) -> Blocks:
@@ -36,7 +40,7 @@ class AvroCodec(RegisteredCodec):
     prediction: Schema | None = PREDICTION
 
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
-        values, way = inside(mapping), Way(_reader, READING, why, _blocks)
+        values, way = inside(mapping), Way(_reader, _problems, READING, why, _blocks)
         self._readers = FeatureReader(values, schemas, way), LabelReader(values, schemas, way)
         super().__init__(mapping, schemas, *self._readers)
         self.encode_predictions = PredictionWriter(schemas).write
@@ -54,7 +58,7 @@ class AvroCodec(RegisteredCodec):
 class AvroWriter(Writer):
     """Feature and label records as Avro, for replays."""
 
-    def encoder(self, schema: Schema) -> Encode:
+    def encoder(self, schema: Schema, kind: str) -> Encode:
         from fastavro import parse_schema, schemaless_writer
 
         named: dict[str, Any] = {}

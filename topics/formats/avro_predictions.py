@@ -7,20 +7,17 @@ regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
 from topics.formats import avro_types
-from topics.formats.avro_types import MalformedError
+from topics.formats.avro_types import MalformedError, whole
+from topics.formats.binary_predictions import BinaryWriter, Shares
 from topics.formats.framing import ID_BYTES, head_of
-from topics.formats.json_predictions import MAX_BYTES
-from topics.formats.predictions import opinions
-from topics.formats.registered import written_by
-from topics.records import Floats, Place
+from topics.records import Place
 from topics.schemas import AVRO, Schema, Schemas
-from topics.vocabulary import Scalar, Vocabulary
+from topics.vocabulary import Scalar
 
 _Y = ["null", "boolean", "long", "double", "string"]
 _P = ["null", {"type": "map", "values": "double"}]
@@ -52,19 +49,6 @@ _NULL = b"\0"
 _double = Struct("<d").pack
 
 
-def whole(n: int) -> bytes:
-    """A whole number of 64 bits as Avro writes it."""
-    n = (n << 1) ^ (n >> 63)
-    if n < 128:
-        return n.to_bytes(1, "big")
-    made = bytearray()
-    while n > 127:
-        made.append(n & 127 | 128)
-        n >>= 7
-    made.append(n)
-    return bytes(made)
-
-
 def text(value: str) -> bytes:
     data = value.encode("utf-8", "surrogatepass")
     return whole(len(data)) + data
@@ -81,86 +65,29 @@ def scalar(value: Scalar | None) -> bytes:
     return _NULL if value is None else b"\x08" + text(value)
 
 
-class _Shares:
-    """Writes the probabilities of the classes as a map."""
+class PredictionWriter(BinaryWriter):
+    """Writes predictions as Avro."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._prefixes = [text(name) for name in names]
-        self._prefixes[0] = b"\2" + whole(len(names)) + self._prefixes[0]
-        form = "".join(f"{len(prefix)}sd" for prefix in self._prefixes)
-        self._pack = Struct(f"<{form}B").pack
+    nothing = _NULL
+    answer = staticmethod(scalar)
 
-    def write(self, p: Floats) -> list[bytes]:
-        """(n, k) p -> a record's bytes each."""
-        columns: list[Iterable[Any]] = []
-        for prefix, column in zip(self._prefixes, p.T.tolist(), strict=True):
-            columns += [repeat(prefix), column]
-        return list(map(self._pack, *columns, repeat(0)))
+    def id(self, text: str) -> bytes:
+        return self.model(text)
 
+    def model(self, name: str) -> bytes:
+        return text(name)
 
-class PredictionWriter:
-    """Writes predictions by the schema that `schemas.written` names."""
+    def place(self, offset: int, label_offset: int) -> bytes:
+        return whole(offset) + whole(label_offset)
 
-    def __init__(self, schemas: Schemas) -> None:
-        self._schemas = schemas
-        self._shares: tuple[tuple[str, ...], _Shares] | None = None
+    def shares(self, names: Sequence[str]) -> Shares:
+        before = list(map(text, names))
+        before[0] = b"\2" + whole(len(names)) + before[0]
+        return Shares(before, _NULL)
 
-    def write(
-        self,
-        ids: Sequence[str],
-        p: Floats,
-        classes: Vocabulary | None,
-        model: str,
-        offsets: Sequence[int],
-        label_offsets: Sequence[int],
-        *,
-        probabilities: bool = True,
-        challengers: Mapping[str, Floats] | None = None,
-        further: Mapping[str, Sequence[int]] | None = None,
-    ) -> list[bytes]:
-        """One record an id, as in `Codec`. further : none, since the schema has no fields for other input logs."""
-        assert not further
-        before, name = written_by(self._schemas, "predictions")[0], text(model)
-        y, shares = self._outputs(p, classes, probabilities)
-        others: Iterable[bytes] = repeat(_NULL)
-        if challengers:
-            others = self._challengers(len(ids), challengers, classes, probabilities)
-        rows = zip(offsets, label_offsets, ids, y, shares, others, strict=False)
-        made = [
-            b"".join((before, whole(int(at)), whole(int(label_at)), text(one), name, said, share, more))
-            for at, label_at, one, said, share, more in rows
-        ]
-        if probabilities and classes is not None and max(map(len, made), default=0) > MAX_BYTES:
-            large = [i for i, value in enumerate(made) if len(value) > MAX_BYTES]
-            args = [ids[i] for i in large], p[large], classes, model
-            places = [offsets[i] for i in large], [label_offsets[i] for i in large]
-            left = {role: output[large] for role, output in (challengers or {}).items()} or None
-            for i, value in zip(large, self.write(*args, *places, probabilities=False, challengers=left), strict=True):
-                made[i] = value
-        return made
-
-    def _challengers(
-        self, n: int, challengers: Mapping[str, Floats], classes: Vocabulary | None, probabilities: bool
-    ) -> list[bytes]:
-        parts: list[Iterable[bytes]] = [repeat(b"\2" + whole(len(challengers)), n)]
-        for role, output in challengers.items():
-            parts += [repeat(text(role)), *self._outputs(output, classes, probabilities)]
-        return list(map(b"".join, zip(*parts, repeat(_NULL), strict=False)))
-
-    def _outputs(
-        self, out: Floats, classes: Vocabulary | None, probabilities: bool
-    ) -> tuple[Iterable[bytes], Iterable[bytes]]:
-        """The y and the p of each row."""
-        if classes is None:
-            return list(map(scalar, out[:, 0].tolist())), repeat(_NULL)
-        k = min(out.shape[1], len(classes))
-        shares = self._named(tuple(classes.texts[:k])).write if probabilities and k else None
-        return opinions(out, list(map(scalar, classes.values[:k])), shares, _NULL, _NULL)
-
-    def _named(self, names: tuple[str, ...]) -> _Shares:
-        if self._shares is None or self._shares[0] != names:
-            self._shares = names, _Shares(names)
-        return self._shares[1]
+    def challengers(self, names: Sequence[str], said: Sequence[tuple[bytes, bytes]]) -> bytes:
+        parts = [text(name) + y + p for name, (y, p) in zip(names, said, strict=True)]
+        return b"".join((b"\2", whole(len(names)), *parts, _NULL))
 
 
 class PredictionReader:

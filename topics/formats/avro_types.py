@@ -50,6 +50,19 @@ def long(v: bytes, p: int) -> tuple[int, int]:
     return (n >> 1) ^ -(n & 1), p
 
 
+def whole(n: int) -> bytes:
+    """A whole number of 64 bits as Avro writes it."""
+    n = (n << 1) ^ (n >> 63)
+    if n < 128:
+        return n.to_bytes(1, "big")
+    made = bytearray()
+    while n > 127:
+        made.append(n & 127 | 128)
+        n >>= 7
+    made.append(n)
+    return bytes(made)
+
+
 def length(v: bytes, p: int) -> tuple[int, int]:
     """The length of a text or of bytes, and where these begin. Whether they are there shows when the record ends."""
     n, p = long(v, p)

@@ -63,13 +63,13 @@ class Writer:
     def labels(self, ids: Sequence[str], y: Sequence[str], times: Sequence[int]) -> list[bytes]:
         return self._write("labels", self._plain.labels(ids, y, times))
 
-    def encoder(self, schema: Schema) -> Encode:
-        """What makes a record of its JSON."""
+    def encoder(self, schema: Schema, kind: str) -> Encode:
+        """What makes a record of this kind of its JSON."""
         return lambda value: value
 
     def _write(self, kind: str, plain: list[bytes]) -> list[bytes]:
         before, schema = written_by(self._schemas, kind)
-        encode, made = self.encoder(schema), []
+        encode, made = self.encoder(schema, kind), []
         for value in plain:
             try:
                 made.append(before + encode(value))

@@ -87,12 +87,13 @@ SchemaOf = Callable[[Key], Schema | None]  # None where no record can be read by
 class Way(NamedTuple):
     """How a format reads.
 
-    reader : a shape, a schema and its name -> what reads the records of this schema, and where it does not fit.
-    UnusableError where it is none. errors : what that may raise. why : of these -> reason and detail. blocks : a shape
-    without instances -> what reads blocks.
+    reader : a shape and a schema -> what reads the records of this schema. problems : a shape, a schema and its name ->
+    where it does not fit. Both raise UnusableError where it is none. errors : what a reader may raise. why : one of
+    these -> reason and detail. blocks : a shape without instances -> what reads blocks.
     """
 
-    reader: Callable[[Shape, Schema, str], tuple[Read, list[Problem]]]
+    reader: Callable[[Shape, Schema], Read]
+    problems: Callable[[Shape, Schema, str], list[Problem]]
     errors: tuple[type[Exception], ...]
     why: Callable[[Exception], tuple[str, str]]
     blocks: Callable[[Shape], Blocks] | None = None
@@ -188,7 +189,7 @@ class _Reader:
             if schema is None:
                 raise NotToldError(f"nobody has asked the registry for schema {key}")
             try:
-                made = self._way.reader(self.shape, schema, f"schema {key}")[0]
+                made = self._way.reader(self.shape, schema)
             except UnusableError as error:
                 made = f"schema {key} cannot be used: {error}"
             self._made[key] = made
@@ -217,7 +218,7 @@ class _Reader:
 
     def problems(self, schema: Schema, name: str) -> list[Problem]:
         """As in `topics.codecs.Codec`."""
-        return self._way.reader(self.shape, schema, name)[1]
+        return self._way.problems(self.shape, schema, name)
 
     def column(self, records: Any, path: Path) -> list[Any]:
         if isinstance(records, Block):

@@ -1,0 +1,119 @@
+"""Writes predictions in a binary format, by the schema of the registry that they have.
+
+A format says how a text, an answer and a map of probabilities look (`BinaryWriter`'s methods). Which rows have which,
+and what is left out of a record that Kafka might refuse, is the same for all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from struct import Struct
+from typing import Any
+
+from topics.formats.json_predictions import MAX_BYTES
+from topics.formats.predictions import opinions
+from topics.formats.registered import written_by
+from topics.records import Floats
+from topics.schemas import Schemas
+from topics.vocabulary import Scalar, Vocabulary
+
+
+class Shares:
+    """Writes the probabilities of classes. before : what stands before each number. after : behind the last one."""
+
+    def __init__(self, before: Sequence[bytes], after: bytes = b"") -> None:
+        self._before, self._after = before, after
+        form = "".join(f"{len(one)}sd" for one in before)
+        self._pack = Struct(f"<{form}{len(after)}s").pack
+
+    def write(self, p: Floats) -> list[bytes]:
+        """(n, k) p -> a record's bytes each."""
+        columns: list[Iterable[Any]] = []
+        for one, column in zip(self._before, p.T.tolist(), strict=True):
+            columns += [repeat(one), column]
+        return list(map(self._pack, *columns, repeat(self._after)))
+
+
+class BinaryWriter:
+    """Writes predictions by the schema that `schemas.written` names.
+
+    A format has `nothing`, which stands for no answer, no probabilities and no challengers, and the methods that raise
+    NotImplementedError here.
+    """
+
+    nothing = b""
+
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
+        self._shares: tuple[tuple[str, ...], Shares] | None = None
+
+    def place(self, offset: int, label_offset: int) -> bytes:
+        raise NotImplementedError
+
+    def id(self, text: str) -> bytes:
+        raise NotImplementedError
+
+    def model(self, name: str) -> bytes:
+        raise NotImplementedError
+
+    def answer(self, value: Scalar | None) -> bytes:
+        """y."""
+        raise NotImplementedError
+
+    def shares(self, names: Sequence[str]) -> Shares:
+        """What writes p, of classes with these names."""
+        raise NotImplementedError
+
+    def challengers(self, names: Sequence[str], said: Sequence[tuple[bytes, bytes]]) -> bytes:
+        """Of one record. said : y and p of each of them."""
+        raise NotImplementedError
+
+    def write(
+        self,
+        ids: Sequence[str],
+        p: Floats,
+        classes: Vocabulary | None,
+        model: str,
+        offsets: Sequence[int],
+        label_offsets: Sequence[int],
+        *,
+        probabilities: bool = True,
+        challengers: Mapping[str, Floats] | None = None,
+        further: Mapping[str, Sequence[int]] | None = None,
+    ) -> list[bytes]:
+        """One record an id, as in `Codec`. further : none, since the schema has no fields for other input logs."""
+        assert not further
+        before, name = written_by(self._schemas, "predictions")[0], self.model(model)
+        y, shares = self._outputs(p, classes, probabilities)
+        others: Iterable[bytes] = repeat(self.nothing)
+        if challengers:
+            each = [zip(*self._outputs(out, classes, probabilities), strict=False) for out in challengers.values()]
+            names = tuple(challengers)
+            others = [self.challengers(names, said) for said in zip(*each, strict=False)]
+        rows = zip(offsets, label_offsets, ids, y, shares, others, strict=False)
+        made = [
+            b"".join((before, self.place(int(at), int(label_at)), self.id(one), name, said, share, more))
+            for at, label_at, one, said, share, more in rows
+        ]
+        if probabilities and classes is not None and max(map(len, made), default=0) > MAX_BYTES:
+            large = [i for i, value in enumerate(made) if len(value) > MAX_BYTES]
+            args = [ids[i] for i in large], p[large], classes, model
+            places = [offsets[i] for i in large], [label_offsets[i] for i in large]
+            left = {role: output[large] for role, output in (challengers or {}).items()} or None
+            for i, value in zip(large, self.write(*args, *places, probabilities=False, challengers=left), strict=True):
+                made[i] = value
+        return made
+
+    def _outputs(
+        self, out: Floats, classes: Vocabulary | None, probabilities: bool
+    ) -> tuple[Iterable[bytes], Iterable[bytes]]:
+        """The y and the p of each row."""
+        if classes is None:
+            return list(map(self.answer, out[:, 0].tolist())), repeat(self.nothing)
+        k = min(out.shape[1], len(classes))
+        shares = self._named(tuple(classes.texts[:k])).write if probabilities and k else None
+        return opinions(out, list(map(self.answer, classes.values[:k])), shares, self.nothing, self.nothing)
+
+    def _named(self, names: tuple[str, ...]) -> Shares:
+        if self._shares is None or self._shares[0] != names:
+            self._shares = names, self.shares(names)
+        return self._shares[1]

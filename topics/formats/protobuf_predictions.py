@@ -1,0 +1,147 @@
+"""Prediction records as Protobuf: the fields of the JSON ones, by one schema for every stream.
+
+No member of `y` is set where a model knows nothing (or has no finite value); p is empty then, too, and where it is not
+asked for, of regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text. They are
+written byte by byte, as Avro's are; protobuf reads them back.
+"""
+
+import math
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from topics.formats.avro_types import MalformedError
+from topics.formats.binary_predictions import BinaryWriter, Shares
+from topics.formats.framing import body_of
+from topics.formats.protobuf_types import Messages, class_of, indexes_at
+from topics.records import Place
+from topics.schemas import PROTOBUF, Schema
+from topics.vocabulary import Scalar
+
+PREDICTION = Schema(
+    PROTOBUF,
+    """syntax = "proto3";
+package riparian;
+
+message Prediction {
+  // Of the features, in their topic.
+  optional int64 offset = 1;
+  // Of the next label when it was made.
+  optional int64 label_offset = 2;
+  string id = 3;
+  string model = 4;
+  // The likeliest class, or the value.
+  oneof y {
+    bool y_bool = 5;
+    int64 y_int = 6;
+    double y_double = 7;
+    string y_string = 8;
+  }
+  // Probabilities by class.
+  map<string, double> p = 9;
+  map<string, Opinion> challengers = 10;
+}
+
+message Opinion {
+  oneof y {
+    bool y_bool = 5;
+    int64 y_int = 6;
+    double y_double = 7;
+    string y_string = 8;
+  }
+  map<string, double> p = 9;
+}
+""",
+)
+_MESSAGE = b"\0"  # the first message of the schema
+_double = Struct("<d").pack
+
+
+def _whole(n: int) -> bytes:
+    """A whole number of 64 bits as Protobuf writes it."""
+    n &= 2**64 - 1
+    if n < 128:
+        return n.to_bytes(1, "big")
+    made = bytearray()
+    while n > 127:
+        made.append(n & 127 | 128)
+        n >>= 7
+    made.append(n)
+    return bytes(made)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """A field of bytes: a text or a message."""
+    return bytes((number << 3 | 2,)) + _whole(len(data)) + data
+
+
+class PredictionWriter(BinaryWriter):
+    """Writes predictions as Protobuf."""
+
+    def place(self, offset: int, label_offset: int) -> bytes:
+        return b"\0\x08" + _whole(offset) + b"\x10" + _whole(label_offset)
+
+    def id(self, text: str) -> bytes:
+        return _field(3, text.encode())
+
+    def model(self, name: str) -> bytes:
+        return _field(4, name.encode())
+
+    def answer(self, value: Scalar | None) -> bytes:
+        if isinstance(value, bool):
+            return b"\x28\1" if value else b"\x28\0"
+        if isinstance(value, int) and -(2**63) <= value < 2**63:
+            return b"\x30" + _whole(value)
+        if isinstance(value, float):
+            return b"\x39" + _double(value) if math.isfinite(value) else self.nothing
+        return self.nothing if value is None else _field(8, str(value).encode())
+
+    def shares(self, names: Sequence[str]) -> Shares:
+        entries = [_field(9, _field(1, name.encode()) + b"\x11" + bytes(8)) for name in names]
+        return Shares([entry[:-8] for entry in entries])
+
+    def challengers(self, names: Sequence[str], said: Sequence[tuple[bytes, bytes]]) -> bytes:
+        parts = zip(names, said, strict=True)
+        return b"".join(_field(10, _field(1, name.encode()) + _field(2, y + p)) for name, (y, p) in parts)
+
+
+class PredictionReader:
+    """Reads predictions back. What is none is a ValueError."""
+
+    def __init__(self) -> None:
+        message = Messages(PREDICTION).at((0,))
+        self._message = class_of(message)
+
+    def place(self, value: bytes | None) -> Place:
+        """Where a prediction record stands."""
+        found = self._read(value)
+        return Place(found.offset, found.label_offset)
+
+    def read(self, value: bytes | None) -> dict[str, Any]:
+        """All fields of a prediction record."""
+        found = self._read(value)
+        read = {"offset": found.offset, "label_offset": found.label_offset, "id": found.id, "model": found.model}
+        read |= _opinion(found)
+        if found.challengers:
+            read["challengers"] = {name: _opinion(one) for name, one in found.challengers.items()}
+        return read
+
+    def _read(self, value: bytes | None) -> Any:
+        body = body_of(value)
+        try:
+            indexes, start = indexes_at(body, 0)
+            if indexes != (0,):
+                raise MalformedError(f"the message at {indexes} of the schema is no prediction")
+            found = self._message.FromString(body[start:])
+        except (IndexError, DecodeError, MalformedError) as error:
+            raise ValueError(str(error)) from error
+        if not found.HasField("offset") or not found.HasField("label_offset"):
+            raise ValueError("it has no place")
+        return found
+
+
+def _opinion(message: Any) -> dict[str, Any]:
+    member = message.WhichOneof("y")
+    return {"y": None if member is None else getattr(message, member), "p": dict(message.p) or None}
