@@ -41,6 +41,7 @@ COMMANDS = {
     "replay": "replay",
     "rollback": "rollback",
     "state": "state",
+    "top": "top",
     "ui": "ui",
     "worker": "worker",
 }
