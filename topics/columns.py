@@ -298,7 +298,8 @@ def check_keys(keys: list[bytes | None], bad: Bad) -> None:
         if max(map(len, keys), default=0) <= r.MAX_KEY_BYTES:  # type: ignore[arg-type]
             return
     except TypeError:  # there are records without a key
-        pass
+        if keys.count(None) == len(keys):
+            return
     for i, key in enumerate(keys):
         if key is not None and len(key) > r.MAX_KEY_BYTES:
             bad.setdefault(i, (r.TOO_LARGE, f"a key of {len(key)} bytes, at most {r.MAX_KEY_BYTES}"))

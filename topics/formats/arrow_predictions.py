@@ -8,9 +8,11 @@ Within a worker, and where they are read back, predictions are single all the sa
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from topics.formats.arrow_columns import written
@@ -22,7 +24,6 @@ from topics.vocabulary import Vocabulary
 
 MOST_ROWS = 10_000  # of a record
 
-_P = pa.map_(pa.string(), pa.float64())
 _decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -95,8 +96,18 @@ class Predictions:
             opinions = [pa.StructArray.from_arrays(*part) for part in parts.values()]
             return pa.StructArray.from_arrays(opinions, list(parts))
         if name == "p":
-            return pa.array([None if p is None else list(p.items()) for p in column], _P)
+            return _maps(column)
         return pa.array(column, {"id": pa.string(), "model": pa.string(), "y": self._y}.get(name, pa.int64()))
+
+
+def _maps(column: list[dict[str, float] | None]) -> Any:
+    there = [p or {} for p in column]
+    edges = np.zeros(len(there) + 1, np.int32)
+    np.cumsum(list(map(len, there)), out=edges[1:])
+    missing = np.array([*(p is None for p in column), False])
+    names = pa.array(chain.from_iterable(there), pa.string(), size=int(edges[-1]))
+    values = pa.array(chain.from_iterable(map(dict.values, there)), pa.float64(), size=int(edges[-1]))
+    return pa.MapArray.from_arrays(pa.array(edges, mask=missing), names, values)
 
 
 def _rows(batch: Any) -> list[bytes]:
