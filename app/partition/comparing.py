@@ -27,7 +27,7 @@ class Comparing:
     ----------
     spec : Spec
     roles : mapping
-        Name -> role, as they are at any time.
+        Name -> role, as they are now.
 
     Attributes
     ----------
@@ -36,14 +36,26 @@ class Comparing:
     """
 
     def __init__(self, spec: Spec, roles: Mapping[str, Role]) -> None:
-        self._task, self._roles = spec.task, roles
+        self._task, self._roles = spec.task, dict(roles)
         self._of = {name: Comparison(spec.task) for name in roles if name != CHAMPION}
-        self.error = (1.0 - CONFIDENCE) / max(1, len(self._of))
+
+    @property
+    def error(self) -> float:
+        return (1.0 - CONFIDENCE) / max(1, len(self._of))
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         if self._of:
             warm_up(self._task)
+
+    def line_up(self, roles: Mapping[str, Role]) -> None:
+        """These are the roles from here on: a comparison goes on where both of its roles do, whatever their names."""
+        known = {self._roles[name]: comparison for name, comparison in self._of.items()}
+        if roles[CHAMPION] is not self._roles[CHAMPION]:
+            known = {}
+        self._roles = dict(roles)
+        of = {name: known.get(role) for name, role in roles.items() if name != CHAMPION}
+        self._of = {name: one or Comparison(self._task) for name, one in of.items()}
 
     def score(self, program: Program) -> None:
         """Take the labels of a program that all models have run."""
