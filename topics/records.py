@@ -321,6 +321,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     overall, window, fading : metric name -> value, null where it is not defined yet
     counters : joined, expired, … of the partition
     size : nodes, leaves, bytes, … of the model
+    estimated : accuracy of the last predictions before their labels come, and the error of such an estimate
     comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)
     """
 
@@ -340,6 +341,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     index: int = 0
     label_index: int = 0
     comparison: dict[str, float] | None = None
+    estimated: dict[str, float] | None = None
 
 
 class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag="partition"):

@@ -323,6 +323,7 @@ class PartitionLearner:
             recent={name: role.metrics.windowed() for name, role in self.roles.items()},
             sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in self.roles.items()},
             compared=self.comparing.figures(),
+            estimated={name: role.estimated() for name, role in self.roles.items()},
         )
 
     def snapshot(self) -> Snapshot:
@@ -423,7 +424,7 @@ class PartitionLearner:
         self._fit_schema()
         for name, source in changes.takes.items():
             if source is not None:
-                self.roles[name].restore(under(arrays, f"models/{source}/"), under(arrays, f"metrics/{source}/"), was)
+                self.roles[name].restore(arrays, source, was)
         self.comparing.restore(under(arrays, "compared/"), changes.takes)
         n_classes = None if self.classes is None else len(self.classes)
         sources = dict(changes.takes)

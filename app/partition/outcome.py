@@ -74,6 +74,7 @@ class Figures(NamedTuple):
     n_bytes : part of the state -> bytes
     overall, recent : role of a model -> its prequential metrics over the whole stream, and over the window or fading
     sizes : role -> n_nodes, n_leaves, depth, n_bytes
+    estimated : role -> what its accuracy is expected to be before labels come (`Role.estimated`)
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
     """
 
@@ -91,6 +92,7 @@ class Figures(NamedTuple):
     feature_index: int = 0
     label_index: int = 0
     compared: Mapping[str, dict[str, float]] = {}
+    estimated: Mapping[str, dict[str, float]] = {}
 
 
 def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:

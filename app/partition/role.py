@@ -29,6 +29,7 @@ from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal
 from app.stream_file.spec import Spec, place_of
 from app.stream_file.spec_parts import NOTHING, REPLACE, RESET
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from models.estimation import Estimation
 from models.prequential import Prequential
 from models.registry import create
 from models.restoring import Arrays, restore
@@ -67,6 +68,8 @@ class Role:
         The one that predicts now.
     metrics : Prequential
         Scores of all predictions of the role, whichever of its models made them.
+    estimation : Estimation, optional
+        What they are expected to be before the labels come; none of a regression.
     signal : Signal
         The errors of `model`, and the detectors that watch them: none where the stream file says `drift: none`.
     trial : Trial, optional
@@ -89,6 +92,7 @@ class Role:
         pending.keep(kept_names(name, self.model.n_kept), schema.n_outputs)
         window, fading = spec.metrics.window, spec.metrics.fading
         self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
+        self.estimation = None if spec.task == REGRESSION else Estimation()
         self.signal = Signal(spec.drift.detectors, ABSOLUTE if spec.task == REGRESSION else MISTAKES, seed=seed)
         self.reactions = np.zeros(len(REACTIONS), np.int64)
         self.trial: Trial | None = None
@@ -117,6 +121,8 @@ class Role:
         """Compile the kernels, or load them from the cache, before the first record."""
         self.model.warm_up()
         self.metrics.score(EMPTY, self.predictions)
+        if self.estimation is not None:
+            self.estimation.follow(EMPTY, self.predictions)
         self.metrics.metrics()
         self.metrics.windowed()
         if self.watched:
@@ -165,6 +171,8 @@ class Role:
     def score(self, program: Program) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
         self.metrics.score(program, self.predictions)
+        if self.estimation is not None:
+            self.estimation.follow(program, self.predictions)
 
     def _run_model(self, piece: Program, start: int = 0) -> None:
         """Operations of the program from `start` on."""
@@ -177,6 +185,14 @@ class Role:
         if kept and self._since is not None:
             arrivals = self._pending.arrivals()[start : start + len(piece.op)]
             kept[0][piece.row[(piece.op == LEARN) & (arrivals < self._since)], 0] = np.nan
+
+    def estimated(self) -> dict[str, float]:
+        """`accuracy` of the last predictions before their labels come, and the `error` of such an estimate; without
+        what is not known."""
+        if self.estimation is None:
+            return {}
+        found = {"accuracy": self.estimation.accuracy(), "error": self.estimation.error()}
+        return {field: value for field, value in found.items() if value is not None}
 
     def _run_piece(self, program: Program, start: int, stop: int) -> None:
         """Operations start to stop, of which no one is the place of a reset, and none but the last of a trial."""
@@ -270,9 +286,12 @@ class Role:
     # -- state -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Live arrays of model and metrics, by their names in a state."""
+        """Live arrays of model, metrics and estimate, by their names in a state."""
         model, metrics = self.model.state()._asdict(), self.metrics.state()._asdict()
-        return over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
+        arrays = over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
+        if self.estimation is not None and self.estimation.has_begun:
+            arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
+        return arrays
 
     def state_of_watching(self) -> dict[str, NDArray[Any]]:
         """Live arrays of what watches the errors, without the trial."""
@@ -288,11 +307,14 @@ class Role:
         places = (f"models/{self.name}", f"drift/trials/{self.name}/model")
         return {f"{place}/{field}" for place in places for field in self.model.incomparable}
 
-    def restore(self, model: Mapping[str, NDArray[Any]], metrics: Mapping[str, NDArray[Any]], schema: Schema) -> None:
-        """Take over arrays of `state()`, whose model had room for `schema`."""
-        self.model = self._restored(model, schema)
-        restore(self.metrics, metrics, f"the metrics of {self.name}")
+    def restore(self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema) -> None:
+        """Take over arrays of `state()`, where the role was called `source`, and its model had room for `schema`."""
+        self.model = self._restored(under(arrays, f"models/{source}/"), schema)
+        restore(self.metrics, under(arrays, f"metrics/{source}/"), f"the metrics of {self.name}")
         self.metrics.resize(self.schema.n_outputs)
+        estimated = under(arrays, f"estimated/{source}/")
+        if self.estimation is not None and estimated:  # states of before have none
+            restore(self.estimation, estimated, f"the estimate of {self.name}")
 
     def restore_watching(
         self, arrays: Mapping[str, NDArray[Any]], trial: Mapping[str, NDArray[Any]], schema: Schema

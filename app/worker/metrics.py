@@ -123,6 +123,8 @@ ALERTING = "riparian_drift_alerting"
 REPLACEMENTS = "riparian_model_replacements_total"
 WAITS = "riparian_model_waits_total"
 WAIT_TIME = "riparian_model_wait_seconds_total"
+ESTIMATED = "riparian_estimated_accuracy_ratio"
+ESTIMATE_ERROR = "riparian_estimated_accuracy_error"
 ADVANTAGE = "riparian_challenger_advantage"
 COMPARED = "riparian_challenger_compared_labels"
 MODEL = "riparian_model_info"
@@ -179,6 +181,10 @@ METRICS: dict[str, Measure] = {
     PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
+    ESTIMATED: Measure(
+        GAUGE, "Accuracy expected of the last predictions, by calibrated confidence, before labels come.", ("model",)
+    ),
+    ESTIMATE_ERROR: Measure(GAUGE, "What was expected minus the accuracy that the last labels show.", ("model",)),
     ADVANTAGE: Measure(
         GAUGE,
         "Champion's mean loss minus a challenger's (bound mean), and the interval around it that holds at all times "
@@ -419,6 +425,10 @@ class Metrics(Collector):
                 yield WAIT_TIME, (role,), running.model.wait_seconds
             for action, n in zip(REACTIONS, running.reactions.tolist(), strict=True) if running.watched else ():
                 yield REPLACEMENTS, (role, action), n
+        for role, estimated in figures.estimated.items():
+            for field, name in (("accuracy", ESTIMATED), ("error", ESTIMATE_ERROR)):
+                if field in estimated:
+                    yield name, (role,), estimated[field]
         for role, compared in figures.compared.items():
             yield COMPARED, (role,), compared["labels"]
             for bound, field in (("mean", "difference"), ("low", "low"), ("high", "high")):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from models.comparison import Comparison
 from models.contract import Learner
 from models.drift.contract import Detector
+from models.estimation import Estimation
 from models.prequential import Prequential
 from models.restoring.arrays import Arrays, DamagedError
 
@@ -50,9 +51,11 @@ def check(learner: Learner, state: Mapping[str, NDArray[Any]], name: str | None 
 
 
 def restore(
-    fresh: Learner | Detector | Prequential | Comparison, state: Mapping[str, NDArray[Any]], name: str | None = None
+    fresh: Learner | Detector | Prequential | Comparison | Estimation,
+    state: Mapping[str, NDArray[Any]],
+    name: str | None = None,
 ) -> None:
-    """Let a learner, a detector, an evaluation or a comparison that knows nothing take over a state from outside.
+    """Let what knows nothing take over a state of its own kind from outside.
 
     DamagedError, a ValueError of one sentence that begins with `name`, where it is none of theirs.
     """
@@ -62,6 +65,8 @@ def restore(
         _rule("drift")(Arrays(name or fresh.name, state), fresh)
     elif isinstance(fresh, Comparison):
         _rule("comparison")(Arrays(name or "the comparison", state), fresh)
+    elif isinstance(fresh, Estimation):
+        _rule("estimation")(Arrays(name or "the estimate", state), fresh)
     else:
         _rule("scores")(Arrays(name or "the evaluation", state), fresh)
     try:

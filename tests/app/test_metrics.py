@@ -202,6 +202,11 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
         assert scrape.value("riparian_accuracy_ratio", **here, model=model, scope="window") == 1 / 3
         assert scrape.value(names.STATE, **here, part=model) > 0
         assert scrape.value(names.MODEL, **here, model=model, learner="last-label") == 1
+        # Expected of a to d: nothing, then certainty, until c was wrong.
+        f = 0.999
+        expected = (f**2 + f + (f + 10) / (f + 11)) / (f**3 + f**2 + f + 1)
+        assert scrape.value(names.ESTIMATED, **here, model=model) == pytest.approx(expected)
+        assert scrape.value(names.ESTIMATE_ERROR, **here, model=model) == pytest.approx(1 / (f**2 + f + 1))
     assert scrape.value(names.COMPARED, **here, model="second") == 3
     bounds = [scrape.value(names.ADVANTAGE, **here, model="second", bound=bound) for bound in ("low", "mean", "high")]
     assert bounds == [-1, 0, 1]

@@ -7,7 +7,7 @@ recorded digest `continued`, by hand; where the scores so far, which are part of
 from the beginning comes to a digest `beginning` of its own.
 
 What states hold besides since the older ones were written (NEWER) is left out of digests: it begins where such a state
-is read. `judged` has a golden state of it, judged-v2.bin and judged-v2.json, whose digests leave out nothing.
+is read. `judged` has golden states of it: judged-v2.bin of comparisons alone, estimated-v2.bin of estimates, too.
 
 The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: three models, of which one has been reset
 and one has a fresh model on trial beside it.
@@ -27,13 +27,16 @@ from topics.records import RawBatch
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
-JUDGED = FOLDER / f"judged-v{checkpoint.VERSION}.json"
+JUDGED = {  # file -> what is left out
+    FOLDER / f"judged-v{checkpoint.VERSION}.json": ("estimated/",),
+    FOLDER / f"estimated-v{checkpoint.VERSION}.json": (),
+}
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
 FEATURE_TYPES = {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"}
-NEWER = ("compared/",)
+NEWER = ("compared/", "estimated/")
 TURNS = 800  # the record from which on the concept of `watched` is the opposite
 
 
@@ -187,9 +190,11 @@ def main() -> None:
     if not DRIFT.exists():
         digests = write(PartitionLearner(watched(), PARTITION), "classification", DRIFT.with_suffix(".bin"), TURNS)
         DRIFT.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
-    if not JUDGED.exists():
-        digests = write(PartitionLearner(judged(), PARTITION), "classification", JUDGED.with_suffix(".bin"), without=())
-        JUDGED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    for path, without in JUDGED.items():
+        if not path.exists():
+            learner = PartitionLearner(judged(), PARTITION)
+            digests = write(learner, "classification", path.with_suffix(".bin"), without=without)
+            path.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     RECORD.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 

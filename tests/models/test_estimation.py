@@ -1,0 +1,86 @@
+"""The estimated accuracy against a naive twin, and what it sees before labels come."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from models.contract import LEARN, PREDICT, Program
+from models.estimation import Estimation
+from models.restoring import DamagedError, restore
+from tests.models.naive_estimation import NaiveEstimation
+
+
+def operations(n, seed):
+    """Predictions of three classes, some of nothing and some never made; labels come for most of them, later."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(3) * 0.7, n)
+    p[rng.random(n) < 0.03] = 0.0
+    p[rng.random(n) < 0.03] = np.nan
+    p[rng.random(n) < 0.03] *= 0.5
+    ops = [(PREDICT, i, i) for i in range(n)] + [(LEARN, i, i + 30.5) for i in range(n) if rng.random() < 0.8]
+    ops.sort(key=lambda one: one[2])
+    y = np.where(rng.random(n) < 0.6, np.argmax(np.nan_to_num(p), axis=1), rng.integers(0, 3, n)).astype(float)
+    op, row = (np.array(column) for column in list(zip(*ops, strict=True))[:2])
+    weight = np.where(rng.random(len(op)) < 0.05, 0.0, 1.0)
+    return Program(op.astype(np.int8), row.astype(np.int32), y[row], weight), p
+
+
+def test_it_is_what_the_twin_says_at_every_operation():
+    program, p = operations(400, 1)
+    estimation, twin = Estimation(), NaiveEstimation()
+    assert (estimation.accuracy(), estimation.error(), estimation.has_begun) == (None, None, False)
+    for i in range(len(program.op)):
+        estimation.follow(program.part(i, i + 1), p)
+        if program.op[i] == PREDICT:
+            twin.predict(p[program.row[i]].tolist())
+        elif program.w[i]:
+            twin.learn(p[program.row[i]].tolist(), program.y[i])
+        assert estimation.accuracy() == pytest.approx(twin.accuracy(), abs=1e-12)
+        assert estimation.error() == pytest.approx(twin.error(), abs=1e-12)
+
+
+def test_the_bits_do_not_depend_on_where_programs_end():
+    program, p = operations(2000, 2)
+    whole, parts = Estimation(), Estimation()
+    whole.follow(program, p)
+    cuts = [0, 1, 5, 700, 701, 2500, len(program.op)]
+    for a, b in itertools.pairwise(cuts):
+        parts.follow(program.part(a, b), p)
+        after = Estimation()
+        restore(after, parts.state()._asdict())
+        parts = after
+    assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in parts.state()]
+
+
+def stage(rng, n, unsure):
+    """Predictions with a share that the model is not sure of, which are right less often than it believes."""
+    confidence = np.where(rng.random(n) < unsure, 0.6, 0.97)
+    right = rng.random(n) < np.where(confidence < 0.9, 0.45, 0.9)
+    return np.column_stack([confidence, 1 - confidence]), np.where(right, 0.0, 1.0)
+
+
+def test_a_drop_is_seen_before_its_labels_come_though_the_model_is_too_sure():
+    rng, estimation, n = np.random.default_rng(3), Estimation(), 5000
+    ones, rows = np.ones(n), np.arange(n, dtype=np.int32)
+    p, y = stage(rng, n, 0.1)
+    estimation.follow(Program(np.full(n, PREDICT, np.int8), rows, y, ones), p)
+    estimation.follow(Program(np.full(n, LEARN, np.int8), rows, y, ones), p)
+    assert estimation.error() == pytest.approx(0.0, abs=0.03)
+    p, y = stage(rng, n, 0.8)
+    estimation.follow(Program(np.full(n, PREDICT, np.int8), rows, y, ones), p)
+    accuracy = np.mean(y == 0)
+    assert accuracy < 0.6
+    assert p.max(axis=1).mean() > 0.65  # what it believes itself
+    assert estimation.accuracy() == pytest.approx(accuracy, abs=0.05)
+
+
+def test_a_state_that_nobody_writes_is_refused():
+    program, p = operations(100, 1)
+    estimation = Estimation()
+    estimation.follow(program, p)
+    for field, value in (("bins", np.nan), ("totals", -1.0)):
+        state = {name: array.copy() for name, array in estimation.state()._asdict().items()}
+        state[field].flat[0] = value
+        with pytest.raises(DamagedError, match=field):
+            restore(Estimation(), state, "the estimate")
