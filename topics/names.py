@@ -1,7 +1,8 @@
 """Every name that is visible in Kafka: topics of a stream, headers of a dead letter, roles of models.
 
 A stream called `elec` reads `elec.features` and `elec.labels` and writes `elec.predictions`, `elec.metrics`,
-`elec.drift` and `elec.deadletters`. The stream file can give each of them another name.
+`elec.drift` and `elec.deadletters`. With `control: true` it reads `elec.control`, too, and writes `elec.events`. The
+stream file can give each of them another name.
 """
 
 import re
@@ -16,6 +17,8 @@ PREDICTIONS = "predictions"
 METRICS = "metrics"
 DRIFT = "drift"
 DEADLETTERS = "deadletters"
+CONTROL = "control"
+EVENTS = "events"
 
 # Of input topics that we create: Kafka refuses records stamped further ahead of its clock, as stream time would anyway.
 TIMESTAMP_AFTER = "message.timestamp.after.max.ms"
@@ -24,6 +27,7 @@ TIMESTAMP_AFTER_MS = 60_000
 # Topics that are read, and topics that are written, in the order in which people are told about them.
 INPUTS = (FEATURES, LABELS)  # further input logs come after these two, which every state and every prediction names
 OUTPUTS = (PREDICTIONS, METRICS, DRIFT, DEADLETTERS)
+STEERING = (CONTROL, EVENTS)  # of streams that take commands: one more that is read, and one more that is written
 
 # A dead letter has the key and the value of the record as they came; the rest is in its headers.
 HEADER_TOPIC = "riparian-topic"
@@ -116,6 +120,8 @@ class Topics(NamedTuple):
     metrics: str
     drift: str
     deadletters: str
+    control: str | None = None
+    events: str | None = None
 
 
 def topic_name(stream: str, role: str) -> str:

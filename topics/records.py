@@ -67,6 +67,8 @@ DELETE = "delete"  # a row that was deleted
 NO_ROW = "no-row"  # a change that is about no row
 IGNORED = (TOMBSTONE, DELETE, NO_ROW)
 
+WRONG_COMMAND = "wrong-command"  # in the control topic, and no command
+
 # Of a prediction, not of a record: its topic takes no batch of its size. The instance is learned all the same.
 PREDICTION_TOO_LARGE = "prediction-too-large"
 
@@ -94,6 +96,7 @@ REASONS = (
     NO_SCHEMA_ID,
     UNKNOWN_SCHEMA,
     UNUSABLE_SCHEMA,
+    WRONG_COMMAND,
 )
 
 

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.kafka.admin import stream_topics
 from app.kafka.connection import Connection
-from topics.names import DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS, PREDICTIONS, changelog_topic, transactional_id
+from topics.names import (
+    CONTROL,
+    DEADLETTERS,
+    DRIFT,
+    EVENTS,
+    FEATURES,
+    LABELS,
+    METRICS,
+    PREDICTIONS,
+    changelog_topic,
+    transactional_id,
+)
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -21,7 +32,7 @@ STATE, GROUP, OWNERS = "state", "group", "owners"
 SOURCES, COPIES, COPIERS = "sources", "copies", "copiers"
 TOPIC, TRANSACTIONAL_ID = "topic", "transactional-id"  # with "group": what kafka-acls.sh calls them
 
-_ANY = (FEATURES, LABELS, PREDICTIONS, METRICS, DRIFT, DEADLETTERS)
+_ANY = (FEATURES, LABELS, PREDICTIONS, METRICS, DRIFT, DEADLETTERS, CONTROL, EVENTS)
 _STATE_ONLY: dict[str, tuple[str, ...]] = {STATE: (READ,)}
 _LAG: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_ANY, (DESCRIBE,)),
@@ -33,8 +44,8 @@ _LAG: dict[str, tuple[str, ...]] = {
 _REPLACING: dict[str, tuple[str, ...]] = {**_LAG, STATE: (READ, WRITE, CONFIGS, CREATE), OWNERS: (WRITE,)}
 RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
     "worker": {
-        **dict.fromkeys((FEATURES, LABELS), (READ, CREATE)),
-        **dict.fromkeys((PREDICTIONS, METRICS, DRIFT, DEADLETTERS), (READ, WRITE, CONFIGS, CREATE)),
+        **dict.fromkeys((FEATURES, LABELS, CONTROL), (READ, CREATE)),
+        **dict.fromkeys((PREDICTIONS, METRICS, DRIFT, DEADLETTERS, EVENTS), (READ, WRITE, CONFIGS, CREATE)),
         STATE: (READ, WRITE, DELETE, CONFIGS, CREATE),
         GROUP: (READ,),
         OWNERS: (WRITE,),
@@ -61,7 +72,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys((METRICS, DEADLETTERS), (DESCRIBE,)),
         STATE: (READ,),
     },
-    "explain": {**dict.fromkeys((FEATURES, LABELS, PREDICTIONS), (READ,)), STATE: (READ,)},
+    "explain": {**dict.fromkeys((FEATURES, LABELS, PREDICTIONS, CONTROL), (READ,)), STATE: (READ,)},
     "deadletters": {**dict.fromkeys(_ANY, (DESCRIBE,)), DEADLETTERS: (READ,), STATE: (DESCRIBE,)},
     "retry": {
         **dict.fromkeys(_ANY, (DESCRIBE,)),
@@ -71,6 +82,8 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         OWNERS: (WRITE,),
         SOURCES: (WRITE, CONFIGS),
     },
+    "control": {CONTROL: (WRITE,), EVENTS: (READ,)},
+    "apply": {CONTROL: (WRITE,), EVENTS: (READ,), STATE: (READ,)},
     "export": _STATE_ONLY,
     "inspect": _STATE_ONLY,
     "state": _STATE_ONLY,

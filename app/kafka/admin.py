@@ -28,7 +28,7 @@ from app.kafka.creating import not_ours, planned
 from app.kafka.reading import COMMITTED, read_to_end
 from app.kafka.refusal import quiet, start
 from topics import reports
-from topics.names import INPUTS, OUTPUTS, TIMESTAMP_AFTER, changelog_topic, topic_name
+from topics.names import INPUTS, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -157,7 +157,7 @@ async def wait_for_broker(
 
 def stream_topics(spec: "Spec") -> dict[str, str]:
     """The topics of a stream: role -> name, inputs first; without labels where these come in the feature record."""
-    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS)}
+    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS, *STEERING)}
     return {role: name for role, name in named.items() if name is not None}
 
 

@@ -8,7 +8,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.errors import TopicError
-from topics.names import DEADLETTERS, INPUTS, OUTPUTS, TIMESTAMP_AFTER, TIMESTAMP_AFTER_MS, changelog_topic
+from topics.names import (
+    CONTROL,
+    DEADLETTERS,
+    INPUTS,
+    OUTPUTS,
+    STEERING,
+    TIMESTAMP_AFTER,
+    TIMESTAMP_AFTER_MS,
+    changelog_topic,
+)
 
 if TYPE_CHECKING:
     from aiokafka.admin import NewTopic
@@ -58,7 +67,7 @@ class Planned(NamedTuple):
 def planned(spec: "Spec") -> list[Planned]:
     """All topics of a stream, its inputs first and its changelog last."""
     durable = {} if spec.min_insync_replicas is None else {"min.insync.replicas": str(spec.min_insync_replicas)}
-    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS)}
+    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS, *STEERING)}
     found = {name: _configs(spec, role) for role, name in named.items() if name is not None}
     found[changelog_topic(spec.name)] = CHANGELOG
     return [Planned(name, spec.partitions, spec.replication, configs | durable) for name, configs in found.items()]
@@ -73,7 +82,7 @@ def _configs(spec: "Spec", role: str) -> dict[str, str]:
     }
     if role in spec.copied:
         configs |= {TIMESTAMP_AFTER: ANY_TIME, "max.message.bytes": str(COPY_BYTES)}
-    elif role in INPUTS:
+    elif role in (*INPUTS, CONTROL):
         configs[TIMESTAMP_AFTER] = str(TIMESTAMP_AFTER_MS)
     if role == DEADLETTERS:
         configs["max.message.bytes"] = str(DEADLETTER_BYTES)

@@ -33,7 +33,7 @@ class Drift:
     spec : Spec
     partition : int
     roles : mapping
-        Name -> role, as they are at any time: roles may come and go between two steps.
+        Name -> role. Others may take their place between two steps (`line_up`).
     """
 
     def __init__(self, spec: Spec, partition: int, roles: Mapping[str, Role]) -> None:
@@ -54,6 +54,10 @@ class Drift:
         """Compile the kernels, or load them from the cache, before the first record."""
         for _, signal in list(self._features.values())[:1]:
             signal.warm_up()
+
+    def line_up(self, roles: Mapping[str, Role]) -> None:
+        """These are the roles from here on."""
+        self._roles = roles
 
     # -- a program ---------------------------------------------------------------------------------------------
 

@@ -22,16 +22,17 @@ from app.partition.clock import LEAPS, Clock
 from app.partition.comparing import Comparing
 from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
-from app.partition.merge import Buffer, Ints, Piece, Release
-from app.partition.outcome import Figures, Outcome, dead_letters, together
+from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
+from app.partition.outcome import Figures, Lineup, Outcome, dead_letters, together
 from app.partition.pending import PendingStore
 from app.partition.role import Role, kept_names
+from app.partition.steering import Steering, due
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
 from models.contract import Floats, Schema
 from models.restoring import DamagedError
-from topics.names import BY_TIME, CHAMPION, FEATURES, INPUTS, LABELS, place_field, state_field
+from topics.names import BY_TIME, CHAMPION, CONTROL, FEATURES, INPUTS, LABELS, place_field, state_field
 from topics.places import index_of, offset_of, place_of
 from topics.records import MULTI_INSTANCE, Features, Labels, Packed
 
@@ -86,7 +87,7 @@ class PartitionLearner:
         self._settings = settings(spec)
         self._room: Schema | None = None
         self._last: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
-        self.schema = self._schema()
+        self.schema = self._first = self._schema()
         self.pending = PendingStore(
             self.schema.n_features,
             dict.fromkeys(spec.models(), self.schema.n_outputs),
@@ -96,10 +97,24 @@ class PartitionLearner:
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
         )
-        seed = spec.seed + partition
-        self.roles = {name: Role(name, spec, self.schema, self.pending, seed) for name in spec.models()}
+        self.roles = {name: self.make_role(name, spec) for name in spec.models()}
         self.drift = Drift(spec, partition, self.roles)
         self.comparing = Comparing(spec, self.roles)
+        self.steering = Steering(self)
+        self._commands: list[Piece] = []  # that take effect before the next instance that is predicted
+
+    def make_role(self, name: str, spec: Spec) -> Role:
+        """A model that begins. spec : the stream with this model."""
+        role = Role(name, spec, self._first, self.pending, spec.seed + self.partition)
+        if self.schema != self._first:
+            role.resize(self.schema)
+        return role
+
+    def line_up(self, roles: dict[str, Role]) -> None:
+        """These are the models from here on. Others may look at those of before meanwhile."""
+        self.roles = roles
+        self.drift.line_up(roles)
+        self.comparing.line_up(roles)
 
     @property
     def offsets(self) -> dict[str, int]:
@@ -149,6 +164,39 @@ class PartitionLearner:
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
+        if self._commands or len(release.piece(CONTROL).offsets):
+            return self._steered(release)
+        return self._step(release)
+
+    def _steered(self, release: Release) -> Outcome:
+        """As `step`, with commands, each right before the next instance that is predicted."""
+        pieces, before = dict(release.pieces), dict(release.before)
+        n = len(pieces[FEATURES].offsets)
+        commands, come = pieces.pop(CONTROL, empty_piece()), before.pop(CONTROL, np.zeros(n, np.int64))
+        found, self._commands = due(self._commands, come.tolist(), commands, self._predicted(pieces[FEATURES]))
+        outcomes = []
+        for part, obeyed in zip(
+            Release(pieces, before).parts([i for i, _ in found]), [[], *(one for _, one in found)], strict=True
+        ):
+            place = int(part.pieces[FEATURES].offsets[0]) if obeyed else 0
+            events, letters = self.steering.obey(obeyed, place)
+            for piece in obeyed:
+                self._take(CONTROL, piece)
+            outcome = self._step(part)
+            rejected = {**outcome.rejected, CONTROL: letters}
+            outcomes.append(outcome._replace(events=events, rejected=rejected))
+        return together(outcomes)
+
+    def _predicted(self, piece: Piece) -> Sequence[int]:
+        """Numbers of the feature records that are not rejected. Values and classes stay as they are known."""
+        vocabularies = [v for v in (*self.vocabularies, self.classes) if v is not None]
+        known = [vocabulary.state() for vocabulary in vocabularies]
+        found = self.codec.decode_features(piece.raw, self.vocabularies, self.classes)
+        for vocabulary, state in zip(vocabularies, known, strict=True):
+            vocabulary.restore(state)
+        return range(len(piece.offsets)) if found.position is None else found.position
+
+    def _step(self, release: Release) -> Outcome:
         started = time.perf_counter()
         known = None if self.classes is None else self.classes.state()
         features = self.codec.decode_features(release.pieces[FEATURES].raw, self.vocabularies, self.classes)
@@ -163,7 +211,7 @@ class PartitionLearner:
             # Codes of classes go by first sight in the merged order, but here new ones came from both topics, one
             # decoded after the other. It is rare, so it may be slow: take the batch apart.
             self.classes.restore(known)  # type: ignore[union-attr]
-            return together([self.step(part) for part in release.runs()])
+            return together([self._step(part) for part in release.runs()])
         return self.apply(features, labels, release, time.perf_counter() - started)
 
     def apply(self, features: Features, labels: Labels, release: Release, decode_seconds: float = 0.0) -> Outcome:
@@ -236,6 +284,7 @@ class PartitionLearner:
             n_settled=n_settled,
             headers=headers,
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
+            lineups=[Lineup(0, self.roles[CHAMPION].learner_name, tuple(self.roles))],
         )
 
     def _next_offsets(self, release: Release) -> dict[str, Ints]:
@@ -277,8 +326,6 @@ class PartitionLearner:
 
     def encode(self, outcome: Outcome, start: int = 0) -> list[bytes]:
         """The prediction records of an outcome, from number `start` on, as the stream file asks for them."""
-        asked = self.spec.predictions
-        roles = [role for role in outcome.p if role != CHAMPION] if asked.challengers else []
         places = {FEATURES: outcome.offsets[start:]} | {r: found[start:] for r, found in outcome.next_offsets.items()}
         offsets = {role: offset_of(found, self.bits[role]).tolist() for role, found in places.items()}
         further = {
@@ -287,17 +334,24 @@ class PartitionLearner:
             if any(self.bits.values())
         }
         further |= {place_field(role): found for role, found in offsets.items() if role not in INPUTS}
-        return self.codec.encode_predictions(
-            ids=outcome.ids[start:],
-            p=outcome.p[CHAMPION][start:],
-            classes=self.classes,
-            model=self.roles[CHAMPION].learner_name,
-            offsets=offsets[FEATURES],
-            label_offsets=offsets[LABELS],
-            probabilities=asked.probabilities,
-            challengers={role: outcome.p[role][start:] for role in roles} or None,
-            further=further or None,
-        )
+        written: list[bytes] = []
+        ends = [one.start for one in outcome.lineups[1:]]
+        for lineup, stop in zip(outcome.lineups, [*ends, len(outcome.ids)], strict=True):
+            at = slice(max(lineup.start, start), max(stop, start))
+            part = slice(at.start - start, at.stop - start)
+            roles = [role for role in lineup.roles if role != CHAMPION] if self.spec.predictions.challengers else []
+            written += self.codec.encode_predictions(
+                ids=outcome.ids[at],
+                p=outcome.p[CHAMPION][at],
+                classes=self.classes,
+                model=lineup.model,
+                offsets=offsets[FEATURES][part],
+                label_offsets=offsets[LABELS][part],
+                probabilities=self.spec.predictions.probabilities,
+                challengers={role: outcome.p[role][at] for role in roles} or None,
+                further={name: column[part] for name, column in further.items()} or None,
+            )
+        return written
 
     @property
     def n_bytes(self) -> dict[str, int]:
@@ -374,6 +428,7 @@ class PartitionLearner:
             "origin": self.origin,
             **marks,
             **auto,
+            **self.steering.state(),
         }
 
     def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
@@ -404,7 +459,7 @@ class PartitionLearner:
     def _restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None) -> list[str]:
         meta, arrays, *_ = snapshot
         spec = self.spec.adopting(meta)
-        if spec.models() != self.spec.models():
+        if spec is not self.spec:
             self.__init__(spec, self.partition)  # type: ignore[misc]
         known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
         changes = reconcile(self.spec, meta, known, topics)
@@ -443,9 +498,10 @@ class PartitionLearner:
             _, moment = (int(stood[field]) for field in fields)
             self.places[role] = self.place_in(meta, role)
             self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
+        notes = self.steering.restore(meta, changes.takes)
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
         self._last = {role: Mark(*found) for role, found in meta.get("marks", {}).items()}  # formats before had none
-        return [change.sentence for change in changes.found]
+        return [*notes, *(change.sentence for change in changes.found)]
 
     def comparable(self) -> Snapshot:
         """The snapshot, without arrays whose bytes may differ though equal folds made them."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from app.partition.merge import Ints, Piece
 from models.contract import Floats
+from topics.commands import EventRecord
 from topics.records import DriftRecord, Headers, Packed, Rejected
 
 
@@ -27,6 +28,19 @@ class DeadLetter(NamedTuple):
     headers: Headers = ()
 
 
+class Lineup(NamedTuple):
+    """The models of a partition, from a prediction of an outcome on.
+
+    start : number of that prediction
+    model : name of the champion's learner
+    roles : the champion first
+    """
+
+    start: int
+    model: str
+    roles: tuple[str, ...]
+
+
 class Outcome(NamedTuple):
     """What one step produced, in the order of the feature records.
 
@@ -34,7 +48,7 @@ class Outcome(NamedTuple):
     keys : their Kafka keys
     offsets : (n,) int64, their places (`topics.places`)
     next_offsets : role of every other input log -> (n,) int64, its next place when each of them was predicted
-    p : role of a model -> (n, k) predictions
+    p : role of a model -> (n, k) predictions; zeros where there was no such model
     waited : (m,) float64 seconds between features and label
     feature_times : (n,) int64 ms, timestamps, where stream time was not later
     n_labels : labels taken that were not rejected
@@ -44,6 +58,8 @@ class Outcome(NamedTuple):
     n_settled : how many of the events come before, or at, the last prediction
     headers : of the records of the n instances, where they were read
     ignored : why records were left out that are no instances, and no mistakes either
+    lineups : which models made the predictions
+    events : what became of commands, each before a prediction of this outcome
     """
 
     ids: list[str]
@@ -61,6 +77,8 @@ class Outcome(NamedTuple):
     n_settled: int = 0
     headers: list[Headers] | None = None
     ignored: Sequence[str] = ()
+    lineups: Sequence[Lineup] = ()
+    events: Sequence[EventRecord] = ()
 
 
 class Figures(NamedTuple):
@@ -102,9 +120,18 @@ def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:
 
 def together(outcomes: list[Outcome]) -> Outcome:
     """Consecutive outcomes as one."""
-    width = {role: max(outcome.p[role].shape[1] for outcome in outcomes) for role in outcomes[0].p}
+    width: dict[str, int] = {}
+    for role, p in ((role, p) for outcome in outcomes for role, p in outcome.p.items()):
+        width[role] = max(width.get(role, 0), p.shape[1])
+    starts = np.cumsum([0, *(len(outcome.ids) for outcome in outcomes)]).tolist()
     last = max((i for i, o in enumerate(outcomes) if o.ids), default=0)  # that predicts anything
-    wide = [{role: np.pad(p, ((0, 0), (0, width[role] - p.shape[1]))) for role, p in o.p.items()} for o in outcomes]
+    wide = [
+        {
+            role: np.pad(o.p[role], ((0, 0), (0, n - o.p[role].shape[1]))) if role in o.p else np.zeros((len(o.ids), n))
+            for role, n in width.items()
+        }
+        for o in outcomes
+    ]
     return Outcome(
         ids=[id_ for o in outcomes for id_ in o.ids],
         keys=[key for o in outcomes for key in o.keys],
@@ -121,7 +148,20 @@ def together(outcomes: list[Outcome]) -> Outcome:
         n_settled=sum(len(o.drifts) for o in outcomes[:last]) + outcomes[last].n_settled,
         headers=_all_headers(outcomes),
         ignored=[reason for o in outcomes for reason in o.ignored],
+        lineups=_distinct(
+            [
+                one._replace(start=start + one.start)
+                for start, o in zip(starts, outcomes, strict=False)
+                for one in o.lineups
+            ]
+        ),
+        events=[event for o in outcomes for event in o.events],
     )
+
+
+def _distinct(lineups: list[Lineup]) -> list[Lineup]:
+    """Those that are not the same as the one before."""
+    return [one for i, one in enumerate(lineups) if i == 0 or one[1:] != lineups[i - 1][1:]]
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], join: Callable[[list[Any]], Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ arrived last before that counts as waiting from then on. The bytes of an instanc
 this depends on the order of the records alone, never on the clock or on how they were divided into batches.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,7 +175,7 @@ class PendingStore:
         return int(self._instances.entries[rows[i], SERIAL]) if i < len(rows) else self.next_arrival
 
     def keep(self, names: Iterable[str], width: int) -> None:
-        """Room for further outputs beside each instance. Call it before the first `join`."""
+        """Room for further outputs beside each instance: nothing is there of those that wait."""
         self.out |= {name: np.zeros((self._capacity, width)) for name in names}
 
     def resize(self, outputs: dict[str, int]) -> None:
@@ -185,6 +185,28 @@ class PendingStore:
             if width > old.shape[1]:
                 self.out[name] = np.zeros((len(old), width))
                 self.out[name][:, : old.shape[1]] = old
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Models get other names, and keep what they predicted. names : of before -> from here on."""
+        parts = {name: name.partition("/") for name in self.out}
+        self.out = {names.get(role, role) + slash + i: self.out[name] for name, (role, slash, i) in parts.items()}
+        self._segments["instances"].outdate()
+
+    def add(self, names: Sequence[str], width: int) -> None:
+        """Outputs of a new model, which has predicted nothing that waits."""
+        self.keep(names, width)
+        for name in names:
+            self.out[name][:, 0] = np.nan
+
+    def forget(self, name: str) -> None:
+        """What stands in an output was never said."""
+        self.out[name][:, 0] = np.nan
+        self._segments["instances"].outdate()
+
+    def drop(self, name: str) -> None:
+        """A model goes, and what it predicted and kept."""
+        self.out = {other: out for other, out in self.out.items() if other.partition("/")[0] != name}
+        self._segments["instances"].outdate()
 
     def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int) -> None:
         self._instances = self._instances.reserve(n, n_bytes)

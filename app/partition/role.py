@@ -74,6 +74,8 @@ class Role:
         The errors of `model`, and the detectors that watch them: none where the stream file says `drift: none`.
     trial : Trial, optional
         A fresh model beside `model`.
+    frozen : bool
+        Whether it predicts only: its errors are watched, and nothing is done about them.
     reactions : (3,) int64
         How often each of REACTIONS happened.
     """
@@ -96,6 +98,7 @@ class Role:
         self.signal = Signal(spec.drift.detectors, ABSOLUTE if spec.task == REGRESSION else MISTAKES, seed=seed)
         self.reactions = np.zeros(len(REACTIONS), np.int64)
         self.trial: Trial | None = None
+        self.frozen = False
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
         self._asked: int | None = None  # the detector that asked for a trial which has not begun
         # Arrival number of the first instance that `model` predicted; None: it predicted all that wait.
@@ -154,7 +157,12 @@ class Role:
         program : the one that the pending store has just made. Returns what was found, in order.
         """
         self._findings, at, n = [], 0, len(program.op)
-        if not self.watched:
+        if self.frozen:
+            predict = program.op == PREDICT
+            self._run_model(Program(*(column[predict] for column in program)))
+            if self.watched:
+                self._tell(self._watch(program, 0))
+        elif not self.watched:
             self._run_model(program)
         elif self.action == RESET:
             while at < n:
@@ -232,12 +240,13 @@ class Role:
 
     def _tell(self, found: list[tuple[int, Found]]) -> None:
         """Note what detectors found, and what is done about it."""
-        may_reset = self.action == RESET
+        acts = not self.frozen
+        may_reset = self.action == RESET and acts
         for place, one in found:
             action = ALERT if one.is_drift and self.action != NOTHING else None
             if one.rose and one.is_drift and may_reset:
                 action, may_reset = RESET, False
-            elif one.rose and self.action == REPLACE and self.trial is None and self._asked is None:
+            elif acts and one.rose and self.action == REPLACE and self.trial is None and self._asked is None:
                 action, self._asked = STARTED, list(self.signal.detectors).index(one.detector)
             self._note(place, one, action)
 
@@ -253,6 +262,31 @@ class Role:
         self.signal.forget()
         later = self._pending.arrivals()[at:][program.op[at:] == PREDICT]
         self._since = max(1, min(int(later.min(initial=NEVER)), self._pending.next_arrival))
+
+    # -- commands, between two programs ------------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """Predict, and learn no more."""
+        self.frozen = True
+        self._end_trial()
+
+    def reset(self) -> None:
+        """A new model takes over; the scores go on, as at a drift."""
+        self._end_trial()
+        self.model = self._fresh()
+        self.signal.forget()
+        self._since = self._pending.next_arrival
+        for name in kept_names(self.name, self.model.n_kept)[:1]:
+            self._pending.forget(name)
+
+    def react(self, action: str) -> None:
+        """Do this when errors rise, from here on."""
+        if action != self.action:
+            self.action = action
+            self._end_trial()
+
+    def _end_trial(self) -> None:
+        self.trial = self._asked = None
 
     # -- trials ------------------------------------------------------------------------------------------------
 

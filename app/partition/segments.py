@@ -79,16 +79,22 @@ class Segments:
         self.name = name
         self.next = 0  # number of the next segment
         self._segments: dict[int, _Segment] = {}
+        self._outdated = False  # what is written says nothing true any more
 
     def __len__(self) -> int:
         return len(self._segments)
+
+    def outdate(self) -> None:
+        """Write everything anew at the next checkpoint: what columns are called has changed."""
+        self._outdated = True
 
     def checkpoint(self, index: WaitingIndex, columns: Callable[[Ints], Columns]) -> PendingCheckpoint:
         """What changed since the last checkpoint, everything at first. columns : rows -> what is written of them."""
         segments, arrays = self._segments, dict[str, NDArray[Any]]()
         changed = self._settle(index.leavers())
         fresh = index.fresh()
-        anew = [segments.pop(number).rows for number in self._chosen(max(MAX_ROWS, len(fresh)))]
+        chosen = list(segments) if self._outdated else self._chosen(max(MAX_ROWS, len(fresh)))
+        anew, self._outdated = [segments.pop(number).rows for number in chosen], False
         kept = []
         for number, segment in segments.items():
             kept.append(self._name(number))

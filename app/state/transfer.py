@@ -230,7 +230,7 @@ async def _check_stream(spec: Spec, connection: Connection, manifest: checkpoint
             f"the stream {spec.name} has {report.workers} worker{'' if report.workers == 1 else 's'} (group "
             f"{report.group}): stop all, wait until riparian lag shows none, and try again"
         )
-    wanted = {topic: manifest.meta[state_field(role, "offset")] for role, topic, _ in spec.inputs}
+    wanted = {topic: manifest.meta.get(state_field(role, "offset"), 0) for role, topic, _ in spec.inputs}
     for row in report.rows:
         if row.partition == manifest.partition:
             _check_offset(where, row, wanted[row.topic])

@@ -4,7 +4,9 @@
 durations are float seconds in a Spec. docs/stream-file.md is generated from the descriptions (reference.py).
 """
 
+import hashlib
 import importlib.util
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -51,12 +53,16 @@ from topics import codecs, records
 from topics.envelopes import AROUND, CLOUDEVENTS, placed
 from topics.headers import header_of
 from topics.names import (
+    AS_IT_COMES,
     CHAMPION,
+    CONTROL,
+    EVENTS,
     FEATURES,
     INPUTS,
     LABELS,
     OUTPUTS,
     PREDICTIONS,
+    STEERING,
     InputLog,
     group_id,
     place_field,
@@ -118,6 +124,11 @@ class Spec(Part):
         default="stop",
         description="What a worker does if Kafka has deleted records before they were learned: `stop`, or `skip` "
         "them and count.",
+    )
+    control: bool = Field(
+        default=False,
+        description="Whether the stream takes commands while it runs, from a topic of its own: `riparian promote` and "
+        "others ([steering](steering.md)).",
     )
     topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
     rekey: RekeySpec | None = Field(
@@ -195,6 +206,7 @@ class Spec(Part):
     )
 
     _models: dict[str, tuple[str, dict[str, Any]]] = PrivateAttr(default_factory=dict)
+    _own_on_drift: dict[str, str | None] | None = PrivateAttr(default=None)  # where commands changed the models
     _mapping: records.Mapping = PrivateAttr()
     _schemas: Schemas = PrivateAttr(default_factory=Schemas)
 
@@ -207,7 +219,9 @@ class Spec(Part):
         given = data.get("topics", {})
         if not isinstance(given, dict):
             return data
-        defaults = {role: topic_name(data["name"], role) for role in (*INPUTS, *OUTPUTS)}
+        roles = (*INPUTS, *OUTPUTS, *(STEERING if data.get("control") is True else ()))
+        defaults: dict[str, str | None] = dict.fromkeys(STEERING)
+        defaults |= {role: topic_name(data["name"], role) for role in roles}
         return {**data, "topics": {**defaults, **given}}
 
     @model_validator(mode="after")
@@ -239,7 +253,14 @@ class Spec(Part):
                 f"{self.min_insync_replicas}: Kafka would take no record; lower it, or raise replication"
             )
         roles: dict[str, str] = {}
-        for role in (*INPUTS, *OUTPUTS):
+        for role in STEERING:
+            if (getattr(self.topics, role) is not None) != self.control:
+                said = "a topic" if self.control else "no topic"
+                raise ValueError(
+                    f"topics.{role}: expected {said}, since control is {str(self.control).lower()}, found "
+                    f"{'none' if self.control else getattr(self.topics, role)}; change one of them"
+                )
+        for role in (*INPUTS, *OUTPUTS, *STEERING):
             name = getattr(self.topics, role)
             if name in roles:
                 raise ValueError(
@@ -409,7 +430,6 @@ class Spec(Part):
 
     def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
         from models import auto
-        from models.registry import FOREIGN, REGISTRY, validate
 
         models = {CHAMPION: self.champion, **self.challengers}
         if self.champion.model == AUTO:
@@ -425,30 +445,61 @@ class Spec(Part):
             raise ValueError(
                 f'challengers.{CHAMPION}: expected another name, found "{CHAMPION}", which is taken; rename it'
             )
-        checked = {}
-        for role, model in models.items():
-            where = place_of(role)
-            if ROLE.fullmatch(role) is None:
-                raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
-            if model.model == AUTO:
-                raise ValueError(f'{where}: expected a model, found "{AUTO}", which only a champion can be; name one')
-            try:
-                checked[role] = model.model, validate(model.model, self.task, model.parameters)
-            except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
-            missing = [word for word in ("code", "pickles") if word not in self.trust]
-            if model.model in FOREIGN and missing:
-                raise ValueError(
-                    f"trust: expected [code, pickles], since {where} is {model.model}, which runs what the stream file "
-                    f"names and keeps its state as a pickle, found no {' and no '.join(missing)}; add it where you "
-                    "trust both, or leave the model out"
-                )
-            if role == CHAMPION and REGISTRY[model.model].slow and not checked[role][1]["as_champion"]:
-                raise ValueError(
-                    f'{where}: expected a model of Riparian\'s own, found "{model.model}", which is slow and keeps its '
-                    "state as a pickle; make it a challenger, or set as_champion: true beside it"
-                )
+        return {role: self._check_model(role, model) for role, model in models.items()}
+
+    def _check_model(self, role: str, model: ModelSpec) -> tuple[str, dict[str, Any]]:
+        from models.registry import FOREIGN, validate
+
+        where = place_of(role)
+        if ROLE.fullmatch(role) is None:
+            raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
+        if model.model == AUTO:
+            raise ValueError(f'{where}: expected a model, found "{AUTO}", which only a champion can be; name one')
+        try:
+            checked = model.model, validate(model.model, self.task, model.parameters)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        missing = [word for word in ("code", "pickles") if word not in self.trust]
+        if model.model in FOREIGN and missing:
+            raise ValueError(
+                f"trust: expected [code, pickles], since {where} is {model.model}, which runs what the stream file "
+                f"names and keeps its state as a pickle, found no {' and no '.join(missing)}; add it where you "
+                "trust both, or leave the model out"
+            )
+        if role == CHAMPION:
+            check_champion(*checked)
         return checked
+
+    def challenger(self, role: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | None]:
+        """Learner, all its parameters and its own `on_drift` of a challenger that a command describes, as the stream
+        file would. ValueError where that is none, or would run code that only a stream file may name."""
+        from models.registry import FOREIGN
+
+        try:
+            model = ModelSpec.model_validate(dict(given))
+        except ValidationError as error:
+            raise ValueError(f"{place_of(role)}: {sentence(error, ModelSpec)}") from None
+        if role == CHAMPION:
+            raise ValueError(f'expected another name than "{CHAMPION}", which is taken')
+        if model.model in FOREIGN:
+            raise ValueError(
+                f"{place_of(role)}: {model.model} runs code of somebody else, which only the stream file may name"
+            )
+        return *self._check_model(role, model), model.on_drift
+
+    def lined_up(
+        self, models: Mapping[str, tuple[str, dict[str, Any]]], own_on_drift: Mapping[str, str | None]
+    ) -> "Spec":
+        """This stream with the models that commands have left, the champion first."""
+        changed = self.model_copy()
+        changed._models, changed._own_on_drift = dict(models), dict(own_on_drift)
+        return changed
+
+    def models_digest(self) -> str:
+        """Of what the file says of its models."""
+        said = {CHAMPION: self.champion, **self.challengers}
+        plain = {role: model.model_dump(mode="json") for role, model in said.items()}
+        return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=8).hexdigest()
 
     def _resolve(self) -> "Resolved":
         from models import auto
@@ -473,6 +524,8 @@ class Spec(Part):
         from models.auto import CHOICES
         from models.registry import validate
 
+        if self.models_digest() in (meta.get("steering") or {}).get("files", ()):
+            return self._steered(meta)
         if self.champion.model != AUTO or meta.get("auto") != self.champion.parameters:
             return self
         name, parameters = meta["models"][CHAMPION]
@@ -485,6 +538,19 @@ class Spec(Part):
         adopted = self.model_copy()
         adopted._models = {**self._models, CHAMPION: chosen}
         return adopted
+
+    def _steered(self, meta: Mapping[str, Any]) -> "Spec":
+        """With the models of a state that commands have changed since. Code that a state names is not run."""
+        from models.registry import FOREIGN, REGISTRY, validate
+
+        models = {}
+        for role, (name, parameters) in meta["models"].items():
+            if name not in REGISTRY:
+                raise ValueError(f"{place_of(role)} is {name}, which this version does not know")
+            models[role] = name, validate(name, self.task, parameters)
+            if name in FOREIGN and models[role] not in self._models.values():
+                raise ValueError(f"{place_of(role)} is {name} with other code than the stream file names")
+        return self.lined_up(models, {role: meta["steering"]["on_drift"].get(role) for role in models})
 
     def _check_drift(self) -> None:
         from models.drift import find
@@ -514,9 +580,15 @@ class Spec(Part):
 
     def on_drift(self) -> dict[str, str]:
         """Role of a model -> what is done when its errors rise."""
-        named = {CHAMPION: self.champion, **self.challengers}
-        own = {role: named[role].on_drift for role in self._models if role in named}
+        own = self.own_on_drift()
         return {role: own.get(role) or self.drift.on_drift for role in self._models}
+
+    def own_on_drift(self) -> dict[str, str | None]:
+        """Role of a model -> the `on_drift` that it has for itself."""
+        if self._own_on_drift is not None:
+            return dict(self._own_on_drift)
+        named = {CHAMPION: self.champion, **self.challengers}
+        return {role: named[role].on_drift if role in named else None for role in self._models}
 
     def models(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Role -> (name of the learner, all its parameters), the champion first."""
@@ -526,7 +598,15 @@ class Spec(Part):
     def inputs(self) -> tuple[InputLog, ...]:
         """The input logs of the stream, the features first."""
         topics = {role: getattr(self.topics, role) for role in INPUTS}
-        return tuple(InputLog(role, topic) for role, topic in topics.items() if topic is not None)
+        logs = [InputLog(role, topic) for role, topic in topics.items() if topic is not None]
+        further = [InputLog(CONTROL, self.topics.control, AS_IT_COMES)] if self.topics.control is not None else []
+        return (*logs, *further)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Role of an output topic -> its name."""
+        roles = (*OUTPUTS, EVENTS) if self.control else OUTPUTS
+        return {role: getattr(self.topics, role) for role in roles}
 
     @property
     def input_topics(self) -> dict[str, str]:
@@ -594,6 +674,17 @@ class Spec(Part):
         if self.task == records.REGRESSION:
             return None
         return Vocabulary(self.max_classes, self.classes, self.max_class_bytes)
+
+
+def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
+    """ValueError where a model can only be a challenger."""
+    from models.registry import REGISTRY
+
+    if REGISTRY[name].slow and not parameters["as_champion"]:
+        raise ValueError(
+            f'{CHAMPION}: expected a model of Riparian\'s own, found "{name}", which is slow and keeps its '
+            "state as a pickle; make it a challenger, or set as_champion: true beside it"
+        )
 
 
 def _placed(owner: str, path: records.Path, envelope: str | None) -> records.Path:

@@ -159,6 +159,8 @@ class TopicsSpec(Part):
     metrics: Topic = _topic("metrics", "metrics")
     drift: Topic = _topic("drift", "drift events")
     deadletters: Topic = _topic("deadletters", "rejected records")
+    control: Topic | None = _topic("control", "commands, where `control` is true")
+    events: Topic | None = _topic("events", "answers to commands, where `control` is true")
 
 
 class RecordSpec(Part):

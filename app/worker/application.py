@@ -107,7 +107,7 @@ def create_app(
     engine = Engine(spec, connection, observer, session_timeout)
     access = Access(connection)
     engine.attach(app)
-    source_topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
+    source_topics = [log.topic for log in spec.inputs]
     transport.install(
         app,
         [*source_topics, *spec.sources],

@@ -41,7 +41,7 @@ from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
 from app.worker.transport import ConsumerThread, Fetched
-from topics.names import FEATURES, OUTPUTS, changelog_topic
+from topics.names import FEATURES, changelog_topic
 
 if TYPE_CHECKING:
     from app.kafka.connection import Admin, Consumer, Producer
@@ -275,7 +275,7 @@ class Engine:
         await self._check_topics(partitions)
         if not partitions:
             return {}
-        written = (self.changelog, *(getattr(self.spec.topics, role) for role in OUTPUTS))
+        written = (self.changelog, *self.spec.outputs.values())
         self.limits = await largest_batches(self.connection, written)
         producers: list[Producer] = []
         try:
@@ -310,14 +310,14 @@ class Engine:
 
     async def _check_topics(self, partitions: list[int]) -> None:
         """TopicError where a topic of the stream was deleted while this worker ran."""
-        outputs, there = self.spec.topics, await self._asker.topics()  # type: ignore[union-attr]
+        there = await self._asker.topics()  # type: ignore[union-attr]
         inputs = [log.topic for log in self.spec.inputs]
         cures = {
             "bring its records back, or give the stream a new name": inputs,
             "start the worker again to make the state anew from the records that the topics still hold": [
                 self.changelog
             ],
-            "start the worker again, which creates it": [getattr(outputs, role) for role in OUTPUTS],
+            "start the worker again, which creates it": list(self.spec.outputs.values()),
         }
         for cure, topics in cures.items():
             for topic in topics:

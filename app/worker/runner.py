@@ -33,9 +33,10 @@ from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
 from app.worker.letters import letters, sendable
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
-from topics import reports
+from topics import commands, reports
+from topics.commands import EventRecord
 from topics.headers import trace
-from topics.names import AS_IT_COMES, FEATURES, OUTPUTS, state_field
+from topics.names import AS_IT_COMES, EVENTS, FEATURES, state_field
 from topics.places import place_of
 from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, PartitionRecord
 
@@ -302,12 +303,12 @@ class Runner:
         While this worker replays what was sent before it, those outputs stand in the topics already, and the next owner
         needs them, too.
         """
-        topics, places = self.host.spec.topics, self.learner.places
+        places = self.learner.places
         replaying = places[FEATURES] < self.sent_offset or any(
             places[role] < self._tail.rejected.get(tp.topic, 0) for role, tp in self.tps.items()
         )
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
-        return {role: positions[getattr(topics, role)] for role in OUTPUTS}
+        return {role: positions[topic] for role, topic in self.host.spec.outputs.items()}
 
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
@@ -332,6 +333,8 @@ class Runner:
         if outcome.ids and self._untold:
             self._told = self.learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
             await self._tell()
+        if outcome.events:
+            await self._answer(outcome.events)
         self.host.observer.stepped(self, outcome, time.monotonic() - started)
 
     def _work(self, release: Release) -> tuple[Outcome, list[Any], list[Any], list[str]]:
@@ -376,6 +379,17 @@ class Runner:
         await self.outputs.flush()
         for record in due:
             await self.outputs.send_one(self.host.spec.topics.drift, None, reports.write(record))
+
+    async def _answer(self, events: Sequence[EventRecord]) -> None:
+        """Send what became of commands, once predictions that record their places are with the broker."""
+        due = [event for event in events if event.number >= self._tail.events]
+        if due:
+            await self.outputs.flush()
+        for event in due:
+            log.info("partition %d: %s %s: %s", self.partition, event.command, event.event, event.sentence)
+            await self.outputs.send_one(self.host.spec.outputs[EVENTS], None, commands.write(event))
+            if event.event == commands.APPLIED and event.command == commands.CHECKPOINT:
+                self.checkpoints.due = 0.0
 
     # -- now and then ------------------------------------------------------------------------------------------
 

@@ -12,8 +12,10 @@ from app.kafka.connection import Connection
 from app.kafka.reading import EVERYTHING, read_to_end
 from app.partition.merge import Script
 from topics import reports
+from topics.commands import read_event
 from topics.names import (
     DRIFT,
+    EVENTS,
     FEATURES,
     HEADER_INDEX,
     HEADER_OFFSET,
@@ -22,7 +24,6 @@ from topics.names import (
     HEADER_TOPIC,
     LABELS,
     METRICS,
-    OUTPUTS,
     PREDICTIONS,
 )
 from topics.places import index_of, place_of
@@ -44,6 +45,7 @@ class Tail(NamedTuple):
     metrics : role of a model -> offset and index, and those of the next label, of its last record
     starts, ends : output topic -> from where it was read, and its end
     drift : number of the next drift event
+    events : number of the next answer to a command
     unknown : input topic -> offsets of records that were rejected because the registry did not know their schema
     """
 
@@ -54,17 +56,19 @@ class Tail(NamedTuple):
     ends: dict[str, int]
     drift: int = 0
     unknown: Mapping[str, Sequence[int]] = {}
+    events: int = 0
 
 
 async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> list[Tail]:
     """For each loaded partition, what was sent since its manifest. KafkaError where the broker does not answer."""
-    topics = {role: getattr(spec.topics, role) for role in OUTPUTS}
+    topics = spec.outputs
     starts: dict[TopicPartition, int] = {}
     places: dict[int, list[tuple[int, ...]]] = {}  # of the predictions
     rejected: dict[int, dict[str, int]] = {}
     unknown: dict[int, dict[str, list[int]]] = {}
     metrics: dict[int, dict[str, tuple[At, At]]] = {}
     drift = {one.learner.partition: 0 for one in loaded}
+    events = dict(drift)
     first = {one.learner.partition: one.learner.places[FEATURES] for one in loaded}
     codec = spec.make_codec()
     read_place, bits = codec.read_place, codec.index_bits
@@ -102,6 +106,8 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
                         metrics[partition][model] = (at.offset, at.index), (at.label_offset, at.label_index)
                 elif tp.topic == topics[DRIFT]:
                     drift[partition] = max(drift[partition], reports.read_drift_number(record.value) + 1)
+                elif tp.topic == topics.get(EVENTS):
+                    events[partition] = max(events[partition], read_event(record.value).number + 1)
                 elif HEADER_RETRIED not in (headers := dict(record.headers)):  # a mark of app.dead_letters is no letter
                     source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
                     after = place_of(offset, int(headers.get(HEADER_INDEX, b"0")), bits_of.get(source, 0)) + 1
@@ -129,6 +135,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
             {topic: bounds[TopicPartition(topic, p)].end for topic in topics.values()},
             drift[p],
             unknown[p],
+            events[p],
         )
         for p, one in zip(first, loaded, strict=True)
     ]

@@ -1,11 +1,11 @@
 """A third input log, of commands, goes the way of the other two: merged, recorded, read back, and replayed to the bit.
 
-No stream has such a log yet. Here one is declared, and a learner that obeys its commands; everything between is the
-workers' own: merge, predictions, tail, proof, audit, continuity, checkpoints.
+Everything between is the workers' own: merge, predictions, tail, proof, audit, continuity, checkpoints.
 """
 
 import asyncio
 import json
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,8 +20,7 @@ from app.kafka.connection import Connection
 from app.kafka.reading import Bounds
 from app.partition.inputs import mark
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Piece, Release
-from app.partition.outcome import Outcome, together
+from app.partition.merge import EVERYTHING, Buffer, Ends, Merge, Release
 from app.state import checkpoint
 from app.state.audit import _Audit
 from app.state.loading import Loaded
@@ -32,68 +31,44 @@ from app.worker import continuity, tail
 from app.worker.tail import Tail
 from tests.app.naive_clock import naive_effective
 from tests.app.test_audit import Reader, Row
-from topics.names import AS_IT_COMES, FEATURES, LABELS, InputLog
+from topics.commands import OF_A_MODEL, EventRecord
+from topics.names import CONTROL, FEATURES, LABELS
 from topics.records import RawBatch
 
-CONTROL = "control"
 BAD = b"{"
 
 
-class Controlled(Spec):
-    """A stream file with a log of commands."""
-
-    @property
-    def inputs(self) -> tuple[InputLog, ...]:
-        return (*super().inputs, InputLog(CONTROL, "s.control", AS_IT_COMES))
-
-
-SPEC = Controlled.model_validate(
+SPEC = Spec.model_validate(
     {
         "name": "s",
         "task": "classification",
         "features": {"a": "numeric"},
         "classes": ["p", "q"],
         "champion": {"model": "hoeffding-tree", "grace_period": 5, "delta": 0.1},
+        "challengers": {"nb": {"model": "naive-bayes"}},
+        "drift": {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"},
+        "control": True,
     }
 )
+PLAIN = Spec.model_validate(SPEC.model_dump(mode="json", exclude_unset=True, exclude={"topics", "control"}))
 
 
-class Obedient(PartitionLearner):
-    """Obeys commands, each right before the next instance that is predicted, since predictions record their places."""
-
-    def __init__(self, spec: Spec, partition: int = 0) -> None:
-        super().__init__(spec, partition)
-        self.waiting: list[Piece] = []
-
-    def step(self, release: Release) -> Outcome:
-        pieces, before = dict(release.pieces), dict(release.before)
-        commands, come = pieces.pop(CONTROL), before.pop(CONTROL)
-        at, due, taken = [], [], 0
-        for i, value in enumerate(pieces[FEATURES].raw.values):
-            if value != BAD:
-                self.waiting += singly(commands.part(taken, come[i]))
-                taken = int(come[i])
-                if self.waiting:
-                    at.append(i)
-                    due.append(self.waiting)
-                    self.waiting = []
-        self.waiting += singly(commands.part(taken))
-        outcomes = []
-        for part, before_it in zip(Release(pieces, before).parts(at), [[], *due], strict=True):
-            for command in before_it:
-                self.obey(command)
-            outcomes.append(super().step(part))
-        return together(outcomes)
-
-    def obey(self, command: Piece) -> None:
-        assert command.raw.values == [b"reset"]
-        champion = self.roles["champion"]
-        champion.model = champion._fresh()
-        self._take(CONTROL, command)
-
-
-def singly(piece: Piece) -> list[Piece]:
-    return [piece.part(i, i + 1) for i in range(len(piece.offsets))]
+def command(rng: np.random.Generator, number: int) -> bytes:
+    """One of a few that can be obeyed, that cannot, that is no command, or that was asked before."""
+    name = str(rng.choice(["champion", "nb", "nb", "nb", "hoeffding-tree", "hoeffding-tree", "second"]))
+    what = str(
+        rng.choice(["promote", "promote", "promote", "demote", "freeze", "thaw", "reset", "add", "drop", "apply"])
+    )
+    asked: dict[str, Any] = {"id": str(number - (rng.random() < 0.1)), "command": what, "by": "me", "asked": number}
+    if what in OF_A_MODEL:
+        asked["model"] = name
+    if what == "add":
+        asked["definition"] = {"model": "naive-bayes", "on_drift": str(rng.choice(["alert", "replace"]))}
+    if what == "apply":
+        tree, parameters = SPEC.models()["champion"]
+        asked |= {"champion": {"model": tree, **parameters}, "file": f"{number % 3}"}
+        asked["challengers"] = {name: {"model": "majority-class"}} if name != "champion" else {}
+    return b"[" if rng.random() < 0.1 else json.dumps(asked).encode()
 
 
 class World(NamedTuple):
@@ -117,7 +92,7 @@ def world(seed: int, n: int) -> World:
     values = {
         FEATURES: [BAD if rng.random() < 0.15 else json.dumps({"id": i, "x": {"a": a[i]}}).encode() for i in range(n)],
         LABELS: [json.dumps({"id": i, "y": "pq"[int(a[i] > 0.5)]}).encode() for i in range(n)],
-        CONTROL: [b"reset"] * (n // 8),
+        CONTROL: [command(rng, i) for i in range(n // 2)],
     }
     stamps = np.cumsum(rng.integers(0, 5, n))
     late = {FEATURES: 0, LABELS: 20, CONTROL: 0}
@@ -135,11 +110,14 @@ def world(seed: int, n: int) -> World:
 
 
 class Lived(NamedTuple):
-    """What a worker did: the predictions that it sent, its checkpoints, its learner at the end."""
+    """What a worker did: the predictions that it sent, its checkpoints, its learner at the end, its answers to
+    commands, and offsets of records that are none."""
 
     sent: list[bytes]
     checkpoints: list[Version]
-    learner: Obedient
+    learner: PartitionLearner
+    events: list[EventRecord]
+    letters: list[int]
 
 
 def stored(learner: PartitionLearner, sequence: int, n_sent: int) -> Version:
@@ -153,21 +131,24 @@ def stored(learner: PartitionLearner, sequence: int, n_sent: int) -> Version:
 def live(made: World, seed: int) -> Lived:
     """Pieces come in any order and size, now and then a checkpoint is made, and the logs end at the end."""
     rng = np.random.default_rng([seed, 1])
-    learner, sent, kept = Obedient(SPEC), list[bytes](), list[Version]()
+    learner, sent, kept = PartitionLearner(SPEC), list[bytes](), list[Version]()
+    events, letters = list[EventRecord](), list[int]()
     merge = Merge(learner.buffers(), limit=int(rng.integers(1, 30)))
     n = {role: len(batch.offsets) for role, batch in made.records.items()}
     at = dict.fromkeys(n, 0)
     while at != n or merge.n_waiting:
         for role, buffer in merge.buffers.items():
-            stop = min(n[role], at[role] + int(rng.integers(0, 2 if role == CONTROL else 12)))
+            stop = min(n[role], at[role] + int(rng.integers(0, 5 if role == CONTROL else 12)))
             buffer.add(made.piece(role, at[role], stop))
             at[role] = stop
         ends = Ends({role: int(rng.integers(0, 2 * n[role])) for role in (FEATURES, LABELS)})
         outcome = learner.step(merge.release(EVERYTHING if at == n else ends))
         sent += learner.encode(outcome)
+        events += outcome.events
+        letters += [one.offset for one in outcome.rejected.get(CONTROL, ())]
         if rng.random() < 0.2:
             kept.append(stored(learner, len(kept) + 1, len(sent)))
-    return Lived(sent, kept, learner)
+    return Lived(sent, kept, learner, events, letters)
 
 
 def recorded(sent: list[bytes], offsets: dict[str, int]) -> list[tuple[str, int]]:
@@ -188,25 +169,29 @@ def recorded(sent: list[bytes], offsets: dict[str, int]) -> list[tuple[str, int]
     return order
 
 
-def one_by_one(made: World, order: list[tuple[str, int]]) -> tuple[list[bytes], Obedient]:
+def one_by_one(made: World, order: list[tuple[str, int]]) -> Lived:
     """The slow twin: every record is a step, every command is obeyed where it stands."""
-    learner, sent = Obedient(SPEC), list[bytes]()
-    for role, offset in order:
+    learner, sent = PartitionLearner(SPEC), list[bytes]()
+    events, letters = list[EventRecord](), list[int]()
+    for i, (role, offset) in enumerate(order):
         buffer = Buffer(offset)
         buffer.add(made.piece(role, offset, offset + 1))
         piece = buffer.take(1)
         if role == CONTROL:
-            learner.obey(piece)
+            place = next(offset for role, offset in order[i:] if role == FEATURES)
+            said, wrong = learner.steering.obey([piece], place)
+            events, letters = [*events, *said], [*letters, *(one.offset for one in wrong)]
+            learner._take(CONTROL, piece)
             continue
         features = {} if role == FEATURES else {FEATURES: piece.part(0, 0)}
         before = {other: np.zeros(int(role == FEATURES), np.int64) for other in (LABELS, CONTROL)}
         pieces = {LABELS: piece.part(0, 0), CONTROL: piece.part(0, 0), **features, role: piece}
         sent += learner.encode(learner.step(Release(pieces, before)))
-    return sent, learner
+    return Lived(sent, [], learner, events, letters)
 
 
-def restored(version: Version) -> Obedient:
-    learner = Obedient(SPEC)
+def restored(version: Version) -> PartitionLearner:
+    learner = PartitionLearner(SPEC)
     learner.restore(checkpoint.decode(version.manifest, version.chunks), SPEC.input_topics)
     return learner
 
@@ -229,24 +214,26 @@ def read_back(monkeypatch: pytest.MonkeyPatch, loaded: Loaded, sent: list[bytes]
 seeds = st.integers(0, 10**6)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seeds, st.integers(10, 90))
 def test_a_worker_does_what_its_predictions_record(seed: int, n: int) -> None:
     made = world(seed, n)
     lived = live(made, seed)
-    sent, learner = one_by_one(made, recorded(lived.sent, lived.learner.offsets))
-    assert sent == lived.sent
-    assert learner.digest() == lived.learner.digest()
+    twin = one_by_one(made, recorded(lived.sent, lived.learner.offsets))
+    assert twin.sent == lived.sent
+    assert twin.learner.digest() == lived.learner.digest()
+    assert (twin.events, twin.letters) == (lived.events, lived.letters)
+    assert [event.number for event in lived.events] == list(range(len(lived.events)))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seeds, seeds, st.integers(10, 90), st.data())
 def test_the_next_owner_repeats_it_from_any_checkpoint_however_batches_are_cut(
     seed: int, other: int, n: int, data: st.DataObject
 ) -> None:
     made = world(seed, n)
     lived = live(made, seed)
-    learner, n_sent, manifest = Obedient(SPEC), 0, None
+    learner, n_sent, manifest = PartitionLearner(SPEC), 0, None
     if lived.checkpoints:
         version = data.draw(st.sampled_from(lived.checkpoints))
         learner, manifest, n_sent = restored(version), version.manifest, version.manifest.outputs["predictions"]
@@ -265,13 +252,16 @@ def test_the_next_owner_repeats_it_from_any_checkpoint_however_batches_are_cut(
     # In other pieces, and with other limits.
     rng = np.random.default_rng([other, 2])
     merge, sent = Merge(learner.buffers(), found.script, limit=int(rng.integers(1, 30))), list[bytes]()
+    events, first = list[EventRecord](), learner.steering.n_events
     stops = {role: lived.learner.offsets[role] for role in merge.buffers}
     while any(buffer.next_offset < stops[role] for role, buffer in merge.buffers.items()) or merge.n_waiting:
         role = str(rng.choice(list(stops)))
         start = merge.buffers[role].next_offset
         merge.buffers[role].add(made.piece(role, start, min(stops[role], start + int(rng.integers(1, 9)))))
         whole = all(buffer.next_offset == stops[role] for role, buffer in merge.buffers.items())
-        sent += learner.encode(learner.step(merge.release(EVERYTHING if whole else None)))
+        outcome = learner.step(merge.release(EVERYTHING if whole else None))
+        sent += learner.encode(outcome)
+        events += outcome.events
         if rng.random() < 0.1:  # killed right after a checkpoint, within what is repeated
             version = stored(learner, 1, n_sent)
             assert version.manifest.meta["control_offset"] == learner.offsets[CONTROL]
@@ -280,16 +270,17 @@ def test_the_next_owner_repeats_it_from_any_checkpoint_however_batches_are_cut(
             left = found.script.part(int(np.searchsorted(found.script.offsets, learner.offsets[FEATURES])))
             merge = Merge(learner.buffers(), left, limit=int(rng.integers(1, 30)))
     assert sent == lived.sent[n_sent:]
+    assert events == lived.events[first:]
     assert learner.digest() == lived.learner.digest()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seeds, st.integers(10, 90), st.data())
 def test_an_audit_holds_from_and_to_every_checkpoint(seed: int, n: int, data: st.DataObject) -> None:
     made = world(seed, n)
     lived = live(made, seed)
     begin = data.draw(st.integers(0, len(lived.checkpoints)))
-    learner = restored(lived.checkpoints[begin - 1]) if begin else Obedient(SPEC)
+    learner = restored(lived.checkpoints[begin - 1]) if begin else PartitionLearner(SPEC)
     inputs = {role: Reader(made.rows(role), seed) for role in made.records}
     sent = Reader([Row(i, 0, None, value) for i, value in enumerate(lived.sent)], seed)
     for role, reader in inputs.items():
@@ -304,16 +295,16 @@ def test_an_audit_holds_from_and_to_every_checkpoint(seed: int, n: int, data: st
 
 
 def test_a_command_in_another_place_is_found() -> None:
-    made = world(3, 90)
-    lived = live(made, 3)
+    made = world(6, 90)
+    lived = live(made, 6)
     fields = list(map(json.loads, lived.sent))
-    i = next(i for i in range(60, 90) if fields[i]["control_offset"] > fields[i - 1]["control_offset"])
+    i = next(i for i in range(1, len(fields)) if fields[i]["model"] != fields[i - 1]["model"])  # another champion
     sent = list(lived.sent)
     sent[i] = json.dumps(
         {**fields[i], "control_offset": fields[i - 1]["control_offset"]}, separators=(",", ":")
     ).encode()
     inputs = {role: Reader(made.rows(role), 1) for role in made.records}
-    proof, rows = Proof(Obedient(SPEC), 91), [Row(i, 0, None, value) for i, value in enumerate(sent)]
+    proof, rows = Proof(PartitionLearner(SPEC), 91), [Row(i, 0, None, value) for i, value in enumerate(sent)]
     asyncio.run(_Audit(proof, Reader(rows, 1), inputs).run([], None, lambda n, total: None))  # type: ignore[arg-type]
     assert not proof.holds
 
@@ -321,30 +312,35 @@ def test_a_command_in_another_place_is_found() -> None:
 def test_these_worlds_have_commands_between_labels_and_before_rejected_features() -> None:
     """Otherwise what is said above would say little."""
     in_gaps = rejected = 0
-    for seed in range(5):
+    said = Counter[str]()
+    for seed in range(20):
         made = world(seed, 90)
-        order = recorded(live(made, seed).sent, {role: len(batch.offsets) for role, batch in made.records.items()})
+        lived = live(made, seed)
+        said.update(f"{event.command} {event.event}" for event in lived.events)
+        order = recorded(lived.sent, {role: len(batch.offsets) for role, batch in made.records.items()})
         for i, (role, _) in enumerate(order[1:-1], 1):
             in_gaps += role == CONTROL and order[i - 1][0] == LABELS
         rejected += made.records[FEATURES].values.count(BAD)
-    assert in_gaps > 5
-    assert rejected > 5
+    assert in_gaps > 20
+    assert rejected > 20
+    wanted = {f"{what} {how}" for what in (*OF_A_MODEL, "demote", "apply") for how in ("applied", "refused")}
+    assert wanted <= set(said)
 
 
 def test_states_and_predictions_of_two_logs_are_as_they_were() -> None:
     """And a log that is new to a stream begins at its beginning."""
-    plain = Spec.model_validate(SPEC.model_dump(exclude_unset=True))
-    learner = PartitionLearner(plain)
+    learner = PartitionLearner(PLAIN)
+    assert "steering" not in learner.snapshot().meta
     assert list(learner.snapshot().meta)[2:6] == ["feature_offset", "label_offset", "feature_time", "label_time"]
     assert learner.codec.read_place(b'{"offset": 3, "label_offset": 1, "control_offset": 9}').label_offset == 1
     learner.places |= {FEATURES: 7, LABELS: 3}
-    newer = Obedient(SPEC)
+    newer = PartitionLearner(SPEC)
     newer.restore(learner.snapshot())
     assert newer.offsets == {FEATURES: 7, LABELS: 3, CONTROL: 0}
 
 
 def test_an_offset_of_a_further_log_that_is_none_is_refused() -> None:
-    learner = Obedient(SPEC)
+    learner = PartitionLearner(SPEC)
     encoder = checkpoint.Encoder("s", 0)
     for wrong in ("far", -1, 2**70):
         found = learner.snapshot()
@@ -395,8 +391,8 @@ def test_three_logs_by_timestamp_are_merged_as_one_sort_would(
 
 
 def test_predictions_in_avro_have_no_place_for_a_further_log() -> None:
-    stream = {**SPEC.model_dump(include={"name", "task"}), "features": {"a": "numeric"}}
+    stream = {"name": "s", "task": "classification", "control": True, "features": {"a": "numeric"}}
     more = {"registry": {"url": "http://127.0.0.1:1"}, "codec": "avro"}
     with pytest.raises(ValueError, match=r"codec.predictions: expected json, since .* in control, found avro"):
-        Controlled.model_validate({**stream, **more})
-    Controlled.model_validate({**stream, **more, "codec": {"features": "avro", "labels": "avro"}})
+        Spec.model_validate({**stream, **more})
+    Spec.model_validate({**stream, **more, "codec": {"features": "avro", "labels": "avro"}})

@@ -219,7 +219,9 @@ def stepping(spec, sent: Tail | None = None, events: list[DriftRecord] | None = 
     def step(predicted: bool, drifts: list[DriftRecord], n_settled: int) -> list[object]:
         outputs.log.clear()
         runner.learner.drift.n_events += len(drifts)
-        outcome = types.SimpleNamespace(ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, rejected={})
+        outcome = types.SimpleNamespace(
+            events=[], ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, rejected={}
+        )
 
         async def in_thread(*_: object) -> object:
             return outcome, [], [], []

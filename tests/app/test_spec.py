@@ -42,6 +42,8 @@ def test_the_smallest_file_has_all_defaults() -> None:
         "metrics": "s.metrics",
         "drift": "s.drift",
         "deadletters": "s.deadletters",
+        "control": None,
+        "events": None,
     }
     assert s.mapping() == Mapping(
         task="classification",

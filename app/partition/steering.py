@@ -1,0 +1,368 @@
+"""Commands to a partition while it runs: which models it has, who of them is the champion, and who learns. Pure.
+
+A command takes effect right before the next instance that is predicted, since predictions record how many commands had
+been applied. So between two instances it does not matter where a command came. Each is answered by one event: applied,
+or refused with a sentence, and then nothing has changed. A command whose id is known is left out, without an answer.
+
+Who predicts is called `champion`. A model that is promoted takes over that name, with what it has learned, with its
+scores, its detectors, and the predictions that it made for the instances that wait. The champion of before goes on as a
+challenger: under the name that it had as one, or its learner's, with a number where that is taken.
+
+`promote`, and what stands beside it, may also be called by a rule, between two programs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from app.errors import RiparianError
+from app.partition.clock import Clock
+from app.partition.merge import Piece
+from app.partition.outcome import DeadLetter
+from app.partition.pending import PendingStore
+from app.partition.role import Role, kept_names
+from app.stream_file.spec import Spec, check_champion
+from models.contract import Schema
+from topics import commands
+from topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
+from topics.names import CHAMPION, FEATURES, LABELS
+from topics.places import index_of, offset_of
+
+KNOWN = 200  # ids of commands that are remembered
+FILES = 50  # stream files that are
+MOST_CHALLENGERS = 50
+
+NEW_FILE = "; a stream file with other models counts from then on"
+
+
+class Steered(Protocol):
+    """What is asked of a learner (`PartitionLearner`)."""
+
+    spec: Spec
+    partition: int
+    roles: dict[str, Role]
+    pending: PendingStore
+    schema: Schema
+    bits: dict[str, int]
+    places: dict[str, int]
+    clocks: dict[str, Clock]
+
+    def make_role(self, name: str, spec: Spec) -> Role: ...
+    def line_up(self, roles: dict[str, Role]) -> None: ...
+
+
+class RefusedError(RiparianError):
+    """A command that cannot be done here, with a sentence; nothing has changed."""
+
+
+class _State(msgspec.Struct):
+    """As a state has it.
+
+    events : number of the next one
+    ids : of the last commands
+    files : `Spec.models_digest` of the stream files that these models take the place of
+    called : the champion's name as a challenger. before : that of the champion before it
+    frozen : roles. on_drift : role -> its own reaction
+    """
+
+    events: int = 0
+    ids: list[str] = []
+    files: list[str] = []
+    called: str | None = None
+    before: str | None = None
+    frozen: list[str] = []
+    on_drift: dict[str, str | None] = {}
+
+
+class Steering:
+    """Changes the models of a learner.
+
+    Attributes
+    ----------
+    n_events : int
+        Number of the next event.
+    """
+
+    def __init__(self, learner: Steered) -> None:
+        self._learner = learner
+        self._on_drift = learner.spec.own_on_drift()
+        self._ids: dict[str, None] = {}
+        self._files: list[str] = []
+        self._called: str | None = None
+        self._before: str | None = None
+        self.n_events = 0
+
+    # -- commands ----------------------------------------------------------------------------------------------
+
+    def obey(self, records: Sequence[Piece], place: int) -> tuple[list[EventRecord], list[DeadLetter]]:
+        """Apply commands, pieces of one record each, before the instance at `place` of the features is predicted.
+
+        Returns what is to be said of them, and the records that are no commands.
+        """
+        events, letters = [], []
+        for record in records:
+            offset, value = int(record.offsets[0]), record.raw.values[0]
+            try:
+                command = commands.read_command(value)  # type: ignore[arg-type]
+            except WrongCommandError as error:
+                letters.append(DeadLetter(offset, record.raw.keys[0], value, error.reason, str(error)))  # type: ignore[arg-type]
+            else:
+                if command.id not in self._ids:
+                    events.append(self._apply(command, offset, place))
+        return events, letters
+
+    def _apply(self, command: Command, offset: int, place: int) -> EventRecord:
+        self._ids[command.id] = None
+        while len(self._ids) > KNOWN:
+            del self._ids[next(iter(self._ids))]
+        try:
+            event, said = APPLIED, self._do(command)
+        except RefusedError as error:
+            event, said = REFUSED, str(error)
+        return self.event(event, command.command, said, place, command, offset)
+
+    def _do(self, command: Command) -> str:
+        name = command.model or CHAMPION
+        if command.command == commands.ADD:
+            return self.add(name, command.definition or {})
+        if command.command == commands.APPLY:
+            return self.apply(command.champion or {}, command.challengers or {}, command.file or "")
+        if command.command == commands.CHECKPOINT:
+            return "a checkpoint is written next"
+        if command.command == commands.DEMOTE:
+            return self.demote()
+        does = {
+            commands.PROMOTE: self.promote,
+            commands.FREEZE: self.freeze,
+            commands.THAW: self.thaw,
+            commands.RESET: self.reset,
+            commands.DROP: self.drop,
+        }
+        return does[command.command](name)
+
+    def event(
+        self, event: str, what: str, said: str, place: int, command: Command | None = None, offset: int | None = None
+    ) -> EventRecord:
+        """The next event, of a command or of a rule. place : of the first instance that is predicted after it."""
+        learner = self._learner
+        bits, label_bits, label_place = learner.bits[FEATURES], learner.bits[LABELS], learner.places[LABELS]
+        self.n_events += 1
+        return EventRecord(
+            stream=learner.spec.name,
+            partition=learner.partition,
+            number=self.n_events - 1,
+            event=event,
+            command=what,
+            offset=offset_of(place, bits),
+            label_offset=offset_of(label_place, label_bits),
+            index=index_of(place, bits),
+            label_index=index_of(label_place, label_bits),
+            time=learner.clocks[FEATURES].time,
+            sentence=said,
+            models={name: role.learner_name for name, role in learner.roles.items()},
+            id=None if command is None else command.id,
+            control_offset=offset,
+            by="" if command is None else command.by,
+            asked=0 if command is None else command.asked,
+            model=None if command is None else command.model,
+        )
+
+    # -- operations: each does all of it and returns a sentence, or raises RefusedError and does nothing ---------
+
+    def promote(self, name: str) -> str:
+        """Make a challenger the champion, and the champion a challenger."""
+        if name == CHAMPION:
+            raise RefusedError("the champion is the champion already")
+        roles, role, old = self._learner.roles, self._role(name), self._role(CHAMPION)
+        try:
+            check_champion(role.learner_name, role.model.parameters())
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+        self._before = _unique(self._called or old.learner_name, {*roles} - {name})
+        self._called = name
+        names = {CHAMPION: self._before, name: CHAMPION}
+        order = [name, *(other for other in roles if other not in (CHAMPION, name))]
+        order.insert(list(roles).index(name), CHAMPION)  # in its place
+        self._on_drift = {names.get(other, other): own for other, own in self._on_drift.items()}
+        for other in (role, old):
+            other.name = names[other.name]
+        self._learner.pending.rename(names)
+        self._line_up({names.get(other, other): roles[other] for other in order})
+        return f"{name} ({role.learner_name}) is the champion, and the champion before is the challenger {self._before}"
+
+    def demote(self) -> str:
+        """Undo the last promotion."""
+        if self._before is None or self._before not in self._learner.roles:
+            raise RefusedError("no champion of before is there: promote the model that shall be champion")
+        return self.promote(self._before)
+
+    def freeze(self, name: str) -> str:
+        """Let a model predict and not learn."""
+        role = self._role(name)
+        if role.frozen:
+            raise RefusedError(f"{name} is frozen already")
+        role.freeze()
+        return f"{name} ({role.learner_name}) predicts and learns no more"
+
+    def thaw(self, name: str) -> str:
+        """Let a frozen model learn again."""
+        role = self._role(name)
+        if not role.frozen:
+            raise RefusedError(f"{name} is not frozen")
+        role.frozen = False
+        return f"{name} ({role.learner_name}) learns again"
+
+    def reset(self, name: str) -> str:
+        """Put a new model in the place of one."""
+        role = self._role(name)
+        role.reset()
+        return f"{name} ({role.learner_name}) begins anew"
+
+    def add(self, name: str, definition: Mapping[str, Any]) -> str:
+        """A new challenger, as a stream file would describe it."""
+        learner = self._learner
+        if name in learner.roles:
+            raise RefusedError(f"there is a model {name} already: drop it first, or choose another name")
+        if len(learner.roles) > MOST_CHALLENGERS:
+            raise RefusedError(f"there are {MOST_CHALLENGERS} challengers: drop one first")
+        try:
+            learner_name, parameters, own = learner.spec.challenger(name, definition)
+            models = {**self._models(), name: (learner_name, parameters)}
+            role = learner.make_role(name, learner.spec.lined_up(models, {**self._on_drift, name: own}))
+        except (ValueError, RiparianError) as error:
+            raise RefusedError(str(error).strip().partition("\n")[0]) from None
+        self._on_drift[name] = own
+        learner.pending.add([name, *kept_names(name, role.model.n_kept)], learner.schema.n_outputs)
+        self._line_up({**learner.roles, name: role})
+        return f"{name} ({learner_name}) begins as a challenger"
+
+    def drop(self, name: str) -> str:
+        """Remove a challenger, with what it has learned."""
+        if name == CHAMPION:
+            raise RefusedError("the champion cannot be dropped: promote another model first")
+        role = self._role(name)
+        self._learner.pending.drop(name)
+        del self._on_drift[name]
+        self._before = None if self._before == name else self._before
+        self._line_up({other: kept for other, kept in self._learner.roles.items() if other != name})
+        return f"the challenger {name} ({role.learner_name}) is dropped"
+
+    def apply(self, champion: Mapping[str, Any], challengers: Mapping[str, Mapping[str, Any]], file: str) -> str:
+        """Have the challengers of a stream file, whose champion has to be the one that there is.
+
+        Equal ones go on, others begin anew. file : `Spec.models_digest` of it, whose models these are from here on.
+        """
+        spec, roles = self._learner.spec, self._learner.roles
+        try:
+            wanted = {name: spec.challenger(name, given) for name, given in challengers.items()}
+            name, parameters, _ = spec.challenger("the-champion", champion)
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+        now = self._models()
+        if (name, parameters) != now[CHAMPION]:
+            raise RefusedError(
+                f"the champion is {now[CHAMPION][0]} with its parameters, and the stream file says {name}: promote it "
+                "first, or write the one that there is"
+            )
+        if len(wanted) > MOST_CHALLENGERS:
+            raise RefusedError(f"more than {MOST_CHALLENGERS} challengers")
+        gone = [role for role in roles if role not in wanted and role != CHAMPION]
+        other = [role for role in wanted if role in roles and wanted[role][:2] != now[role]]
+        new = [role for role in wanted if role not in roles]
+        for role in (*gone, *other):
+            self.drop(role)
+        for role in (*other, *new):
+            self.add(role, challengers[role])
+        for role, (*_, own) in wanted.items():
+            self._on_drift[role] = own
+        self._line_up({role: self._learner.roles[role] for role in (CHAMPION, *wanted)}, file)
+        told = {"dropped": gone, "begun anew": other, "added": new}
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names) or "nothing is new"
+
+    def _role(self, name: str) -> Role:
+        role = self._learner.roles.get(name)
+        if role is None:
+            known = ", ".join(self._learner.roles)
+            raise RefusedError(f"there is no model {name}: name one of {known}")
+        return role
+
+    def _models(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        return {name: (role.learner_name, role.model.parameters()) for name, role in self._learner.roles.items()}
+
+    def _line_up(self, roles: dict[str, Role], file: str | None = None) -> None:
+        """These are the models from here on, whatever the stream file says that was read."""
+        learner = self._learner
+        for one in (learner.spec.models_digest(), file):
+            if one is not None and one not in self._files:
+                self._files = [*self._files, one][-FILES:]
+        learner.line_up(roles)
+        learner.spec = learner.spec.lined_up(self._models(), self._on_drift)
+        for name, action in learner.spec.on_drift().items():
+            roles[name].react(action)
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything that is known; nothing where nothing was ever asked."""
+        if not self._ids and not self.n_events:
+            return {}
+        frozen = [name for name, role in self._learner.roles.items() if role.frozen]
+        found = _State(
+            self.n_events, list(self._ids), list(self._files), self._called, self._before, frozen, self._on_drift
+        )
+        return {"steering": msgspec.to_builtins(found)}
+
+    def restore(self, meta: Mapping[str, Any], takes: Mapping[str, str | None]) -> list[str]:
+        """Take over what `state` gave, after the roles. Returns a sentence where the models are not the stream file's.
+
+        takes : role of a model -> role that it had in the state.
+        """
+        if "steering" not in meta:
+            return []
+        found = msgspec.convert(meta["steering"], _State)
+        self.n_events, self._ids = found.events, dict.fromkeys(found.ids)
+        for name, source in takes.items():
+            self._learner.roles[name].frozen = source in found.frozen
+        spec = self._learner.spec
+        if spec.models_digest() not in found.files:
+            return []
+        self._files, self._called, self._before = found.files, found.called, found.before
+        return steered(meta)
+
+
+def steered(meta: Mapping[str, Any]) -> list[str]:
+    """A sentence on the models of a state that commands have left."""
+    said = ", ".join(f"{name} {model[0]}" for name, model in meta["models"].items())
+    return [f"the models are those that commands have left ({said}), and not the stream file's{NEW_FILE}"]
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, or the first of name-2, name-3, ... that is not taken."""
+    found, n = name, 2
+    while found in taken:
+        found, n = f"{name}-{n}", n + 1
+    return found
+
+
+def due(waiting: list[Piece], come: Sequence[int], commands_: Piece, predicted: Sequence[int]) -> Any:
+    """Where commands take effect: pairs of an instance's number among the features of a release, and the commands
+    before it, pieces of one record each; and those that wait for a later one.
+
+    come : for each feature, how many of the commands come before it. predicted : numbers of features that are not
+    rejected.
+    """
+    found, taken = [], 0
+    for i in predicted:
+        stop = int(come[i])
+        waiting, taken = waiting + _singly(commands_.part(taken, stop)), stop
+        if waiting:
+            found.append((i, waiting))
+            waiting = []
+        if taken == len(commands_.offsets):
+            break
+    return found, waiting + _singly(commands_.part(taken))
+
+
+def _singly(piece: Piece) -> list[Piece]:
+    return [piece.part(i, i + 1) for i in range(len(piece.offsets))]

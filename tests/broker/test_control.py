@@ -1,0 +1,165 @@
+"""Commands on real Kafka: applied once, at one place, by whoever works on the partition, however often it is killed."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from app import control
+from app.kafka.connection import Connection
+from app.state.audit import audit
+from app.stream_file.spec import Spec
+from tests.broker.harness import (
+    PATIENCE,
+    Sent,
+    Worker,
+    create_topics,
+    instances,
+    predictions,
+    read,
+    send,
+    stream_file,
+    wait_for_state,
+)
+from topics import commands
+from topics.names import HEADER_REASON, HEADER_TOPIC
+
+pytestmark = pytest.mark.broker
+
+N = 3000
+AT = [800, 1300, 2100]  # instances after which a worker is killed
+
+
+def events(broker, spec, partition=0):
+    return [commands.read_event(record.value) for record in read(broker, spec.topics.events, partition)]
+
+
+def until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def asked(name, n=1, **arguments):
+    """n records of one command."""
+    return [Sent(commands.write(control.command(name, "me", **arguments)), int(time.time() * 1000))] * n
+
+
+STEPS = [
+    lambda: [*asked("promote", 2, model="nb"), Sent(b"{", int(time.time() * 1000))],
+    lambda: [*asked("add", model="second", definition={"model": "majority-class"}), *asked("promote", model="nb")],
+    lambda: asked("demote"),
+]
+
+
+def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_path, topic_name):
+    path, spec = stream_file(
+        tmp_path, topic_name, control=True, predictions={"challengers": True}, drift={"on_drift": "reset"}
+    )
+    create_topics(spec, broker)
+    features, labels = instances(N, delay=40)
+    at = 0
+    for stop, step in zip(AT, STEPS, strict=True):
+        with Worker(path, broker, tmp_path) as worker:
+            send(broker, spec.topics.features, features[at:stop], pause=0.01, chunk=50)
+            send(broker, spec.topics.labels, labels[at : stop - 40])
+            until(lambda: len(predictions(broker, spec)) > at + 10 or worker.process.poll() is not None)  # noqa: B023
+            send(broker, spec.topics.control, step())
+            worker.kill()
+        send(broker, spec.topics.labels, labels[stop - 40 : stop])
+        at = stop
+    with Worker(path, broker, tmp_path) as worker:
+        send(broker, spec.topics.features, features[at:])
+        send(broker, spec.topics.labels, labels[at:])
+        learner = wait_for_state(broker, spec, N, N, worker=worker)
+        assert worker.stop() == 0, worker.output
+    told = events(broker, spec)
+    assert [(one.number, one.command, one.event) for one in told] == [
+        (0, "promote", "applied"),
+        (1, "add", "applied"),
+        (2, "promote", "refused"),
+        (3, "demote", "applied"),
+    ]
+    sent = predictions(broker, spec)
+    for event in told:  # each names the first prediction that it holds for
+        first = next(one for one in sent if one["offset"] == event.offset)
+        before = max((one for one in sent if one["offset"] < event.offset), key=lambda one: one["offset"], default=None)
+        assert (first["control_offset"], first["label_offset"]) > (event.control_offset, -1)
+        assert first["model"] == event.models["champion"]
+        assert before is None or before["control_offset"] <= event.control_offset
+    assert len({one["offset"] for one in sent}) == len(sent) == N
+    letters = [dict(record.headers) for record in read(broker, spec.topics.deadletters)]
+    assert [(one[HEADER_TOPIC], one[HEADER_REASON]) for one in letters] == [
+        (spec.topics.control.encode(), b"wrong-command")
+    ]
+    assert list(learner.roles) == ["champion", "last", "nb", "second"]
+    report = asyncio.run(audit(spec, Connection(broker), 0))
+    assert report.holds, json.dumps(report.plain())
+
+
+def test_every_partition_answers_whichever_worker_has_it(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2)
+    assert isinstance(spec, Spec)
+    create_topics(spec, broker)
+    features, labels = instances(600)
+    connection = Connection(broker)
+    with Worker(path, broker, tmp_path) as one, Worker(path, broker, tmp_path) as other:
+        workers = (one, other)
+        for partition in range(2):
+            send(broker, spec.topics.features, features[:500], partition=partition)
+            send(broker, spec.topics.labels, labels[:500], partition=partition)
+        until(lambda: all(len(predictions(broker, spec, partition)) == 500 for partition in range(2)))
+
+        async def ask(what, seconds=PATIENCE):
+            return await control.ask(spec, connection, what, seconds)
+
+        # Nothing comes: no answer in time.
+        late = control.command("freeze", "me", model="champion")
+        assert asyncio.run(ask(late, 1.0)) == {}
+        for partition in range(2):
+            send(broker, spec.topics.features, features[500:550], partition=partition)
+        until(lambda: all([one.id for one in events(broker, spec, p)] == [late.id] for p in range(2)))
+
+        async def both():
+            asking = asyncio.create_task(ask(control.command("promote", "me", model="nb")))
+            await asyncio.sleep(0)
+            at = 550
+            while not asking.done() and at < 600:
+                await asyncio.sleep(0.3)
+                for partition in range(2):
+                    await asyncio.to_thread(
+                        send, broker, spec.topics.features, features[at : at + 5], partition=partition
+                    )
+                at += 5
+            return await asking
+
+        answers = asyncio.run(both())
+        assert {partition: one.event for partition, one in answers.items()} == {0: "applied", 1: "applied"}
+        assert all(one.models["champion"] == "naive-bayes" for one in answers.values())
+        assert all(worker.stop() == 0 for worker in workers)
+
+
+def test_a_stream_gets_a_control_topic_at_a_restart(broker, tmp_path, topic_name):
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, broker)
+    features, labels = instances(400)
+    with Worker(path, broker, tmp_path) as worker:
+        send(broker, spec.topics.features, features[:200])
+        send(broker, spec.topics.labels, labels[:200])
+        wait_for_state(broker, spec, 200, 200, worker=worker)
+        assert worker.stop() == 0
+    path, spec = stream_file(tmp_path, topic_name, control=True)
+    with Worker(path, broker, tmp_path) as worker:
+        until(lambda: "Worker ready" in worker.output or worker.process.poll() is not None)
+        send(broker, spec.topics.control, asked("promote", model="nb"))
+        send(broker, spec.topics.features, features[200:], pause=0.05, chunk=20)
+        send(broker, spec.topics.labels, labels[200:])
+        wait_for_state(broker, spec, 400, 400, worker=worker)
+        assert worker.stop() == 0, worker.output
+    assert [one.event for one in events(broker, spec)] == ["applied"]
+    # A restart by the same file goes on with the models that the command has left.
+    with Worker(path, broker, tmp_path) as worker:
+        until(lambda: "the models are those that commands have left" in worker.output)
+        assert worker.stop() == 0

@@ -1,0 +1,126 @@
+"""Commands to a running stream, and what its partitions answer: JSON, in every stream."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from topics.records import EMPTY, TOMBSTONE, TOO_LARGE, UNREADABLE_BATCH, WRONG_COMMAND, Unread
+
+MAX_COMMAND_BYTES = 65_536
+
+PROMOTE, DEMOTE, FREEZE, THAW, RESET = "promote", "demote", "freeze", "thaw", "reset"
+ADD, DROP, APPLY, CHECKPOINT = "add", "drop", "apply", "checkpoint"
+OF_A_MODEL = (PROMOTE, FREEZE, THAW, RESET, ADD, DROP)  # these name one
+
+APPLIED, REFUSED = "applied", "refused"
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+_Models = Annotated[dict[_Name, dict[str, Any]], msgspec.Meta(max_length=100)]
+
+
+class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What somebody asks of a stream. Each partition is given it once, and applies each id once.
+
+    id : its own, such as a UUID
+    model : of OF_A_MODEL, the name of the model: "champion", or a challenger's
+    definition : of ADD, what stands at `challengers.NAME` of a stream file
+    champion, challengers, file : of APPLY, what a stream file says of them, and `Spec.models_digest` of it
+    by, asked : who asked, as they say themselves, and when, in ms since 1970
+    """
+
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    command: Literal["promote", "demote", "freeze", "thaw", "reset", "add", "drop", "apply", "checkpoint"]
+    by: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    asked: Annotated[int, msgspec.Meta(ge=0, le=1 << 52)] = 0
+    model: _Name | None = None
+    definition: dict[str, Any] | None = None
+    champion: dict[str, Any] | None = None
+    challengers: _Models | None = None
+    file: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+
+
+class EventRecord(msgspec.Struct, omit_defaults=True):
+    """What became of a command in a partition, or of a rule that steers by itself.
+
+    number : of the partition's events, from 0, without gaps
+    event : "applied" or "refused"
+    id, by, asked, model : of the command
+    control_offset : its place; None for a rule
+    offset, label_offset, index, label_index : of the first instance that is predicted with it in effect, and the next
+        label then
+    time : the effective time of the features before, ms
+    models : role -> learner, from there on
+    sentence : what happened, or why nothing did
+    """
+
+    stream: str
+    partition: int
+    number: int
+    event: str
+    command: str
+    offset: int
+    label_offset: int
+    time: int
+    sentence: str
+    models: dict[str, str] = {}
+    id: str | None = None
+    control_offset: int | None = None
+    by: str = ""
+    asked: int = 0
+    model: str | None = None
+    index: int = 0
+    label_index: int = 0
+
+
+class WrongCommandError(ValueError):
+    """A record that is no command. reason : one of `topics.records.REASONS`."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+_encode = msgspec.json.Encoder().encode
+_command = msgspec.json.Decoder(Command).decode
+_event = msgspec.json.Decoder(EventRecord).decode
+
+
+def write(record: Command | EventRecord) -> bytes:
+    """The bytes of a record."""
+    return _encode(record)
+
+
+def read_command(value: bytes | None) -> Command:
+    """A command. WrongCommandError where it is none; nothing else, whatever the bytes are."""
+    if value is None:
+        raise WrongCommandError(TOMBSTONE, "no value")
+    if isinstance(value, Unread):
+        raise WrongCommandError(UNREADABLE_BATCH, value.decode("utf-8", "replace"))
+    if not value:
+        raise WrongCommandError(EMPTY, "a value of no bytes")
+    if len(value) > MAX_COMMAND_BYTES:
+        raise WrongCommandError(TOO_LARGE, f"{len(value)} bytes, more than {MAX_COMMAND_BYTES}")
+    try:
+        found = _command(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise WrongCommandError(WRONG_COMMAND, str(error)) from None
+    wanted = {
+        "model": found.command in OF_A_MODEL,
+        "definition": found.command == ADD,
+        **dict.fromkeys(("champion", "challengers", "file"), found.command == APPLY),
+    }
+    for field, is_wanted in wanted.items():
+        if (getattr(found, field) is not None) != is_wanted:
+            raise WrongCommandError(
+                WRONG_COMMAND,
+                f"{found.command}: expected {'a' if is_wanted else 'no'} field `{field}`",
+            )
+    return found
+
+
+def read_event(value: bytes | None) -> EventRecord:
+    """An event. ValueError where it is none."""
+    try:
+        return _event(value or b"")
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise ValueError(str(error)) from error
