@@ -18,29 +18,38 @@ from app import __version__
 from app.errors import RiparianError
 from app.kafka.connection import DEFAULT, Connection
 
-# command name -> module under app.cli, which holds a click command named `command`
+# command name -> module under app.cli, which holds a click command named `command`, or as stands behind the colon
 COMMANDS = {
+    "add": "control:add",
+    "apply": "control:apply",
     "audit": "audit",
     "broker": "broker",
     "check": "check",
+    "checkpoint": "control:checkpoint",
     "compare": "compare",
     "dashboard": "dashboard",
     "deadletters": "deadletters",
     "demo": "demo",
+    "demote": "control:demote",
     "deploy": "deploy",
+    "drop": "control:drop",
     "evaluate": "evaluate",
     "explain": "explain",
     "export": "export",
+    "freeze": "control:freeze",
     "generate": "generate",
     "import": "import_",
     "init": "init",
     "inspect": "inspect",
     "lag": "lag",
     "models": "models",
+    "promote": "control:promote",
     "rank": "rank",
     "replay": "replay",
+    "reset": "control:reset",
     "rollback": "rollback",
     "state": "state",
+    "thaw": "control:thaw",
     "top": "top",
     "ui": "ui",
     "worker": "worker",
@@ -56,7 +65,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"app.cli.{COMMANDS[name]}").command
+        module, _, called = COMMANDS[name].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"app.cli.{module}"), called or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

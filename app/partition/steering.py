@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from app.errors import RiparianError
+from app.partition.changes import Changes
 from app.partition.clock import Clock
 from app.partition.merge import Piece
 from app.partition.outcome import DeadLetter
@@ -335,6 +336,11 @@ def steered(meta: Mapping[str, Any]) -> list[str]:
     """A sentence on the models of a state that commands have left."""
     said = ", ".join(f"{name} {model[0]}" for name, model in meta["models"].items())
     return [f"the models are those that commands have left ({said}), and not the stream file's{NEW_FILE}"]
+
+
+def unsteerable(changes: Changes) -> list[str]:
+    """Sentences on what a changed stream file changes besides its challengers."""
+    return [one.sentence for one in changes.found if not one.what.startswith("challengers.")]
 
 
 def _unique(name: str, taken: set[str]) -> str:
