@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import os
 import shlex
 import signal
 import sys
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from app.cli import broker_option
+from app.cli.ui import PORT as PAGE_PORT
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.demo.run import Plan, Show, WorkerProcess
+    from app.demo.run import Plan, Process, Show
     from app.demo.view import Figures
 
 LINE_SECONDS = 5.0  # between plain lines
@@ -47,10 +49,18 @@ LINE_SECONDS = 5.0  # between plain lines
     help="From an instance's features to its label, such as 5s; 0s: before the next features.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the metrics page. [default: 6066, or a free one]")
+@click.option("--page/--no-page", default=True, help="Serve the live page, and open it where there is a browser.")
 @click.option("--exit", "exit_", is_flag=True, help="End after the last row, as without a terminal.")
 @click.option("--keep", is_flag=True, help="Keep the topics after the end.")
 def command(
-    connection: Connection | None, rows: int, rate: float, label_delay: str, port: int | None, exit_: bool, keep: bool
+    connection: Connection | None,
+    rows: int,
+    rate: float,
+    label_delay: str,
+    port: int | None,
+    page: bool,
+    exit_: bool,
+    keep: bool,
 ) -> None:
     """Start a broker and a worker, stream the electricity data through them, and show how the models do.
 
@@ -82,10 +92,17 @@ def command(
                 name = stack.enter_context(demo.foreign_broker(connection, keep))
                 plan = demo.make_plan(folder, connection, name, **settings)
             started = True
-            worker = stack.enter_context(demo.WorkerProcess(plan))
-            same = _run(plan, worker)
+            worker = stack.enter_context(demo.worker_process(plan))
+            address = None
+            if page:
+                number = demo.choose_port(None, PAGE_PORT)
+                address = f"http://127.0.0.1:{number}/"
+                shown = stack.enter_context(demo.page_process(plan, number))
+                asyncio.run(demo.until_page(shown, address))
+                click.echo(f"Live page: {address}")
+            same = _run(plan, worker, address)
             if sys.stdout.isatty() and not exit_:
-                _stay(plan, worker)
+                _stay(plan, worker, address)
             elif keep:
                 click.echo(_kept(plan, local))
         finally:
@@ -96,8 +113,11 @@ def command(
         sys.exit(1)
 
 
-def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
-    """Stream the data and sum up. Returns whether the figures equal those of `riparian evaluate`, where they must."""
+def _run(plan: "Plan", worker: "Process", page: str | None) -> bool:
+    """Stream the data and sum up. Returns whether the figures equal those of `riparian evaluate`, where they must.
+
+    page : address of the live page, which is opened once the worker is ready.
+    """
     from app.demo import run as demo
 
     click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
@@ -107,6 +127,8 @@ def _run(plan: "Plan", worker: "WorkerProcess") -> bool:
         nonlocal began
         await demo.until_ready(plan, worker, click.echo)
         click.echo(f"Metrics: {plan.metrics_url}")
+        if page is not None and sys.stdout.isatty() and has_display():
+            click.launch(page)
         began = time.monotonic()
         with _view(plan) as show:
             return await demo.stream(plan, worker, show)
@@ -163,9 +185,17 @@ def _view(plan: "Plan") -> Iterator["Show"]:
         yield draw
 
 
-def _stay(plan: "Plan", worker: "WorkerProcess") -> None:
+def has_display() -> bool:
+    """Whether a browser can show something here. Over SSH without a display, a text browser would take the terminal."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _stay(plan: "Plan", worker: "Process", page: str | None) -> None:
     """Stay up until Ctrl-C, so that people can look around."""
-    click.echo(f"\nEverything stays up: try, in another terminal,\n  curl {plan.metrics_url}")
+    click.echo("\nEverything stays up.")
+    if page is not None:
+        click.echo(f"Live page: {page}")
+    click.echo(f"Try, in another terminal,\n  curl {plan.metrics_url}")
     click.echo(f"  riparian inspect {plan.stream} {shlex.join(plan.connection.arguments())}")
     click.echo("Ctrl-C ends it.")
     with contextlib.suppress(KeyboardInterrupt):

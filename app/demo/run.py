@@ -20,7 +20,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from app import compiling
 from app.demo import view as demo_view
@@ -126,28 +126,28 @@ async def _delete_topics(connection: Connection, stream: str) -> None:
         await admin.close()
 
 
-class WorkerProcess:
-    """`riparian worker` as a process that ends when this one does.
+class Process:
+    """A command over the plan's stream file as a process that ends when this one does.
 
     Parameters
     ----------
     plan : Plan
+    name : of the command. It also names its log.
+    options : of the command.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.log = plan.folder / "worker.log"
+    def __init__(self, plan: Plan, name: str, *options: str) -> None:
+        self.name = name
+        self.log = plan.folder / f"{name}.log"
+        words = [name, str(plan.stream), *plan.connection.arguments(), *options]
+        self._command = [sys.executable, "-m", "app.cli", *words, "--data-dir", str(plan.folder / name)]
         self._supervisor: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> "WorkerProcess":
+    def __enter__(self) -> Self:
         self.log.unlink(missing_ok=True)
-        worker = [
-            sys.executable, "-m", "app.cli", "worker", str(self.plan.stream), *self.plan.connection.arguments(),
-            "--web-port", str(self.plan.port), "--data-dir", str(self.plan.folder / "worker"),
-        ]  # fmt: skip
         watched = [sys.executable, "-I", "-S", supervisor.__file__]
         self._supervisor = subprocess.Popen(
-            [*watched, str(os.getpid()), str(self.log), *worker],
+            [*watched, str(os.getpid()), str(self.log), *self._command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -155,7 +155,7 @@ class WorkerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """SIGTERM: the worker writes a last checkpoint; it is killed where that takes more than ten seconds."""
+        """SIGTERM: a worker writes a last checkpoint; it is killed where that takes more than ten seconds."""
         if self._supervisor is not None:
             for pipe in (self._supervisor.stdin, self._supervisor.stdout):
                 assert pipe is not None
@@ -167,17 +167,41 @@ class WorkerProcess:
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
 
     def check(self) -> None:
-        """RiparianError with the worker's own last words where it has ended."""
+        """RiparianError with its own last words where it has ended."""
         assert self._supervisor is not None
         code = self._supervisor.poll()
         if code is None:
             return
         lines = self.lines()
         said = lines[-1].removeprefix("riparian: ") if lines else "it said nothing"
-        raise RiparianError(f"the worker ended with exit code {code} ({said}): see {self.log}")
+        raise RiparianError(f"the {self.name} ended with exit code {code} ({said}): see {self.log}")
 
 
-async def until_ready(plan: Plan, worker: WorkerProcess, say: Callable[[str], None]) -> None:
+def worker_process(plan: Plan) -> Process:
+    """Its worker."""
+    return Process(plan, "worker", "--web-port", str(plan.port))
+
+
+def page_process(plan: Plan, port: int) -> Process:
+    """The live page, without what it remembers of an earlier run: that had other topics."""
+    shutil.rmtree(plan.folder / "ui", ignore_errors=True)
+    return Process(plan, "ui", "--port", str(port))
+
+
+async def until_page(page: Process, address: str) -> None:
+    """Wait until the live page answers."""
+    deadline = time.monotonic() + WORKER_SECONDS
+    while True:
+        page.check()
+        with contextlib.suppress(OSError, ValueError):
+            await asyncio.to_thread(_json, f"{address}health")
+            return
+        if time.monotonic() > deadline:
+            raise RiparianError(f"the live page does not answer at {address}: see {page.log}, or give --no-page")
+        await asyncio.sleep(0.1)
+
+
+async def until_ready(plan: Plan, worker: Process, say: Callable[[str], None]) -> None:
     """Wait until the worker has its partition; what it says meanwhile, that it compiles kernels, is passed on."""
     deadline, seen = time.monotonic() + WORKER_SECONDS, 0
     while True:
@@ -203,7 +227,7 @@ def _json(url: str) -> dict[str, Any]:
     return found
 
 
-async def stream(plan: Plan, worker: WorkerProcess, show: Show) -> demo_view.Figures:
+async def stream(plan: Plan, worker: Process, show: Show) -> demo_view.Figures:
     """Replay the data and show how the worker is doing, until the last label is learned; the last figures."""
     from app.dataset.data import DataFile
     from app.dataset.rows import rows_of_file
@@ -277,12 +301,12 @@ def evaluate_command(plan: Plan) -> str:
     return f"riparian evaluate {DATA} --model {model} --stream {plan.stream}{limit}"
 
 
-def choose_port(port: int | None) -> int:
-    """The port of the metrics page: as asked for, else 6066, else a free one."""
+def choose_port(port: int | None, usual: int = DEFAULT_PORT) -> int:
+    """The port of a page: as asked for, else the usual one, else a free one."""
     from app.kafka.ports import free_port, port_is_free
 
     if port is None:
-        return DEFAULT_PORT if port_is_free(DEFAULT_PORT) else free_port()
+        return usual if port_is_free(usual) else free_port()
     if not port_is_free(port):
         raise BrokerError(f"port {port} of 127.0.0.1 is in use: choose another with --port, or leave it out")
     return port

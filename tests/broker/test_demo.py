@@ -122,6 +122,9 @@ def test_the_data_are_all_there() -> None:
 
 def test_the_demo_ends_with_the_figures_of_evaluate_and_leaves_nothing(folder: Path, start: Start) -> None:
     demo = start("--rows", "1500", "--rate", "1000")
+    page = demo.wait_for(r"^Live page: http").split()[2]
+    with urllib.request.urlopen(f"{page}api/streams/elec", timeout=PATIENCE) as answer:
+        assert json.loads(answer.read())["name"] == "elec"
     address = demo.wait_for(r"^Metrics: http").split()[1]
     assert any("kafka.Kafka" in command for command in demo.processes().values())
     assert any("app.cli worker" in command for command in demo.processes().values())
@@ -159,7 +162,7 @@ def test_killed_with_9_it_leaves_no_orphan(folder: Path, start: Start) -> None:
     demo = start("--rate", "100")
     demo.wait_for(r"^Metrics: http")
     before = demo.processes()
-    assert len(before) >= 5  # itself, Kafka, the worker, and what watches over each
+    assert len(before) >= 7  # itself, Kafka, the worker, the live page, and what watches over each
     demo.process.kill()
     demo.process.wait()
     demo.wait_until_gone()
@@ -167,8 +170,9 @@ def test_killed_with_9_it_leaves_no_orphan(folder: Path, start: Start) -> None:
 
 def test_late_labels_on_a_broker_that_runs_already(folder: Path, start: Start, broker: str) -> None:
     before = topics(broker)
-    demo = start("--broker", broker, "--rows", "600", "--rate", "1000", "--label-delay", "500ms")
+    demo = start("--broker", broker, "--rows", "600", "--rate", "1000", "--label-delay", "500ms", "--no-page")
     demo.wait_for(r"^Metrics: http")
+    assert not any("app.cli ui" in command for command in demo.processes().values())
     during = topics(broker) - before
     assert any(re.fullmatch(r"elec-demo-[0-9a-f]{6}\.labels", topic) for topic in during)
     output = demo.finish()
