@@ -146,7 +146,10 @@ async def _ask(
     report = await admin.check_topics(spec, connection)
     there = {spec.topics.features, spec.topics.labels} <= set(report.partitions)
     ids = await keys.sample(spec, connection) if there else None
-    inputs = [name for name in (spec.topics.features, spec.topics.labels) if name in report.partitions]
+    # Copies have the timestamps of the topics that they come from, which are the ones to look at.
+    copies = {getattr(spec.topics, role) for role in spec.copied}
+    inputs = [name for name in (spec.topics.features, spec.topics.labels) if name in report.partitions.keys() - copies]
+    inputs += report.sources
     warnings = await timestamps.warnings(connection, inputs) if inputs else []
     admin.check_sources(spec, report)
     return report, await loading.prospects(spec, connection), ids, warnings

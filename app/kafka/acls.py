@@ -63,7 +63,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(_ANY, (DESCRIBE,)),
         **dict.fromkeys((FEATURES, LABELS), (READ, CONFIGS)),
         STATE: (READ,),
-        SOURCES: (DESCRIBE,),
+        SOURCES: (DESCRIBE, CONFIGS),
     },
     "lag": _LAG,
     "compare": {**dict.fromkeys(_ANY, (DESCRIBE,)), METRICS: (READ,), STATE: (DESCRIBE,)},

@@ -345,9 +345,10 @@ class Spec(Part):
                 )
 
     def subject(self, kind: str) -> str:
-        """The subject of the schemas of a kind of record: "features", "labels" or "predictions"."""
+        """The subject of the schemas of a kind of record: "features", "labels" or "predictions". Of records that are
+        copied it is that of the first topic that they come from."""
         assert self.registry is not None
-        topic, style = getattr(self.topics, kind), self.registry.subjects
+        topic, style = self.copied.get(kind, [getattr(self.topics, kind)])[0], self.registry.subjects
         if style == TOPIC_NAME:
             return f"{topic}-value"
         name = "riparian.Prediction" if kind == PREDICTIONS else getattr(self.registry.records, kind)

@@ -80,6 +80,8 @@ def test_two_partitioners_are_refused_with_the_cure(
     assert isinstance(found.exception, TopicError), found.output
     assert "have their label in another partition than their features" in str(found.exception)
     assert cure.replace("S", topic_name, 1) in str(found.exception)
+    lines = f"or let workers copy both topics by id: rekey: {{features: {topic_name}.features, labels: {topic_name}.lab"
+    assert lines in str(found.exception)
     apart = json.loads(check(broker, path, "--json").stdout.splitlines()[0])["ids"]
     assert 0.65 < apart["apart"] / apart["both"] < 0.85
     assert apart["both"] > 1000

@@ -33,7 +33,7 @@ from tests.broker.harness import (
 )
 from tests.processes import until as until_true
 from topics.formats.protobuf_types import Messages, class_of, head_of
-from topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_TOPIC
+from topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_SOURCE, HEADER_TOPIC
 from topics.records import RawBatch
 from topics.schemas import PROTOBUF, Schema
 
@@ -225,6 +225,36 @@ def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, broker, registry
     done = invoke("audit", path, "--broker", broker)
     assert done.exit_code == 0, (done.output, done.exception)
     assert invoke("check", path, "--broker", broker).exit_code == 0
+
+
+def test_rows_with_schemas_are_copied_by_the_ids_in_them(codec, broker, registry, tmp_path, topic_name):
+    """Topics of other partitions than the stream's, without keys; one record's schema is known to nobody."""
+    wire, given = WIRES[codec], {"features": f"{topic_name}.orders", "labels": f"{topic_name}.paid"}
+    _, of_sources = stream_file(tmp_path, f"{topic_name}-sources", partitions=3, topics=given)
+    create_topics(of_sources, broker)
+    path, spec = stream_of(codec, tmp_path, topic_name, registry, partitions=2, rekey=given, champion="last-label")
+    create_topics(spec, broker)
+    first = register(registry, f"{given['features']}-value", wire.first, wire.kind)
+    answer = register(registry, f"{given['labels']}-value", wire.label, wire.kind)
+    assert invoke("check", path, "--register", "--broker", broker).exit_code == 0
+    features, labels = instances(300)
+    made, told = encoded(features, first, wire, wire.first), encoded(labels, answer, wire, wire.label)
+    made.insert(70, Sent(NOBODY + b"what?", made[70].time, b"k"))
+    for k in range(3):
+        send(broker, given["features"], [one._replace(key=None) for one in made[k::3]], partition=k)
+        send(broker, given["labels"], [one._replace(key=None) for one in told[2 - k :: 3]], partition=k)
+    with Worker(path, broker, tmp_path) as worker:
+
+        def joined():
+            held = [stored(broker, spec, k) for k in range(2)]
+            return sum(0 if one is None else one.pending.counts["joined"] for one in held)
+
+        until(lambda: joined() == 300, worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    found = [one for k in range(2) for one in read(broker, spec.topics.deadletters, k)]
+    (letter,) = (dict(one.headers) for one in found)
+    assert letter[HEADER_REASON] == b"unknown-schema"
+    assert letter[HEADER_SOURCE] == f"{given['features']}/{70 % 3}/{70 // 3}".encode()
 
 
 def test_a_registry_that_does_not_answer_loses_nothing(codec, broker, registry, tmp_path, topic_name):

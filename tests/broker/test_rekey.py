@@ -446,7 +446,7 @@ async def _followed(broker: str, spec: Spec) -> None:
     async def looked(times: int) -> None:
         for _ in range(times):
             before = copied._looked
-            while copied._looked == before:
+            while copied._looked == before and not copied._tasks[0].done():
                 await asyncio.sleep(0.01)
 
     try:
