@@ -1,0 +1,82 @@
+"""Schemas by which the records of a stream can be written, in every format of a registry: for what measures or tests
+all of them."""
+
+import json
+from typing import Any
+
+from topics import records as r
+from topics.codecs import REGISTERED, Formats
+from topics.records import Mapping, Path
+from topics.schemas import AVRO, JSON, PROTOBUF, Schema, Schemas, Written
+
+_TYPES = {r.NUMERIC: "number", r.NOMINAL: "text", r.BOOLEAN: "truth"}
+
+
+def tell(schemas: Schemas, formats: Formats, mapping: Mapping) -> None:
+    """What a registry would tell of a stream's records: schemas that have all that it maps, and may be null."""
+    label = "number" if mapping.task == r.REGRESSION else "text"
+    features = {feature.path: _TYPES[feature.type] for feature in mapping.features}
+    kinds: dict[str, dict[Path, str]] = {
+        "features": _places((mapping.id, "text"), (mapping.time, "time"), (mapping.y, label)) | features,
+        "labels": _places((mapping.label_id, "text"), (mapping.label_time, "time"), (mapping.label_y or None, label)),
+    }
+    for number, (role, places) in enumerate(kinds.items(), 1):
+        codec = getattr(formats, role)
+        if codec in REGISTERED:
+            schema = _MADE[codec](_tree(places))
+            schemas.known[number] = schema
+            schemas.written[role] = Written(number, schema)
+
+
+def _places(*named: tuple[Path | None, str]) -> dict[Path, str]:
+    return {path: kind for path, kind in named if path is not None}
+
+
+def _tree(places: dict[Path, str]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, kind in places.items():
+        node = tree
+        for name in path[:-1]:
+            node = node.setdefault(name, {})
+        node[path[-1]] = kind
+    return tree
+
+
+def _avro(tree: dict[str, Any]) -> Schema:
+    types: dict[str, Any] = {"number": "double", "text": "string", "truth": "boolean", "time": "long"}
+
+    def record(fields: dict[str, Any], name: str) -> Any:
+        def of(field: str, kind: Any) -> Any:
+            return record(kind, f"{name}_{field}") if isinstance(kind, dict) else types[kind]
+
+        made = [{"name": field, "type": ["null", of(field, kind)]} for field, kind in fields.items()]
+        return {"type": "record", "name": name, "fields": made}
+
+    return Schema(AVRO, json.dumps(record(tree, "R")))
+
+
+def _json_schema(tree: dict[str, Any]) -> Schema:
+    types = {"number": "number", "text": "string", "truth": "boolean", "time": "integer"}
+
+    def record(fields: dict[str, Any]) -> Any:
+        made = {n: record(k) if isinstance(k, dict) else {"type": ["null", types[k]]} for n, k in fields.items()}
+        return {"type": "object", "properties": made}
+
+    return Schema(JSON, json.dumps(record(tree)))
+
+
+def _protobuf(tree: dict[str, Any]) -> Schema:
+    types = {"number": "double", "text": "string", "truth": "bool", "time": "int64"}
+
+    def message(fields: dict[str, Any], name: str) -> str:
+        inner = "".join(message(kind, f"M_{field}") for field, kind in fields.items() if isinstance(kind, dict))
+        lines = "".join(
+            f" optional {f'M_{field}' if isinstance(kind, dict) else types[kind]} {field} = {i};"
+            for i, (field, kind) in enumerate(fields.items(), 1)
+        )
+        return f"message {name} {{ {inner}{lines} }}\n"
+
+    return Schema(PROTOBUF, f'syntax = "proto3";\n{message(tree, "R")}')
+
+
+_MADE = {"avro": _avro, "json-schema": _json_schema, "protobuf": _protobuf}
