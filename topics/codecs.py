@@ -147,7 +147,7 @@ CODECS: dict[str, Callable[[Mapping, Schemas], Codec]] = {
 }
 # Those of them whose records hold many instances each -> the package that they need.
 BATCHED = {"arrow": "pyarrow"}
-# Those of them whose records name a schema of a registry -> the package that they need.
+# Those of them whose records name a schema of a registry -> the module that they need.
 REGISTERED: dict[str, str | None] = {"avro": "fastavro", "json-schema": None, "protobuf": "google.protobuf"}
 
 

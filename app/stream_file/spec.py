@@ -323,9 +323,10 @@ class Spec(Part):
             )
         for name in dict.fromkeys(registered.values()):
             package = codecs.REGISTERED[name]
-            if package is not None and importlib.util.find_spec(package) is None:
+            if package is not None and not _is_there(package):
+                wanted = package.removeprefix("google.")
                 raise ValueError(
-                    f"codec: expected the Python package {package} for {name}, found none; install it with "
+                    f"codec: expected the Python package {wanted} for {name}, found none; install it with "
                     f"pip install 'riparian[{name}]', or choose another codec"
                 )
         if self.registry is None:
@@ -686,6 +687,13 @@ def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
             f'{CHAMPION}: expected a model of Riparian\'s own, found "{name}", which is slow and keeps its '
             "state as a pickle; make it a challenger, or set as_champion: true beside it"
         )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
 
 
 def _placed(owner: str, path: records.Path, envelope: str | None) -> records.Path:

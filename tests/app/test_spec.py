@@ -1,6 +1,7 @@
 """Stream files: defaults, every part as it is read, and the sentence for every mistake."""
 
 import gc
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,22 @@ def test_a_refused_file_leaves_nothing_in_memory():
     assert "fading" in refuse()
     gc.collect()
     assert not [one for one in gc.get_objects() if isinstance(one, Spec) and one.name == "leaves-nothing"]
+
+
+@pytest.mark.parametrize(
+    ("codec", "package", "parent"), [("avro", "fastavro", None), ("protobuf", "protobuf", "google")]
+)
+def test_a_package_that_a_codec_needs_is_named(
+    codec: str, package: str, parent: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where google itself is not there, Python raises."""
+
+    def find(name: str) -> None:
+        if parent is not None and name.startswith(f"{parent}."):
+            raise ModuleNotFoundError(f"No module named '{parent}'")
+
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    text = f"name: s\ntask: classification\nfeatures: {{a: numeric}}\nchampion: naive-bayes\ncodec: {codec}\n"
+    said = f"the Python package {package} for {codec}, found none; install it with pip install 'riparian\\[{codec}\\]'"
+    with pytest.raises(SpecError, match=said):
+        loads(text + "registry: {url: 'http://r:8081'}", "s.yaml")

@@ -17,23 +17,33 @@ from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
 from topics.codecs import Codec, Formats, of_stream
 from topics.headers import HeaderWriter
+from topics.paths import Index
 from topics.records import IGNORED, Packed, RawBatch, Rows
-from topics.schemas import JSON, Schema, Schemas, Written
+from topics.schemas import JSON, PROTOBUF, Schema, Schemas, Written
 from topics.vocabulary import Vocabulary
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "stream-file.md"
 
 
 class Format(NamedTuple):
-    """codec : its name. record, label : of the stream file. schema : by which records of the registry are written."""
+    """codec : its name. record, label : of the stream file. schema : by which records of the registry are written.
+    typed : whether each field has one type, so that records hold what fits it, before they are damaged."""
 
     codec: str
     record: dict[str, Any]
     label: dict[str, Any]
     schema: Schema | None = None
+    typed: bool = False
 
 
 _ENVELOPED = {"x": "", "y": "y", "time": "@envelope:ts_ms"}
+_PROTO = """syntax = "proto3";
+message Row {
+  string id = 1; optional int64 ts = 2; optional string y = 3; X x = 4; More more = 5; repeated double list = 6;
+  repeated string words = 7; map<string, Row> rows = 8; oneof one { bytes raw = 9; Row row = 10; }
+  message X { optional double a = 1; optional bool b = 2; optional string c = 3; double d = 4; }
+  message More { Deep deep = 1; optional string c = 2; message Deep { optional double a = 1; } }
+}"""
 _FORMATS = {
     "debezium": Format("json", {**_ENVELOPED, "envelope": "debezium"}, {"envelope": "debezium"}),
     "connect": Format("json", {"x": "", "y": "y", "time": "ts", "envelope": "connect"}, {"envelope": "connect"}),
@@ -43,6 +53,7 @@ _FORMATS = {
         {"id": "@envelope:subject", "envelope": "cloudevents"},
     ),
     "json-schema": Format("json-schema", {"time": "ts", "y": "y"}, {"time": "ts"}, Schema(JSON, "{}")),
+    "protobuf": Format("protobuf", {"time": "ts", "y": "y"}, {"time": "ts"}, Schema(PROTOBUF, _PROTO), typed=True),
     "arrow": Format("arrow", {"time": "ts", "y": "y"}, {"time": "ts"}),
 }
 # Where things stand, and what they are; headers where the format takes them.
@@ -65,6 +76,7 @@ _CELLS = {
     "boolean": ("true", "false", "null"),
     "nominal": ('"u"', '"é"', "1", "true", "null", '"red"', '"x"', '"😀 \\" \\\\"'),
 }
+_TYPED_CELLS = {**_CELLS, "nominal": ('"u"', '"é"', "null", '"red"', '"😀 \\" \\\\"')}
 _ODD = (None, b"", b"{}", b"\0\0\0\0\1", b"\0\0\0\0\2{}", b"\0\0\0\0\3\2", b"[" * 300, b"null")
 _HEADERS = ("id", "time", "specversion", "type", "source", "subject", "datacontenttype")
 
@@ -78,7 +90,7 @@ def stream(format_: str, features: str) -> Spec:
         "max_classes": 4,
         "champion": "last-label",
         "topics": {"features": "f", "labels": "l"},
-        "features": _FEATURES[features],
+        "features": _without_gaps(_FEATURES[features]) if form.typed else _FEATURES[features],
         "record": {"max_bytes": 4000, **form.record},
         "label": {**form.label},
         "codec": {"features": form.codec, "labels": form.codec, "predictions": "json"},
@@ -86,6 +98,14 @@ def stream(format_: str, features: str) -> Spec:
     if form.schema is not None:
         content["registry"] = {"url": "http://127.0.0.1:1"}
     return build(content, "fuzz")
+
+
+def _without_gaps(features: dict[str, Any]) -> dict[str, Any]:
+    """Lists are mapped from their first item on: no type of Protobuf has a null before it."""
+    return {
+        name: {**one, "from": one["from"].replace("[1]", "[0]")} if isinstance(one, dict) and "from" in one else one
+        for name, one in features.items()
+    }
 
 
 @cache
@@ -106,20 +126,27 @@ def codec_of(format_: str, spec: Spec) -> Codec:
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 
-def _texts(rng: Random, kind: str, n: int) -> list[str]:
-    return [pick(rng, _CELLS[kind]) if rng.random() < 0.6 else _CELLS[kind][0] for _ in range(n)]
+def _texts(rng: Random, cells: tuple[str, ...], n: int) -> list[str]:
+    return [pick(rng, cells) if rng.random() < 0.6 else cells[0] for _ in range(n)]
 
 
-def _rows(rng: Random, spec: Spec, n: int) -> Rows:
-    features = [_texts(rng, feature.type, n) for feature in spec.mapping().features]
-    y = [pick(rng, ('"UP"', '"DOWN"', "1", None)) for _ in range(n)]
+def _rows(rng: Random, spec: Spec, n: int, typed: bool) -> Rows:
+    cells = _TYPED_CELLS if typed else _CELLS
+    # No type of Protobuf has a null in a list.
+    in_lists = {kind: tuple(cell for cell in of if cell != "null") if typed else of for kind, of in cells.items()}
+    features = [
+        _texts(rng, (in_lists if isinstance(feature.path[-1], Index) else cells)[feature.type], n)
+        for feature in spec.mapping().features
+    ]
+    y = [pick(rng, ('"UP"', '"DOWN"', '"x"' if typed else "1", None)) for _ in range(n)]
     return Rows(0, [f"i{rng.integers(50)}" for _ in range(n)], features, y)
 
 
 def _valid(rng: Random, format_: str, spec: Spec, topic: str) -> list[Record]:
     """Records as a replay writes them."""
     n, codec, mapping = int(rng.integers(1, 12)), codec_of(format_, spec), spec.mapping()
-    rows, times = _rows(rng, spec, n), [1_700_000_000_000 + int(rng.integers(10**9)) for _ in range(n)]
+    rows = _rows(rng, spec, n, _FORMATS[format_].typed)
+    times = [1_700_000_000_000 + int(rng.integers(10**9)) for _ in range(n)]
     writer, in_headers = codec.writer(labels_inside=True), HeaderWriter(mapping, labels_inside=True)
     headers: Any
     if topic == "features":

@@ -18,7 +18,7 @@ from app.stream_file.spec import build
 from app.stream_file.spec_parts import RegistrySpec
 from tests.fuzz import avro as made_up
 from tests.fuzz import mutate
-from tests.fuzz.formats import _reasons
+from tests.fuzz.formats import _PROTO, _reasons
 from tests.fuzz.mutate import Random, pick
 from topics.codecs import CODECS, REGISTERED
 from topics.records import RawBatch
@@ -76,6 +76,11 @@ def _text(rng: Random, kind: str) -> Any:
                 "a" * 2_000_000,
             ),
         )
+    if kind == "PROTOBUF" and rng.random() < 0.8:
+        made = _PROTO.encode()
+        for _ in range(int(rng.integers(0, 3))):
+            made = mutate.of_bytes(rng, made)
+        return made.decode(errors="replace")
     if kind == "JSON":
         content: Any = {"type": "object", "properties": {"id": {"type": "string"}, "x": {"properties": {"a": {}}}}}
     else:

@@ -51,7 +51,7 @@ _MODULES = {
     "learners": "learners",
     "avro": "avro",
     "registry": "registry",
-    **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow"), "formats"),
+    **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow", "protobuf"), "formats"),
 }
 TARGETS = tuple(_MODULES)
 

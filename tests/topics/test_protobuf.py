@@ -349,6 +349,20 @@ def test_a_text_that_is_no_schema_rejects_its_records(text: str) -> None:
         assert len(found.rejected[0].detail) < 400
 
 
+@pytest.mark.parametrize("name", ["HasField", "FromString", "DESCRIPTOR", "__class__", "value", "class", "_x"])
+def test_fields_may_have_the_names_of_methods(name: str) -> None:
+    spec = spec_of(features={"a": {"type": "numeric", "from": name}, "b": "boolean"}, record={"x": "", "y": None})
+    text = f'syntax = "proto3"; message R {{ string id = 1; optional double {name} = 2; optional bool b = 3; }}'
+    found, _ = features(spec, codec_of(spec, text), [HEAD + b"\0\x0a\1k\x11" + np.float64(2.5).tobytes() + b"\x18\1"])
+    assert found.x.tolist() == [[2.5, 1.0]]
+
+
+def test_half_a_character_in_a_text_is_no_schema() -> None:
+    for text in ('import "\ud800"; message R {}', "message R\ud800 {}", 'syntax = "\ud800";'):
+        with pytest.raises(UnusableError):
+            Messages(schema(text))
+
+
 def test_mutated_texts_never_raise_anything_else() -> None:
     rng = random.Random(3)
     n = 0

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+from google.protobuf import timestamp_pb2
 from google.protobuf.message import DecodeError
 
 from topics import records as r
@@ -53,6 +54,7 @@ _FITTING = {
     TARGET: {_WHOLE, _REAL},
     FLAG: {_BOOL},
 }
+_has = timestamp_pb2.Timestamp.HasField  # of any message: one of its fields may have the name of a method
 _FIRST: tuple[int, ...] = (0,)  # the first message of a schema
 ERRORS = (RefusedError, MalformedError, DecodeError, IndexError)
 
@@ -143,7 +145,7 @@ class _Maker:
             return lambda message, out: put(getattr(message, name), out)
 
         def take(message: Any, out: Out) -> None:
-            if message.HasField(name):
+            if _has(message, name):
                 put(getattr(message, name), out)
 
         return take

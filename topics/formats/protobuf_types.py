@@ -63,18 +63,20 @@ class Messages:
     def _add(self, name: str, text: str) -> Any:
         if len(text) > MAX_SCHEMA_BYTES:
             raise UnusableError(f"it has {len(text)} characters, at most {MAX_SCHEMA_BYTES:,}")
-        made = _of_bytes(text) or file_of(name, text)
-        made.name = name
-        imported = list(made.dependency)
-        for one in imported:
-            self._add_well_known(one)
-        del made.dependency[:], made.public_dependency[:], made.weak_dependency[:]
-        made.dependency.extend(dict.fromkeys(one for one in imported if one in self._there))
         try:
+            made = _of_bytes(text) or file_of(name, text)
+            made.name = name
+            imported = list(made.dependency)
+            for one in imported:
+                self._add_well_known(one)
+            del made.dependency[:], made.public_dependency[:], made.weak_dependency[:]
+            made.dependency.extend(dict.fromkeys(one for one in imported if one in self._there))
             self._pool.Add(made)
             self._there.add(name)
             return self._pool.FindFileByName(name)
-        except (TypeError, KeyError, ValueError) as error:
+        except UnusableError:
+            raise
+        except (TypeError, KeyError, ValueError) as error:  # of the pool, or of a text that is none
             said = str(error).removeprefix("Couldn't build proto file into descriptor pool: ")
             raise UnusableError(f"it is no schema of Protobuf ({said[:200]})") from None
 
