@@ -69,6 +69,10 @@ class Codec(Protocol):
     # Of a format that sends several predictions as one record: these, and the bytes that a record may have -> records.
     join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None
 
+    def pack_predictions(self, room: int, **columns: Any) -> list[bytes] | None:
+        """`join_predictions` of what `encode_predictions` makes of these columns, at once. None where it cannot be, or
+        the format has neither."""
+
     def split_predictions(self, value: bytes | None) -> Sequence[bytes | None]:
         """The predictions of a record, as `encode_predictions` gives them. ValueError where it is none."""
 
@@ -182,6 +186,7 @@ class _StreamCodec:
         self.prediction = predictions.prediction
         self.encode_predictions = predictions.encode_predictions
         self.join_predictions = predictions.join_predictions
+        self.pack_predictions = predictions.pack_predictions
         self.split_predictions = predictions.split_predictions
         self.read_place = predictions.read_place
         self.read_prediction = predictions.read_prediction

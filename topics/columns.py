@@ -188,6 +188,10 @@ class ColumnDecoder:
         """Records as they are: each is an instance."""
         return batch
 
+    def pack_predictions(self, room: int, **columns: Any) -> list[bytes] | None:
+        """None: each prediction is a record."""
+        return None
+
     def split_predictions(self, value: bytes | None) -> Sequence[bytes | None]:
         """A record as it is: it is one prediction."""
         return [value]

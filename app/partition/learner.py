@@ -326,6 +326,15 @@ class PartitionLearner:
 
     def encode(self, outcome: Outcome, start: int = 0) -> list[bytes]:
         """The prediction records of an outcome, from number `start` on, as the stream file asks for them."""
+        return [one for part in self._encoding(outcome, start) for one in self.codec.encode_predictions(**part)]
+
+    def pack(self, outcome: Outcome, start: int, room: int) -> list[bytes] | None:
+        """The same as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""
+        made = [self.codec.pack_predictions(room, **part) for part in self._encoding(outcome, start)]
+        return None if None in made else [one for records in made for one in records or ()]
+
+    def _encoding(self, outcome: Outcome, start: int) -> list[dict[str, Any]]:
+        """The columns of the predictions, for each lineup of models."""
         places = {FEATURES: outcome.offsets[start:]} | {r: found[start:] for r, found in outcome.next_offsets.items()}
         offsets = {role: offset_of(found, self.bits[role]).tolist() for role, found in places.items()}
         further = {
@@ -334,24 +343,25 @@ class PartitionLearner:
             if any(self.bits.values())
         }
         further |= {place_field(role): found for role, found in offsets.items() if role not in INPUTS}
-        written: list[bytes] = []
+        found = []
         ends = [one.start for one in outcome.lineups[1:]]
         for lineup, stop in zip(outcome.lineups, [*ends, len(outcome.ids)], strict=True):
             at = slice(max(lineup.start, start), max(stop, start))
             part = slice(at.start - start, at.stop - start)
             roles = [role for role in lineup.roles if role != CHAMPION] if self.spec.predictions.challengers else []
-            written += self.codec.encode_predictions(
-                ids=outcome.ids[at],
-                p=outcome.p[CHAMPION][at],
-                classes=self.classes,
-                model=lineup.model,
-                offsets=offsets[FEATURES][part],
-                label_offsets=offsets[LABELS][part],
-                probabilities=self.spec.predictions.probabilities,
-                challengers={role: outcome.p[role][at] for role in roles} or None,
-                further={name: column[part] for name, column in further.items()} or None,
-            )
-        return written
+            columns = {
+                "ids": outcome.ids[at],
+                "p": outcome.p[CHAMPION][at],
+                "classes": self.classes,
+                "model": lineup.model,
+                "offsets": offsets[FEATURES][part],
+                "label_offsets": offsets[LABELS][part],
+                "probabilities": self.spec.predictions.probabilities,
+                "challengers": {role: outcome.p[role][at] for role in roles} or None,
+                "further": {name: column[part] for name, column in further.items()} or None,
+            }
+            found.append(columns)
+        return found
 
     @property
     def n_bytes(self) -> dict[str, int]:

@@ -30,7 +30,7 @@ from app.registry.client import Registry
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
-from app.worker.letters import letters, sendable
+from app.worker.letters import Sendable, letters, sendable
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics import commands, reports
@@ -345,20 +345,25 @@ class Runner:
         topics, limits, sent = self.host.spec.topics, self.host.limits, self._tail.rejected
         lettered = min(self.sent_offset, sent.get(topics.features, 0))
         start, first = np.searchsorted(outcome.offsets, [lettered, self.sent_offset])
-        offsets, keys, values = (
-            outcome.offsets[start:].tolist(),
-            outcome.keys[start:],
-            self.learner.encode(outcome, start),
-        )
-        traces = None
-        if self.host.spec.predictions.trace and outcome.headers is not None:
-            traces = list(map(trace, outcome.headers[start:]))
         room = limits[topics.predictions]
-        keys, values, large, traces = sendable(offsets, keys, values, room, first - start, traces)
         join = self.learner.codec.join_predictions
-        if join is not None:
-            values = join(values, room)
-            keys, traces = [None] * len(values), None
+        packed = None if join is None else self.learner.pack(outcome, first, room)
+        if packed is not None:
+            predictions = Sendable([None] * len(packed), packed, [])
+        else:
+            offsets, keys, values = (
+                outcome.offsets[start:].tolist(),
+                outcome.keys[start:],
+                self.learner.encode(outcome, start),
+            )
+            traces = None
+            if self.host.spec.predictions.trace and outcome.headers is not None:
+                traces = list(map(trace, outcome.headers[start:]))
+            predictions = sendable(offsets, keys, values, room, first - start, traces)
+            if join is not None:
+                values = join(predictions.values, room)
+                predictions = Sendable([None] * len(values), values, predictions.too_large)
+        keys, values, large, traces = predictions
         rejected = {tp.topic: outcome.rejected.get(role, []) for role, tp in self.tps.items()}
         rejected[topics.features] = sorted([*rejected[topics.features], *large], key=lambda one: one.offset)
         bits = {tp.topic: self.learner.bits[role] for role, tp in self.tps.items()}

@@ -372,7 +372,13 @@ def test_predictions_are_joined_and_split(task, challengers):
         ["a", "b", "ü"], p, classes, "m", [1, 1, 2], [0, 0, 3], further={"index": [0, 1, 0], "label_index": [2, 3, 0]},
         **named,
     )  # fmt: skip
+    packed = codec.pack_predictions(
+        10**6, ids=["a", "b", "ü"], p=p, classes=classes, model="m", offsets=[1, 1, 2], label_offsets=[0, 0, 3],
+        further={"index": [0, 1, 0], "label_index": [2, 3, 0]}, **named,
+    )  # fmt: skip
+    assert [row for record in packed for row in codec.split_predictions(record)] == values
     records = codec.join_predictions(values, 10**6)
+    assert pa.ipc.open_stream(packed[0]).read_all().equals(pa.ipc.open_stream(records[0]).read_all())
     assert [row for record in records for row in codec.split_predictions(record)] == values
     assert len(records) == 1
     whole = pa.ipc.open_stream(records[0]).read_all().to_pydict()
@@ -388,6 +394,32 @@ def test_predictions_are_joined_and_split(task, challengers):
     for wrong in (None, b"", b"{}", records[0][:-60]):
         with pytest.raises(ValueError):
             codec.split_predictions(wrong)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 6), st.booleans(), st.sampled_from([None, ["one"], ["one", "two"]]))
+@settings(max_examples=60, deadline=None)
+def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilities, challengers):
+    rng = np.random.default_rng(seed)
+    spec = build({**STREAM, "codec": "arrow"}, "s")
+    codec, classes, n = spec.make_codec(), spec.class_vocabulary(), int(rng.integers(0, 40))
+    for k in range(n_classes):
+        classes.code(["ü" * k + "c", k, bool(k % 2), k / 2][k % 4])
+
+    def outputs():
+        p = rng.random((n, 8)) * (rng.random((n, 1)) < 0.7)
+        p[rng.random((n, 8)) < 0.05] = np.nan
+        return p
+
+    columns = {
+        "ids": [f"i{i}" for i in range(n)], "p": outputs(), "classes": classes, "model": "m",
+        "offsets": rng.integers(0, 99, n).tolist(), "label_offsets": rng.integers(0, 99, n).tolist(),
+        "probabilities": probabilities, "further": {"index": list(range(n)), "label_index": [0] * n},
+        "challengers": {role: outputs() for role in challengers} if challengers else None,
+    }  # fmt: skip
+    room = int(rng.choice([100, 3000, 10**6]))
+    packed = codec.pack_predictions(room, **columns)
+    assert [row for record in packed for row in codec.split_predictions(record)] == codec.encode_predictions(**columns)
+    assert codec.pack_predictions(10**6, **{**columns, "ids": ["x" * 6000] * n}) is None or n == 0
 
 
 @pytest.mark.parametrize(

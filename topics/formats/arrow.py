@@ -235,6 +235,7 @@ class ArrowCodec(ColumnDecoder):
         self.encode_predictions = made.encode
         self.read_place, self.read_prediction = made.place, made.read
         self.join_predictions = made.join
+        self.pack_predictions = made.pack  # type: ignore[method-assign, assignment]
         self.split_predictions = made.split  # type: ignore[method-assign]
 
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:

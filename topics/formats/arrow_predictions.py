@@ -7,7 +7,9 @@ class to float64; challengers a struct with y and p of each. A record of the top
 Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
 """
 
+from collections.abc import Mapping as Columns
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -23,6 +25,7 @@ from topics.records import REGRESSION, Floats, Mapping
 from topics.vocabulary import Vocabulary
 
 MOST_ROWS = 10_000  # of a record
+MOST_ROW_BYTES = 20_000  # of what may be written without a look at each row
 
 _decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
@@ -58,6 +61,39 @@ class Predictions:
         """The rows, as in `Codec`."""
         known: Any = None if classes is None else _Texts(classes)
         return self._write(ids, p, known, *args, **named)
+
+    def pack(
+        self,
+        room: int,
+        ids: Sequence[str],
+        p: Floats,
+        classes: Vocabulary | None,
+        model: str,
+        offsets: Sequence[int],
+        label_offsets: Sequence[int],
+        *,
+        probabilities: bool = True,
+        challengers: Columns[str, Floats] | None = None,
+        further: Columns[str, Sequence[int]] | None = None,
+    ) -> list[bytes] | None:
+        """Records of predictions without their texts in between: what `join` makes of `encode`. None where a row might
+        be so large that it has to be looked at by itself."""
+        texts = [] if classes is None else classes.texts
+        width = sum(map(len, texts)) * 4 + 24 * len(texts) + 200
+        width = width * (1 + len(challengers or ())) + 4 * max(map(len, ids), default=0)
+        if width > MOST_ROW_BYTES:
+            return None
+        opinion = partial(_opinion, texts=None if classes is None else texts, probabilities=probabilities)
+        columns = {"id": pa.array(ids, pa.string()), **opinion(p), "model": pa.repeat(pa.scalar(model), len(ids))}
+        places = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
+        columns |= {name: pa.array(found, pa.int64()) for name, found in places.items()}
+        if challengers:
+            parts = {role: opinion(output) for role, output in challengers.items()}
+            structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
+            columns["challengers"] = pa.StructArray.from_arrays(structs, list(parts))
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        most = min(MOST_ROWS, max(1, room // (2 * width)))
+        return [written(batch.slice(at, most)) for at in range(0, len(ids), most)]
 
     def join(self, values: Sequence[bytes], room: int) -> list[bytes]:
         """Records of rows. room : bytes that a record may have."""
@@ -98,6 +134,26 @@ class Predictions:
         if name == "p":
             return _maps(column)
         return pa.array(column, {"id": pa.string(), "model": pa.string(), "y": self._y}.get(name, pa.int64()))
+
+
+def _opinion(out: Floats, texts: list[str] | None, probabilities: bool) -> dict[str, Any]:
+    """Columns y and p of the outputs of a model, as the JSON records have them."""
+    if texts is None:
+        return {"y": pa.array(out[:, 0], mask=np.isnan(out[:, 0]))}
+    n, k = len(out), len(texts)
+    out = out[:, :k]
+    k = out.shape[1]
+    nothing = np.ones(n, bool) if k == 0 else out.max(axis=1) <= 0.0
+    words = pa.array(texts[:k], pa.string())
+    best = np.zeros(n, np.int64) if k == 0 else out.argmax(axis=1)
+    found = {"y": words.take(pa.array(best, mask=nothing))}
+    if probabilities:
+        known = out[~nothing]
+        edges = np.concatenate(([0], np.cumsum(np.where(nothing, 0, k)))).astype(np.int32)
+        names = words.take(pa.array(np.tile(np.arange(k), len(known))))
+        ends = pa.array(edges, mask=np.append(nothing, False))  # missing where nothing begins
+        found["p"] = pa.MapArray.from_arrays(ends, names, pa.array(np.ascontiguousarray(known).ravel()))
+    return found
 
 
 def _maps(column: list[dict[str, float] | None]) -> Any:
