@@ -388,6 +388,10 @@ def test_predictions_are_joined_and_split(task, challengers):
     if classes is not None:
         assert whole["p"][0] == [("up", 0.1), ("1", 0.7), ("true", 0.2)]
     assert codec.read_place(values[1]).places(codec.index_bits) == (place_of(1, 1, BITS), place_of(0, 3, BITS))
+    fewer = codec.encode_predictions(["d"], p[:1], classes, "other", [3], [0], challengers={"more": p[:1]})
+    several = codec.join_predictions([*values, *fewer, *values], 10**6)
+    assert len(several) == 3  # the models were others
+    assert [row for record in several for row in codec.split_predictions(record)] == [*values, *fewer, *values]
     small = codec.join_predictions(values, 2 * len(values[0]))
     assert len(small) == 3
     assert [row for record in small for row in codec.split_predictions(record)] == values

@@ -10,7 +10,7 @@ Within a worker, and where they are read back, predictions are single all the sa
 from collections.abc import Mapping as Columns
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 import msgspec
@@ -101,9 +101,9 @@ class Predictions:
         for i, value in enumerate(values):
             n_bytes += len(value)
             if i > at and (n_bytes > room // 2 or i - at >= MOST_ROWS):
-                made.append(self._batch(values[at:i]))
+                made += self._batches(values[at:i])
                 at, n_bytes = i, len(value)
-        return [*made, self._batch(values[at:])] if len(values) else []
+        return [*made, *self._batches(values[at:])]
 
     def split(self, value: bytes | None) -> list[bytes]:
         """The rows of a record. ValueError where it is none."""
@@ -117,9 +117,11 @@ class Predictions:
         except (pa.ArrowException, OSError, KeyError, TypeError) as error:
             raise ValueError(" ".join(str(error).split())[:200]) from None
 
-    def _batch(self, values: Sequence[bytes]) -> bytes:
+    def _batches(self, values: Sequence[bytes]) -> list[bytes]:
+        """One, unless the models changed: rows of a batch have the same fields."""
         rows = _decode(b"[" + b",".join(values) + b"]")
-        return written(pa.RecordBatch.from_arrays(*self._columns(rows)))
+        runs = [list(run) for _, run in groupby(rows, lambda row: (list(row), list(row.get("challengers", ()))))]
+        return [written(pa.RecordBatch.from_arrays(*self._columns(run))) for run in runs]
 
     def _columns(self, rows: list[dict[str, Any]]) -> tuple[list[Any], list[str]]:
         """Arrays and names; all rows have the same fields."""
