@@ -7,7 +7,7 @@ file and the records.
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -334,7 +334,7 @@ def dot(state: State, spec: Spec, role: str) -> str:
     return "\n".join([*lines, "}"])
 
 
-def check_role(spec: Spec, role: str) -> None:
-    """SpecError unless the stream file has a model of this name."""
-    if role not in spec.models():
-        raise SpecError(f"the stream {spec.name} has no model {role!r}: give one of {', '.join(spec.models())}")
+def check_role(spec: Spec, role: str, known: Iterable[str]) -> None:
+    """SpecError unless a model of this name is known."""
+    if role not in known:
+        raise SpecError(f"the stream {spec.name} has no model {role!r}: give one of {', '.join(known)}")

@@ -110,6 +110,12 @@ def _show(stream: str, topics: "TopicsSpec", report: "Report") -> None:
         click.echo(f"  {kind}: {report.counts[kind]:,}")
         for one in found[: 0 if kind == "different" else SHOWN]:
             click.echo(f"    {_place(topic, report.partition, one.plain())}")
+    answers = report.answers
+    if answers is not None:
+        said = "equal" if answers.holds else "not as recorded"
+        click.echo(f"  {answers.n_compared:,} answer{'' if answers.n_compared == 1 else 's'} to commands: {said}")
+        for one in answers.listed[:SHOWN]:
+            click.echo(f"  answer: {_place(str(topics.events), report.partition, one.plain())}")
     for one in drift.listed[:SHOWN]:
         click.echo(f"  drift event: {_place(topics.drift, report.partition, one.plain())}")
     equal = sequence

@@ -160,6 +160,8 @@ def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
     for partition, (sequence, changes) in states.items():
         fate = "does not fit" if changes.refused else "goes on" if changes.found else "goes on as it is"
         click.echo(f"state of partition {partition}, checkpoint {sequence:,}: {fate}")
+        if changes.steered is not None:
+            click.echo(f"  steered: {changes.steered}")
         for change in changes.found:
             click.echo(f"  {change.fate}: {change.sentence}")
 

@@ -36,9 +36,12 @@ def command(stream: Path, partition: int, role: str, form: str, connection: Conn
     from app.kafka import rights
     from app.state import loading
 
-    inspection.check_role(spec, role)
+    if not spec.control:  # a command may have brought others
+        inspection.check_role(spec, role, spec.models())
     asyncio.run(rights.enter(spec, connection, "inspect"))
     shown = {"text": inspection.text, "json": inspection.as_json, "dot": inspection.dot}[form]
     with progress(f"stream {spec.name}", only_compiling=True):
-        text = shown(loading.load(spec, connection, partition), spec, role)
+        state = loading.load(spec, connection, partition)
+        inspection.check_role(spec, role, state.learner.roles)
+        text = shown(state, spec, role)
     click.echo(text)

@@ -26,6 +26,7 @@ REFUSED = "refused"
 
 DETECTORS = "drift.detectors"  # the place of what watches for drift; events know it by this
 
+NEW_FILE = "; a stream file with other models counts from then on"
 CURE = "restore it in the stream file, or give the stream a new name to start afresh"
 
 Model = tuple[str, dict[str, Any]]  # a learner's name and all its parameters
@@ -43,11 +44,12 @@ class Changes(NamedTuple):
     """What becomes of a state.
 
     found : nothing where the stream file is as it was. takes : role of a model -> role that its model had in the state;
-    None for one that starts afresh.
+    None for one that starts afresh. steered : a sentence where commands have left other models than the stream file's.
     """
 
     found: list[Change]
     takes: dict[str, str | None]
+    steered: str | None = None
 
     @property
     def refused(self) -> list[str]:
@@ -107,7 +109,11 @@ def reconcile(
     topics : mapping of str to str, optional
         The stream's `input_topics`, where the state must have been made with these.
     """
-    spec = spec.adopting(meta)
+    said, spec = spec, spec.adopting(meta)
+    steered = None
+    if spec is not said and spec.models() != said.models() and spec.is_steered:
+        now = ", ".join(f"{role} {name}" for role, (name, _) in spec.models().items())
+        steered = f"the models are those that commands have left ({now}), and not the stream file's{NEW_FILE}"
     found = [*_topics(meta, topics or {}), *_task(spec, meta)]
     if found:
         return Changes(found, {})
@@ -116,7 +122,7 @@ def reconcile(
         return Changes(found, {})
     found = [*_values(spec, vocabularies), *_classes(spec, meta)]
     models, takes = _models(spec, meta)
-    return Changes([*found, *models, *_settings(spec, meta)], takes)
+    return Changes([*found, *models, *_settings(spec, meta)], takes, steered)
 
 
 def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:

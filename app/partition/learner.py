@@ -468,11 +468,11 @@ class PartitionLearner:
 
     def _restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None) -> list[str]:
         meta, arrays, *_ = snapshot
-        spec = self.spec.adopting(meta)
+        file, spec = self.spec, self.spec.adopting(meta)
         if spec is not self.spec:
             self.__init__(spec, self.partition)  # type: ignore[misc]
         known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
-        changes = reconcile(self.spec, meta, known, topics)
+        changes = reconcile(file, meta, known, topics)
         if changes.refused:
             said = "; also, ".join(changes.refused)
             raise StateError(
@@ -508,10 +508,10 @@ class PartitionLearner:
             _, moment = (int(stood[field]) for field in fields)
             self.places[role] = self.place_in(meta, role)
             self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
-        notes = self.steering.restore(meta, changes.takes)
+        self.steering.restore(meta, changes.takes)
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
         self._last = {role: Mark(*found) for role, found in meta.get("marks", {}).items()}  # formats before had none
-        return [*notes, *(change.sentence for change in changes.found)]
+        return [*([changes.steered] if changes.steered else ()), *(change.sentence for change in changes.found)]
 
     def comparable(self) -> Snapshot:
         """The snapshot, without arrays whose bytes may differ though equal folds made them."""

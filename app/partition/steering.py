@@ -34,8 +34,6 @@ KNOWN = 200  # ids of commands that are remembered
 FILES = 50  # stream files that are
 MOST_CHALLENGERS = 50
 
-NEW_FILE = "; a stream file with other models counts from then on"
-
 
 class Steered(Protocol):
     """What is asked of a learner (`PartitionLearner`)."""
@@ -314,28 +312,19 @@ class Steering:
         )
         return {"steering": msgspec.to_builtins(found)}
 
-    def restore(self, meta: Mapping[str, Any], takes: Mapping[str, str | None]) -> list[str]:
-        """Take over what `state` gave, after the roles. Returns a sentence where the models are not the stream file's.
+    def restore(self, meta: Mapping[str, Any], takes: Mapping[str, str | None]) -> None:
+        """Take over what `state` gave, after the roles.
 
         takes : role of a model -> role that it had in the state.
         """
         if "steering" not in meta:
-            return []
+            return
         found = msgspec.convert(meta["steering"], _State)
         self.n_events, self._ids = found.events, dict.fromkeys(found.ids)
         for name, source in takes.items():
             self._learner.roles[name].frozen = source in found.frozen
-        spec = self._learner.spec
-        if spec.models_digest() not in found.files:
-            return []
-        self._files, self._called, self._before = found.files, found.called, found.before
-        return steered(meta)
-
-
-def steered(meta: Mapping[str, Any]) -> list[str]:
-    """A sentence on the models of a state that commands have left."""
-    said = ", ".join(f"{name} {model[0]}" for name, model in meta["models"].items())
-    return [f"the models are those that commands have left ({said}), and not the stream file's{NEW_FILE}"]
+        if self._learner.spec.models_digest() in found.files:
+            self._files, self._called, self._before = found.files, found.called, found.before
 
 
 def unsteerable(changes: Changes) -> list[str]:

@@ -9,6 +9,7 @@ worker may run meanwhile.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from aiokafka.structs import ConsumerRecord
@@ -19,6 +20,7 @@ from app.kafka.reading import Reader, reading
 from app.partition.changes import Changes, next_origin
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
+from app.partition.outcome import Outcome
 from app.registry.asking import Asking, readied
 from app.registry.client import Registry
 from app.registry.telling import predictions
@@ -29,7 +31,18 @@ from app.state.proof import Difference, Proof, SentRecords, differing_parts
 from app.state.proof_of_drift import DriftProof
 from app.state.transfer import Version, versions
 from app.stream_file.spec import Spec
-from topics.names import DRIFT, FEATURES, HEADER_OFFSET, HEADER_REASON, HEADER_TOPIC, LABELS, PREDICTIONS, state_field
+from topics.commands import read_event
+from topics.names import (
+    DRIFT,
+    EVENTS,
+    FEATURES,
+    HEADER_OFFSET,
+    HEADER_REASON,
+    HEADER_TOPIC,
+    LABELS,
+    PREDICTIONS,
+    state_field,
+)
 from topics.places import begun
 from topics.records import UNKNOWN_SCHEMA, RawBatch
 
@@ -69,6 +82,7 @@ class Report(NamedTuple):
     first : the difference with the lowest source offset
     listed : kind -> differences, the first 1,000
     drift : the events of drift, compared
+    answers : what became of commands, compared; None where the stream takes none
     """
 
     partition: int
@@ -80,10 +94,15 @@ class Report(NamedTuple):
     first: Difference | None
     listed: dict[str, list[Difference]]
     drift: DriftProof
+    answers: DriftProof | None = None
 
     @property
     def holds(self) -> bool:
-        return not any(self.counts.values()) and all(one.equal for one in self.checkpoints) and self.drift.holds
+        return not any(self.counts.values()) and all(one.equal for one in self.checkpoints) and self._told
+
+    @property
+    def _told(self) -> bool:
+        return self.drift.holds and (self.answers is None or self.answers.holds)
 
     def plain(self) -> dict[str, Any]:
         """JSON-serialisable."""
@@ -98,12 +117,16 @@ class Report(NamedTuple):
             "counts": self.counts,
             "first": None if self.first is None else self.first.plain(),
             "differences": {kind: [one.plain() for one in found] for kind, found in self.listed.items()},
-            "drift": {
-                "events": self.drift.n_compared,
-                "counts": dict(self.drift.counts),
-                "differences": [one.plain() for one in self.drift.listed],
-            },
-        }
+            "drift": _events(self.drift),
+        } | ({} if self.answers is None else {"commands": _events(self.answers)})
+
+
+def _events(proof: DriftProof) -> dict[str, Any]:
+    return {
+        "events": proof.n_compared,
+        "counts": dict(proof.counts),
+        "differences": [one.plain() for one in proof.listed],
+    }
 
 
 async def checkpoints(spec: Spec, connection: Connection, partition: int) -> list[Version]:
@@ -269,6 +292,7 @@ async def audit(
     topics = spec.topics
     async with (
         reading(connection, topics.drift, partition) as told,
+        reading(connection, topics.events, partition) as answered,
         reading(connection, topics.predictions, partition) as sent,
         AsyncExitStack() as stack,
     ):
@@ -295,6 +319,8 @@ async def audit(
             learner = await asyncio.to_thread(_restored, spec, begin)
             sent.seek(begin.manifest.outputs.get(PREDICTIONS, 0))
             told.seek(max(told.first, begin.manifest.outputs.get(DRIFT, 0)))
+            if answered is not None:
+                answered.seek(max(answered.first, begin.manifest.outputs.get(EVENTS, 0)))
         # A rollback can have left others behind.
         left = [one for one in left if one.manifest.meta.get("origin") == learner.origin]
         for role, reader in inputs.items():
@@ -304,10 +330,28 @@ async def audit(
         events = await _all(told)
         whole = told.first == 0 or begin is not None
         drift = DriftProof(events, learner.drift.n_events, whole=whole, bits=learner.bits[FEATURES])
-        proof = Proof(learner, inputs[FEATURES].end, drift.step)
+        answers = None
+        if answered is not None:
+            answers = DriftProof(
+                await _all(answered),
+                learner.steering.n_events,
+                whole=answered.first == 0 or begin is not None,
+                bits=learner.bits[FEATURES],
+                read=read_event,
+                of=attrgetter("events"),
+            )
+
+        def step(outcome: Outcome) -> None:
+            drift.step(outcome)
+            if answers is not None:
+                answers.step(outcome)
+
+        proof = Proof(learner, inputs[FEATURES].end, step)
         stop = None if until is None else learner.place_in(left[-1].manifest.meta, FEATURES)
         compared = await _Audit(proof, sent, inputs, asking).run(left, stop, on_progress)
     drift.settle()
+    if answers is not None:
+        answers.settle()
     return Report(
         partition,
         began,
@@ -318,6 +362,7 @@ async def audit(
         proof.first,
         {kind: found for kind, found in proof.listed.items() if found},
         drift,
+        answers,
     )
 
 

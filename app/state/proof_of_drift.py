@@ -1,6 +1,8 @@
-"""Compares the drift events of a fold with those that were sent. Pure."""
+"""Compares the events of a fold, of drift or of commands, with those that were sent. Pure."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -17,9 +19,12 @@ from app.state.proof import (
     Difference,
     SentRecords,
 )
+from topics.commands import EventRecord
 from topics.places import place_of
 from topics.records import DriftRecord
 from topics.reports import read_drift
+
+Event = DriftRecord | EventRecord
 
 
 class DriftProof:
@@ -39,21 +44,32 @@ class DriftProof:
         Whether the topic still holds all of them: retention may have taken the oldest ones.
     bits : int
         Of the index in the places of features (`topics.places`).
+    read : of a record as it stands in the topic.
+    of : an outcome's events.
     """
 
-    def __init__(self, sent: SentRecords, first: int, *, whole: bool = True, bits: int = 0) -> None:
-        self._bits = bits
+    def __init__(
+        self,
+        sent: SentRecords,
+        first: int,
+        *,
+        whole: bool = True,
+        bits: int = 0,
+        read: Callable[[bytes | None], Event] = read_drift,
+        of: Callable[[Outcome], Sequence[Event]] = attrgetter("drifts"),
+    ) -> None:
+        self._bits, self._of = bits, of
         self.counts: Counter[str] = Counter()
         self.listed: list[Difference] = []
         self.n_compared = 0
         self._first = first
         self._last = -1  # place of the last prediction
-        self._made: dict[int, DriftRecord] = {}
-        self._sent: dict[int, tuple[int, DriftRecord]] = {}
+        self._made: dict[int, Event] = {}
+        self._sent: dict[int, tuple[int, Event]] = {}
         last = first - 1
         for position, value in zip(sent.positions, sent.values, strict=True):
             try:
-                record = read_drift(value)
+                record = read(value)
             except ValueError:
                 self._note(Difference(UNREADABLE, position=position))
                 continue
@@ -75,7 +91,7 @@ class DriftProof:
 
     def step(self, outcome: Outcome) -> None:
         """Take the next events of the fold."""
-        self._made |= {record.number: record for record in outcome.drifts if record.number >= self._first}
+        self._made |= {record.number: record for record in self._of(outcome) if record.number >= self._first}
         if len(outcome.offsets):
             self._last = int(outcome.offsets[-1])
 
@@ -104,13 +120,13 @@ class DriftProof:
 
 def _difference(
     kind: str,
-    at: DriftRecord,
+    at: Event,
     position: int | None,
-    sent: DriftRecord | None = None,
-    made: DriftRecord | None = None,
+    sent: Event | None = None,
+    made: Event | None = None,
 ) -> Difference:
     return Difference(kind, at.offset, at.label_offset, position, _plain(sent), _plain(made))
 
 
-def _plain(record: DriftRecord | None) -> Any:
+def _plain(record: Event | None) -> Any:
     return None if record is None else msgspec.to_builtins(record)

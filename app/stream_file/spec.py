@@ -585,6 +585,11 @@ class Spec(Part):
         own = self.own_on_drift()
         return {role: own.get(role) or self.drift.on_drift for role in self._models}
 
+    @property
+    def is_steered(self) -> bool:
+        """Whether the models are those that commands have left."""
+        return self._own_on_drift is not None
+
     def own_on_drift(self) -> dict[str, str | None]:
         """Role of a model -> the `on_drift` that it has for itself."""
         if self._own_on_drift is not None:

@@ -89,6 +89,7 @@ WAITING = "riparian_waiting_instances"
 LABELS_WAITING = "riparian_waiting_labels"
 REJECTED = "riparian_rejected_records_total"
 IGNORED = "riparian_ignored_records_total"
+COMMANDS = "riparian_commands_total"
 WAITED = "riparian_verification_latency_seconds"
 LATENCY = "riparian_prediction_latency_seconds"
 LAG = "riparian_consumer_lag_records"
@@ -146,6 +147,7 @@ METRICS: dict[str, Measure] = {
     PENDING["repeated_ids"]: Measure(COUNTER, "Instances whose id was waiting already: predicted, not learned."),
     PENDING["repeated_labels"]: Measure(COUNTER, "Labels of an id whose label was waiting already: dropped."),
     REJECTED: Measure(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
+    COMMANDS: Measure(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
     IGNORED: Measure(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),
     WAITED: Measure(HISTOGRAM, "From features to label, by their Kafka timestamps.", (), WAIT_SECONDS),
     LATENCY: Measure(
@@ -228,6 +230,7 @@ class Series:
         self.histograms = {name: Histogram(m.bounds) for name, m in METRICS.items() if m.kind == HISTOGRAM}
         self.rejected: Counter[str] = Counter()
         self.ignored: Counter[str] = Counter()
+        self.commands: Counter[tuple[str, str]] = Counter()
         self.decode_seconds = 0.0
         self.kernel_seconds = 0.0
         self.checkpoint_bytes = 0
@@ -281,6 +284,7 @@ class Metrics(Collector):
         histograms[BATCH].observe(len(outcome.ids) + outcome.n_labels)
         histograms[STEP].observe(seconds)
         series.ignored.update(outcome.ignored)
+        series.commands.update((event.command, event.event) for event in outcome.events)
         series.decode_seconds += outcome.decode_seconds
         series.kernel_seconds += outcome.kernel_seconds
         series.last_step = time.monotonic()
@@ -408,10 +412,14 @@ class Metrics(Collector):
             yield REJECTED, (reason,), n
         for reason, n in series.ignored.items():
             yield IGNORED, (reason,), n
+        for labels, n in series.commands.items():
+            yield COMMANDS, labels, n
         yield from self._inputs(runner)
         scope = "fading" if self.spec.metrics.fading else "window"
         for role, running in learner.roles.items():
             yield MODEL, (role, running.learner_name), 1
+            if role not in figures.overall:  # a command has just brought it
+                continue
             yield SCORED, (role,), figures.overall[role].get("n", 0)
             for field, name in PREQUENTIAL.items():
                 for span, found in (("overall", figures.overall[role]), (scope, figures.recent[role])):

@@ -19,11 +19,14 @@ from tests.golden.make import (
     NEWER,
     PARTITION,
     RECORD,
+    STEERED,
     TURNS,
     cases,
     file,
     fold,
     judged,
+    steer,
+    steered,
     stream,
     watched,
 )
@@ -108,6 +111,26 @@ def test_a_golden_state_of_what_is_said_about_models_is_read_and_goes_on_as_it_w
     beginning = PartitionLearner(judged(), PARTITION)
     fold(beginning, "classification", AFTER)
     assert beginning.digest(without) == digests["continued"]
+
+
+def test_a_golden_state_that_commands_have_changed_is_read_and_goes_on_as_it_would_have() -> None:
+    digests = json.loads(STEERED.read_text(encoding="utf-8"))
+    learner = portable.restore(steered(), portable.unpack(STEERED.with_suffix(".bin").read_bytes(), "steered"))
+    assert {name: role.learner_name for name, role in learner.roles.items()} == {
+        "champion": "naive-bayes",
+        "hoeffding-tree": "hoeffding-tree",
+        "last": "last-label",
+        "more": "majority-class",
+    }
+    assert [name for name, role in learner.roles.items() if role.frozen] == ["hoeffding-tree"]
+    assert (learner.steering.n_events, learner.roles["champion"].action) == (4, "reset")
+    assert learner.digest() == digests["restored"]
+    fold(learner, "classification", AFTER)
+    assert learner.digest() == digests["continued"]
+    beginning = PartitionLearner(steered(), PARTITION)
+    steer(beginning)
+    fold(beginning, "classification", AFTER)
+    assert beginning.digest() == digests["continued"]
 
 
 def counted(learner: PartitionLearner) -> dict[str, list[int]]:

@@ -203,7 +203,7 @@ def test_partitions_and_models_that_are_not_there(spec: Spec) -> None:
     with pytest.raises(SpecError, match="--partition is 2, and the stream orchard has 2: give 0 to 1"):
         loading.load(spec, Connection("127.0.0.1:1"), 2)
     with pytest.raises(SpecError, match="no model 'tree': give one of champion, nb, last"):
-        inspection.check_role(spec, "tree")
+        inspection.check_role(spec, "tree", spec.models())
 
 
 BESIDE = """

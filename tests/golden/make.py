@@ -10,7 +10,8 @@ What states hold besides since the older ones were written (NEWER) is left out o
 is read. `judged` has golden states of it: judged-v2.bin of comparisons alone, estimated-v2.bin of estimates, too.
 
 The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: three models, of which one has been reset
-and one has a fresh model on trial beside it.
+and one has a fresh model on trial beside it. That of `steered` is in steered-v2.bin and steered-v2.json: commands have
+promoted a challenger, frozen another model, and added one.
 """
 
 import json
@@ -32,6 +33,7 @@ JUDGED = {  # file -> what is left out
     FOLDER / f"estimated-v{checkpoint.VERSION}.json": (),
 }
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
+STEERED = FOLDER / f"steered-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
@@ -112,6 +114,36 @@ def watched() -> Spec:
     return build(content, "golden")
 
 
+def steered() -> Spec:
+    """The stream file of the golden state in which commands were obeyed."""
+    content = {
+        "name": "golden",
+        "task": "classification",
+        "partitions": 2,
+        "features": FEATURE_TYPES,
+        "champion": {"model": "hoeffding-tree", "grace_period": 50, "delta": 0.05},
+        "challengers": {"nb": {"model": "naive-bayes", "on_drift": "reset"}, "last": "last-label"},
+        "control": True,
+    }
+    return build(content, "golden")
+
+
+COMMANDS: list[dict[str, Any]] = [
+    {"command": "promote", "model": "nb"},
+    {"command": "freeze", "model": "hoeffding-tree"},
+    {"command": "add", "model": "more", "definition": {"model": "majority-class"}},
+    {"command": "drop", "model": "nobody"},
+]
+
+
+def steer(learner: PartitionLearner) -> None:
+    """Fold to half of BEFORE, and a hundred more with the commands."""
+    fold(learner, "classification", BEFORE // 2)
+    values = [json.dumps({"id": str(i), "by": "maker", "asked": i, **one}).encode() for i, one in enumerate(COMMANDS)]
+    n = len(values)
+    fold(learner, "classification", BEFORE // 2 + 100, control=RawBatch(list(range(n)), [0] * n, [None] * n, values))
+
+
 def judged(task: str = "classification") -> Spec:
     """The stream file of the golden states of what is said about models."""
     content: dict[str, Any] = {
@@ -148,12 +180,14 @@ def records(task: str, turns: int = AFTER) -> tuple[RawBatch, RawBatch]:
     return RawBatch(offsets, times, keys, features), RawBatch(offsets, [t + LATE for t in times], keys, labels)
 
 
-def fold(learner: PartitionLearner, task: str, stop: int, turns: int = AFTER) -> None:
+def fold(learner: PartitionLearner, task: str, stop: int, turns: int = AFTER, control: RawBatch | None = None) -> None:
     """Go on from the learner's offsets to `stop`, labels to LATE before it."""
     features, labels = records(task, turns)
     merge = Merge(learner.buffers(), limit=64)
     merge.buffers["features"].add(features.part(learner.offsets["features"], stop))
     merge.buffers["labels"].add(labels.part(learner.offsets["labels"], stop - LATE))
+    if control is not None:
+        merge.buffers["control"].add(control)
     while merge.n_waiting:
         learner.step(merge.release(EVERYTHING))
 
@@ -190,6 +224,11 @@ def main() -> None:
     if not DRIFT.exists():
         digests = write(PartitionLearner(watched(), PARTITION), "classification", DRIFT.with_suffix(".bin"), TURNS)
         DRIFT.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    if not STEERED.exists():
+        learner = PartitionLearner(steered(), PARTITION)
+        steer(learner)
+        digests = write(learner, "classification", STEERED.with_suffix(".bin"), without=())
+        STEERED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     for path, without in JUDGED.items():
         if not path.exists():
             learner = PartitionLearner(judged(), PARTITION)
