@@ -41,6 +41,11 @@ PORT = 6080
     show_default=True,
     help="A folder of the page's own, where it keeps a week of history.",
 )
+@click.option(
+    "--actions",
+    is_flag=True,
+    help="Have buttons that promote, freeze and reset models of streams with control: true. Prints the token for them.",
+)
 @click.option("--open", "browse", is_flag=True, help="Open the page in the browser.")
 @click.pass_context
 def command(
@@ -50,11 +55,13 @@ def command(
     port: int,
     host: str,
     data_dir: Path,
+    actions: bool,
     browse: bool,
 ) -> None:
     """Show streams live in a browser: quality, drift, models, partitions, dead letters.
 
-    Reads the streams' outputs from Kafka and changes nothing; workers may run or not. It is a process of its own, so no
+    Reads the streams' outputs from Kafka and changes nothing, unless you allow it (--actions). Workers may run or not.
+    It is a process of its own, so no
     worker pays for it.
     """
     from app.stream_file import spec as stream_file
@@ -66,6 +73,7 @@ def command(
         raise SpecError(f"two of the stream files describe the stream {twice}: give each stream once")
 
     from app.kafka.ports import listen
+    from app.page.actions import Actions
     from app.page.models import ModelPages
     from app.page.server import Page, is_loopback, serve
     from app.page.store import Store
@@ -79,8 +87,11 @@ def command(
     with Store(data_dir / "history.sqlite") as store:
         watch = Watch([StreamView(spec) for _, spec in specs], connection, store)
         paths = {spec.name: str(path) for path, spec in specs}
-        page = Page(watch, paths, ModelPages(connection), loopback=is_loopback(host))
+        allowed = Actions(connection) if actions else None
+        page = Page(watch, paths, ModelPages(connection), loopback=is_loopback(host), actions=allowed)
         click.echo(f"riparian: {', '.join(names)} on {connection}: {address} (Ctrl-C ends it)", err=True)
+        if allowed is not None:
+            click.echo(f"riparian: the token for commands: {allowed.token}", err=True)
         if browse:
             click.launch(address)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app import inspection
+from app.errors import StateError
 from app.kafka.connection import Connection
 from app.state import loading
 from app.stream_file.spec import Spec
@@ -44,6 +45,8 @@ class ModelPages:
 
 def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
     """Summary, trees and outline of a model."""
+    if role not in state.learner.roles:
+        raise StateError(f"the last checkpoint of partition {state.manifest.partition} has no model {role}")
     names = inspection.Names(spec, state.learner)
     nodes = [inspection.named(node, names) for node in state.learner.roles[role].model.describe()]
     lines = list(inspection.tree_lines(nodes))

@@ -22,6 +22,15 @@ def _get(summary: str, *parameters: dict[str, Any], kind: str = "application/jso
     return {"get": {"summary": summary, "parameters": list(parameters), "responses": answers}}
 
 
+def _post(summary: str, *parameters: dict[str, Any]) -> dict[str, Any]:
+    fields = {name: {"type": "string"} for name in ("command", "model", "by", "stream")}
+    schema = {"type": "object", "properties": fields, "required": ["command"], "additionalProperties": False}
+    found: dict[str, Any] = _get(summary, *parameters, kind="application/x-ndjson")["get"]
+    found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    found["responses"]["403"] = {"description": "The token is wrong, or the request is of another page."}
+    return {"post": found}
+
+
 def document() -> dict[str, Any]:
     """The document."""
     at = "/api/streams/{stream}"
@@ -55,6 +64,12 @@ def document() -> dict[str, Any]:
                 id_,
                 last,
                 kind="application/x-ndjson",
+            ),
+            f"{at}/commands": _post(
+                "A command to the stream, where riparian ui runs with --actions: lines of JSON, the `answer` of each "
+                "partition, and at last `done` or `error`. Origin has to be this page.",
+                _STREAM,
+                {"name": "X-Riparian-Token", "in": "header", "required": True, "schema": {"type": "string"}},
             ),
             f"{at}/partitions/{{partition}}/models/{{role}}": _get(
                 "A model as its last checkpoint has it: trees, what they look at, and an outline.", _STREAM, *place

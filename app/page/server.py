@@ -1,7 +1,8 @@
 """The page's web server: its files, what the browser asks for as JSON, and what it is told while it looks.
 
-It shows and changes nothing. It listens on 127.0.0.1 unless it is told otherwise, and then takes only requests for a
-name of this machine's own, so that no foreign page can have a browser read it under another name.
+It shows and changes nothing, unless commands are allowed (app/page/actions.py). It listens on 127.0.0.1 unless told
+otherwise, and then takes only requests for a name of this machine's own, so that no foreign page can have a browser
+read it under another name.
 """
 
 import asyncio
@@ -23,7 +24,9 @@ from aiohttp.web_log import AccessLogger
 from app import __version__
 from app.errors import RiparianError
 from app.page import predictions, telling
+from app.page.actions import Actions
 from app.page.history import Range
+from app.page.lines import Steps, answered
 from app.page.models import ModelPages
 from app.page.view import DAY_MS, StreamView, as_json
 from app.page.watch import DAYS, Watch, now_ms
@@ -84,15 +87,25 @@ class Page:
         Models as their last checkpoints have them.
     loopback : bool
         Whether only requests for this machine itself are taken.
+    actions : Actions, optional
+        Commands from the page; none without it.
     """
 
-    def __init__(self, watch: Watch, paths: Mapping[str, str], model_pages: ModelPages, loopback: bool = True) -> None:
+    def __init__(
+        self,
+        watch: Watch,
+        paths: Mapping[str, str],
+        model_pages: ModelPages,
+        loopback: bool = True,
+        actions: Actions | None = None,
+    ) -> None:
         self.watch = watch
         self.views = {view.spec.name: view for view in watch.views}
         self._paths, self._models, self._loopback = paths, model_pages, loopback
         self._files: dict[str, tuple[bytes, bytes, str]] = {}
         self._closing = asyncio.Event()
         self._looking = asyncio.Lock()
+        self._actions = actions
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard])
@@ -112,6 +125,8 @@ class Page:
                 web.get("/api/streams/{stream}/partitions/{partition}/models/{role}", self._model),
             ]
         )
+        if self._actions is not None:
+            app.add_routes([web.post("/api/streams/{stream}/commands", self._command)])
         app.on_shutdown.append(self._close)
         return app
 
@@ -180,7 +195,8 @@ class Page:
 
     def _told(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
         found = telling.status(view, now_ms(), self._paths[view.spec.name], partition)
-        return found | {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
+        found |= {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
+        return found | {"actions": self._actions is not None, "control": view.spec.control}
 
     async def _health(self, request: web.Request) -> web.Response:
         away = self.watch.away_since
@@ -245,7 +261,8 @@ class Page:
     async def _model(self, request: web.Request) -> web.Response:
         view = self._view(request)
         partition, role = request.match_info["partition"], request.match_info["role"]
-        if not partition.isdigit() or int(partition[:9]) >= view.spec.partitions or role not in view.spec.models():
+        roles = {*view.spec.models(), *(known for known, _ in view.models)}  # commands add and rename models
+        if not partition.isdigit() or int(partition[:9]) >= view.spec.partitions or role not in roles:
             raise web.HTTPNotFound(text="There is no such model.")
         return await self._json(request, await self._models.of(view.spec, int(partition), role))
 
@@ -258,36 +275,23 @@ class Page:
         if not 0 < len(id_) <= MOST_ID:
             raise web.HTTPBadRequest(text=f"id: expected a text of 1 to {MOST_ID} characters.")
         seconds = self._number(request, "last", None, 1, DAYS * DAY_MS)
-        response = web.StreamResponse(
-            headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store", **HEADERS}
-        )
-        await response.prepare(request)
-        steps: asyncio.Queue[dict[str, Any]] = asyncio.Queue(1)
 
-        def on_progress(what: str, done: int, total: int) -> None:
-            if steps.empty():
-                steps.put_nowait({"doing": what, "progress": done / max(1, total)})
+        async def look(steps: Steps) -> dict[str, Any]:
+            def on_progress(what: str, done: int, total: int) -> None:
+                if steps.empty():
+                    steps.put_nowait({"doing": what, "progress": done / max(1, total)})
 
-        async def look() -> dict[str, Any]:
             async with self._looking:
                 since = None if seconds is None else now_ms() - 1000 * seconds
                 connection = self._models.connection
-                return await predictions.explained(view.spec, connection, id_, since=since, on_progress=on_progress)
+                found = await predictions.explained(view.spec, connection, id_, since=since, on_progress=on_progress)
+                return {"found": found}
 
-        task = asyncio.ensure_future(look())
-        try:
-            while not task.done() and not self._closing.is_set():
-                with contextlib.suppress(TimeoutError):
-                    step = await asyncio.wait_for(steps.get(), TELL_SECONDS / 4)
-                    await response.write(msgspec.json.encode(step) + b"\n")
-            if task.done():
-                await response.write(msgspec.json.encode(_told_of(task)) + b"\n")
-        except ConnectionError:
-            pass  # nobody looks any more
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        return response
+        return await answered(request, HEADERS, self._closing, look)
+
+    async def _command(self, request: web.Request) -> web.StreamResponse:
+        assert self._actions is not None
+        return await self._actions.handle(request, self._view(request), HEADERS, self._closing)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: the status of a stream whenever something has come, at most once a second."""
@@ -327,17 +331,6 @@ class _Quiet(AccessLogger):
     @property
     def enabled(self) -> bool:
         return False
-
-
-def _told_of(task: "asyncio.Future[dict[str, Any]]") -> dict[str, Any]:
-    """What a search found, or a sentence."""
-    error = task.exception()
-    if error is None:
-        return {"found": task.result()}
-    if isinstance(error, RiparianError):
-        return {"error": str(error)}
-    log.warning("a search for a prediction ended", exc_info=error)
-    return {"error": f"it could not be read ({type(error).__name__}): the log of riparian ui says more"}
 
 
 async def serve(page: Page, sock: socket.socket) -> None:

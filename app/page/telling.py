@@ -232,7 +232,9 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
         return None
     regression = view.spec.task == REGRESSION
     found = [
-        (role, score) for role in view.spec.models() if role != CHAMPION and (score := view.recent(role)) is not None
+        (role, score)
+        for role in dict.fromkeys(role for role, _ in view.models)
+        if role != CHAMPION and (score := view.recent(role)) is not None
     ]
     if not found:
         return None
@@ -251,9 +253,12 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
 
 
 def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
-    """A row per model, over one partition or all."""
+    """A row per model, over one partition or all: of those that run, or else of those in the stream file."""
     rows = []
-    for role, (name, parameters) in view.spec.models().items():
+    declared, running = view.spec.models(), {role for role, _ in view.models}
+    shown = [role for role in declared if role in running or not running]
+    for role in [*shown, *sorted(running - declared.keys())]:  # commands add and rename models
+        name, parameters = declared.get(role, ("", {}))
         records = [r for (each, p), r in view.models.items() if each == role and partition in (None, p)]
         n = sum(record.n for record in records)
 

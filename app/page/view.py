@@ -13,7 +13,8 @@ import msgspec
 from app.page.history import Range, Series, together
 from app.stream_file.spec import Spec
 from topics import reports
-from topics.names import HEADER_DETAIL, HEADER_OFFSET, HEADER_PARTITION, HEADER_REASON, HEADER_TOPIC
+from topics.commands import APPLIED, REFUSED, read_event
+from topics.names import CHAMPION, HEADER_DETAIL, HEADER_OFFSET, HEADER_PARTITION, HEADER_REASON, HEADER_TOPIC
 from topics.records import REGRESSION, DriftRecord, MetricsRecord, PartitionRecord
 
 LETTERS = 100  # dead letters that are shown
@@ -31,12 +32,14 @@ class Event(msgspec.Struct, omit_defaults=True):
 
     Attributes
     ----------
-    kind : "drift", "warning", "improvement", "replace-started", "replaced", "dropped", "reset", or "assigned".
+    kind : "drift", "warning", "improvement", "replace-started", "replaced", "dropped", "reset",
+        "assigned", or of a command "applied" or "refused" (action says which).
     time : ms, when it was told of.
     partition : where.
     model, signal, detector, before, after, n, offset : as in `topics.records.DriftRecord`.
     action : what was done, likewise.
     worker : who was given the partition.
+    by, said : of a command, who asked, as they say, and the partition's sentence.
     """
 
     kind: str
@@ -51,6 +54,8 @@ class Event(msgspec.Struct, omit_defaults=True):
     offset: int = 0
     action: str | None = None
     worker: str | None = None
+    by: str | None = None
+    said: str | None = None
 
 
 class Letter(msgspec.Struct):
@@ -153,8 +158,14 @@ class StreamView:
         recent = record.window or record.fading or {}
         self._add(f"score:{record.model}", record.partition, record.time, recent.get(self.score))
         self._add(f"nodes:{record.model}", record.partition, record.time, (record.size or {}).get("n_nodes"))
-        if key not in self.models or record.time >= self.models[key].time:
+        known = self.models.get(key)
+        if known is None or record.time >= known.time:
             self.models[key] = record
+        if record.model == CHAMPION and known is not None and record.time > known.time:
+            # All models of a partition are told of at once: one that was not with the champion before is gone.
+            gone = [k for k, one in self.models.items() if k[1] == record.partition and one.time < known.time]
+            for each in gone:
+                del self.models[each]
 
     def _take_partition(self, record: PartitionRecord) -> None:
         partition, seen = record.partition, self.partitions.get(record.partition)
@@ -204,6 +215,25 @@ class StreamView:
         except ValueError:
             return None
         event = of_drift(record, time)
+        self._note(event)
+        return event
+
+    def take_command(self, value: bytes | None, time: int) -> Event | None:
+        """A record of the events topic: what became of a command. time : ms, when it was sent."""
+        try:
+            record = read_event(value)
+        except ValueError:
+            return None
+        event = Event(
+            record.event if record.event in (APPLIED, REFUSED) else "applied",
+            time,
+            record.partition,
+            model=record.model,
+            offset=record.offset,
+            action=record.command,
+            by=record.by[:SHOWN_BYTES],
+            said=record.sentence[:SHOWN_BYTES],
+        )
         self._note(event)
         return event
 

@@ -30,7 +30,7 @@ STORE_SECONDS = 30.0
 AGAIN_SECONDS = 3.0  # after the broker was away
 ASK_SECONDS = 5.0  # between two questions whether the broker is there
 REQUEST_MS = 4000
-METRICS, DRIFT, LETTERS = "metrics", "drift", "letters"
+METRICS, DRIFT, LETTERS, EVENTS = "metrics", "drift", "letters", "events"
 
 
 def now_ms() -> int:
@@ -67,7 +67,10 @@ class Watch:
         self._of: dict[str, tuple[StreamView, str]] = {}
         for view in views:
             topics = view.spec.topics
-            for topic, kind in ((topics.metrics, METRICS), (topics.drift, DRIFT), (topics.deadletters, LETTERS)):
+            kinds = {METRICS: topics.metrics, DRIFT: topics.drift, LETTERS: topics.deadletters}
+            if view.spec.control and topics.events is not None:
+                kinds[EVENTS] = topics.events
+            for kind, topic in kinds.items():
                 self._of[topic] = view, kind
         self._positions = {TopicPartition(*tp): offset for tp, offset in store.positions().items() if tp[0] in self._of}
         self._notes: list[tuple[str, str, int, int, bytes]] = []
@@ -79,8 +82,9 @@ class Watch:
         """What was stored of a stream."""
         name = view.spec.name
         view.restore(self._store.blocks(name))
-        for _, _, data in self._store.notes(name, DRIFT):
-            view._note(msgspec.msgpack.decode(data, type=Event))
+        for kind in (DRIFT, EVENTS):
+            for _, _, data in self._store.notes(name, kind):
+                view._note(msgspec.msgpack.decode(data, type=Event))
         for _, _, data in self._store.notes(name, LETTERS):
             view.keep_letter(msgspec.msgpack.decode(data, type=Letter))
 
@@ -230,10 +234,11 @@ class Watch:
         name = view.spec.name
         if kind == METRICS:
             view.take_report(record.value)
-        elif kind == DRIFT:
-            event = view.take_drift(record.value, record.timestamp)
+        elif kind in (DRIFT, EVENTS):
+            take = view.take_drift if kind == DRIFT else view.take_command
+            event = take(record.value, record.timestamp)
             if event is not None:
-                self._notes.append((name, DRIFT, record.partition, record.offset, msgspec.msgpack.encode(event)))
+                self._notes.append((name, kind, record.partition, record.offset, msgspec.msgpack.encode(event)))
         elif any(header == HEADER_TOPIC for header, _ in record.headers):  # others are marks of retries
             letter = view.take_letter(dict(record.headers), record.value, record.timestamp)
             self._notes.append((name, LETTERS, record.partition, record.offset, msgspec.msgpack.encode(letter)))

@@ -18,7 +18,7 @@ from app.page.history import TIERS, Range, Series, together
 from app.page.store import KEPT, Store
 from app.page.view import DAY_MS, HOUR_MS, StreamView
 from app.stream_file.spec import loads
-from topics import reports
+from topics import commands, reports
 from topics.records import DriftRecord, MetricsRecord, PartitionRecord
 
 NOW = 1_790_000_000_000
@@ -279,6 +279,25 @@ def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now
     for time in (5, 3, 4):
         view.take_letter({}, b"\xff<b>", time)
     assert [letter.time for letter in view.letters] == [3, 4, 5]
+
+
+def test_a_command_is_told_and_models_that_are_gone_are_left_out():
+    view = living(view_of())
+    view.take_report(model("second", accuracy=0.7))
+    value = commands.write(
+        commands.EventRecord(
+            "taps", 0, 0, "applied", "promote", 3, 3, 0, "second is the champion", model="second", by="me", id="x"
+        )
+    )
+    event = view.take_command(value, NOW + 1)
+    assert (event.kind, event.action, event.by, event.said) == ("applied", "promote", "me", "second is the champion")
+    assert view.events[-1] == event
+    assert view.take_command(b"{", NOW) is None
+    for time in (NOW + 1000, NOW + 2000):
+        for role in ("champion", "last-label"):
+            view.take_report(model(role, time=time, accuracy=0.7))
+    rows = telling.models(view, 0)
+    assert [(row["role"], row["learner"]) for row in rows] == [("champion", "last-label"), ("last-label", "last-label")]
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------

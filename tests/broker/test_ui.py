@@ -1,5 +1,6 @@
 """`riparian ui` in a real browser: a stream that drifts, a worker and a broker that die, and hostile text."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -21,7 +22,9 @@ from typing import Any
 import pytest
 
 from app.kafka.broker import LocalBroker
+from app.kafka.connection import Connection
 from app.kafka.ports import free_port
+from app.state.audit import audit
 from tests.broker.harness import (
     PATIENCE,
     ROOT,
@@ -30,11 +33,14 @@ from tests.broker.harness import (
     create_topics,
     drifts,
     instances,
+    predictions,
+    read,
     send,
     stream_file,
     wait_for_state,
 )
 from tests.processes import until
+from topics import commands
 
 pytestmark = pytest.mark.broker
 
@@ -53,10 +59,10 @@ HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</scrip
 class Ui:
     """`riparian ui` as a process."""
 
-    def __init__(self, folder: Path, broker: str, *streams: Path) -> None:
+    def __init__(self, folder: Path, broker: str, *streams: Path, options: tuple[str, ...] = ()) -> None:
         self.port, self.log = free_port(), folder / "ui.log"
         command = [sys.executable, "-m", "app.cli", "ui", *map(str, streams), "--broker", broker]
-        command += ["--port", str(self.port), "--data-dir", str(folder / "ui")]
+        command += ["--port", str(self.port), "--data-dir", str(folder / "ui"), *options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
 
@@ -73,8 +79,9 @@ class Ui:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def answers(self, path: str, **headers: str) -> tuple[int, bytes, Any] | None:
-        request = urllib.request.Request(self.url + path, headers=headers)
+    def answers(self, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes, Any] | None:
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(self.url + path, headers=headers, data=body)
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, answer.read(), answer.headers
@@ -331,6 +338,76 @@ def test_top_shows_the_same_in_a_terminal(broker, tmp_path, topic_name):
         os.close(ours)
 
 
+def test_commands_by_buttons(browser, broker, tmp_path, topic_name):
+    """A promotion by the button stands in the order of all partitions, and nobody gives it without the token."""
+    path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2, metrics={"every": "300ms"})
+    name = spec.name
+    apart(create_topics, spec, broker)
+    features, labels = instances(3000)
+    with Worker(path, broker, tmp_path) as worker, Ui(tmp_path, broker, path, options=("--actions",)) as ui:
+        for partition in (0, 1):
+            apart(send, broker, spec.topics.features, features[:500], partition=partition)
+            apart(send, broker, spec.topics.labels, labels[:500], partition=partition)
+            apart(wait_for_state, broker, spec, 500, 500, partition=partition, worker=worker)
+        token = ui.log.read_text().partition("the token for commands: ")[2].split()[0]
+        at, body = f"/api/streams/{name}/commands", b'{"command": "promote", "model": "nb"}'
+        right = {"Content_Type": "application/json", "Origin": ui.url, "X_Riparian_Token": token}
+        for sent, changes, code in (
+            (body, {"Origin": "https://evil.example"}, 403),
+            (body, {"Origin": "null"}, 403),
+            (body, {"X_Riparian_Token": token[:-1]}, 403),
+            (body, {"X_Riparian_Token": ""}, 403),
+            (body, {"Content_Type": "text/plain"}, 400),
+            (b'{"command": "add", "model": "x"}', {}, 400),
+            (b'{"command": "reset", "model": "nb", "stream": "another"}', {}, 400),
+            (b'{"command": "promote"}', {}, 400),
+            (b'{"command": "promote", "model": "nb", "definition": {}}', {}, 400),
+            (b" " * 5000 + body, {}, 400),
+        ):
+            found = ui.answers(at, sent, **(right | changes))
+            assert found is not None
+            assert found[0] == code, (sent[-60:], changes, found)
+        found = ui.answers(at, body, Content_Type="application/json", X_Riparian_Token=token)
+        assert found is not None
+        assert found[0] == 403  # no Origin
+        assert not apart(read, broker, spec.topics.control, 0)
+
+        look = Look(browser, ui.url)
+        page = look.open(name, "models")
+        page.get_by_role("button", name="Promote nb…").click()
+        assert not look.accessible(), look.accessible()
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_label("Who you are").fill("<b>tester")
+        page.get_by_role("button", name="Promote nb", exact=True).click()
+        look.until_said("The token is not right", "dialog")
+        look.wrong.clear()  # the browser's own word on a 403
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Promote nb", exact=True).click()
+        look.until_said("Asked for", "dialog")
+        said = page.locator("dialog [role=status]")
+        for stop in range(520, 3000, 20):  # a command takes effect before a prediction
+            if "have answered" in said.text_content():
+                break
+            for partition in (0, 1):
+                apart(send, broker, spec.topics.features, features[stop - 20 : stop], partition=partition, pause=0.1)
+        look.until_said("All partitions have answered", "dialog")
+        page.get_by_role("button", name="Close", exact=True).click()
+        look.until_said("hoeffding-tree")  # the champion of before is a challenger now
+        look.open(name, "timeline")
+        look.until_said("<b>tester: promote")
+        assert not look.accessible(), look.accessible()
+        assert not look.wrong, look.wrong
+        assert worker.stop() == 0
+        assert ui.stop() == 0
+    for partition in (0, 1):
+        (told,) = (commands.read_event(record.value) for record in apart(read, broker, spec.topics.events, partition))
+        assert (told.event, told.command, told.model, told.by) == ("applied", "promote", "nb", "<b>tester")
+        first = next(one for one in apart(predictions, broker, spec, partition) if one["offset"] == told.offset)
+        assert first["model"] == "naive-bayes"
+        report = apart(asyncio.run, audit(spec, Connection(broker), partition))
+        assert report.holds
+
+
 def test_what_the_server_refuses(broker, tmp_path, topic_name):
     path, spec = stream_file(tmp_path, topic_name)
     create_topics(spec, broker)
@@ -349,6 +426,9 @@ def test_what_the_server_refuses(broker, tmp_path, topic_name):
             assert found is not None
             assert found[0] == code, (query, found)
             assert found[2]["Content-Security-Policy"].startswith("default-src 'none'"), query
+        found = ui.answers(f"{at}/commands", b"{}", Content_Type="application/json", Origin=ui.url)
+        assert found is not None
+        assert found[0] == 404  # without --actions
         found = ui.answers("/", Host="evil.example")
         assert found is not None
         assert found[0] == 421

@@ -100,6 +100,8 @@ export const SIGNS = {
   dropped: ["◌", "slate", "fresh model dropped"],
   reset: ["↺", "drift", "drift, model begun anew"],
   assigned: ["●", "slate", "assigned"],
+  applied: ["★", "change", "command"],
+  refused: ["✗", "slate", "command refused"],
 };
 
 export function worded(event, metric) {
@@ -108,6 +110,8 @@ export function worded(event, metric) {
   const of = event.model ? `errors of ${event.model}` : event.signal;
   switch (event.kind) {
     case "assigned": return `partition ${event.partition} given to ${event.worker}`;
+    case "applied": return `${event.by || "a rule"}: ${event.action}: ${event.said}`;
+    case "refused": return `${event.by || "a rule"}: ${event.action} refused: ${event.said}`;
     case "replaced": return `a fresh model took the place of ${event.model}${values}`;
     case "dropped": return `the fresh model beside ${event.model} was no better${values}`;
     case "improvement": return `${event.detector}: ${of} fell${values}`;

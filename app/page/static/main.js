@@ -169,6 +169,7 @@ const app = {
     document.title = away ? `▲ Kafka · ${this.stream}` : `${sign}${this.stream} · Riparian`;
     const badge = document.querySelector('[data-tab="deadletters"]');
     if (badge) badge.replaceChildren("Dead letters", ...(letters ? [h("span", { class: "n" }, count(letters))] : []));
+    if (this.status.actions) byId("changes").textContent = "commands from this page need the token";
     this.page?.update();
   },
 

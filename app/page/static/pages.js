@@ -1,6 +1,7 @@
 // The pages of a stream. Each is a function of what is known that makes elements once, and says how they are updated.
 
 import { Chart, Shared } from "./chart.js";
+import { steering } from "./actions.js";
 import { River } from "./tree.js";
 import { SIGNS, ago, bytes, colour, count, dash, h, moment, number, percent, pieces, score, span, style, worded } from "./format.js";
 
@@ -206,7 +207,7 @@ export function models(app) {
   const [rows, setRows] = modelTable(app, false);
   const over = card("Over time", null, ...charts(app, shared, ["score", "nodes"]));
   over.querySelector(".head").append(ranges(app));
-  const body = h("div"), note = h("span", { class: "note" });
+  const body = h("div"), note = h("span", { class: "note" }), steer = steering(app);
   const role = h("select", { "aria-label": "Model", onchange: () => app.go({ model: role.value }) });
   role.append(...app.status.models.map((model) => h("option", { value: model.role, selected: model.role === app.model }, model.role)));
   const partition = app.partition ?? 0;
@@ -263,8 +264,8 @@ export function models(app) {
   }
 
   return {
-    elements: [card("Models", app.partition === null ? "all partitions" : `partition ${app.partition}`, rows), over, whole],
-    update: setRows,
+    elements: [card("Models", app.partition === null ? "all partitions" : `partition ${app.partition}`, rows), ...(steer ? [steer.element] : []), over, whole],
+    update() { setRows(); steer?.update(); },
     history: (found, all) => shared.set(found, marksOf(all)),
   };
 }
@@ -280,7 +281,7 @@ export function drift(app) {
     history(found, all) {
       events.splice(0, events.length, ...all);
       shared.set(found, marksOf(all));
-      const shown = all.filter((event) => event.kind !== "assigned").reverse();
+      const shown = all.filter((event) => !["assigned", "applied", "refused"].includes(event.kind)).reverse();
       const metric = app.status.tiles.metric;
       const value = (event, it) => (it === undefined ? dash : event.signal === "error" && metric === "accuracy" ? percent(it) : number(it));
       if (!shown.length) {

@@ -1,23 +1,11 @@
 // Looks a prediction up by its id. Everything here is text of strangers, and becomes text nodes alone.
 
 import { card, table } from "./pages.js";
+import { lines } from "./lines.js";
 import { ago, count, dash, h, moment, number, percent } from "./format.js";
 
 const SPANS = [["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last week"], ["all", "everything that is kept"]];
 const SHOWN_CLASSES = 5;
-
-// The lines of a search as they come.
-async function* lines(answer) {
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let kept = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const parts = (kept + value).split("\n");
-    kept = parts.pop();
-    for (const part of parts) if (part) yield JSON.parse(part);
-  }
-}
 
 const plain = (value) => (value === null || value === undefined ? dash : typeof value === "number" ? number(value) : String(value));
 
