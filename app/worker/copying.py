@@ -12,6 +12,7 @@ A record whose id cannot be read goes to a partition, too: the fold says why, as
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +56,7 @@ IDLE_MS = 200  # that a poll waits for records
 SOON_MS = 5  # while records wait for those of other topics
 PAUSE_SECONDS = 1.0  # after an error
 CYCLE_SECONDS = 60.0  # after which a transaction is given up
+REBALANCE_MS = 10_000  # that a rebalance waits for a member that is alive
 SCHEMA_SECONDS = 0.5  # between two questions about schemas
 SAY_SECONDS = 30.0
 ATTEMPTS = 5  # that a consumer is kept for
@@ -91,6 +93,8 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
     ----------
     copied : dict of TP to int
         The next offset of each partition that is ours.
+    lost : Counter of TP
+        Records that Kafka had deleted before they were copied (`lost: skip`), since the start.
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
     ) -> None:
         self.spec, self.connection = spec, connection
         self.copied: dict[TP, int] = {}
+        self.lost = Counter[TP]()
         self._in_thread, self._crash, self._session = in_thread, crash, session_timeout
         self._codec, self._registry = spec.make_codec(), Registry.of(spec)
         self._targets = {topic: getattr(spec.topics, role) for topic, role in spec.sources.items()}
@@ -165,7 +170,8 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
                 auto_offset_reset="earliest",
                 session_timeout_ms=int(1000 * self._session),
                 heartbeat_interval_ms=1000,
-                max_poll_interval_ms=3_600_000,  # a registry may be away for long
+                max_poll_interval_ms=2**31 - 1,  # a registry may be away for long
+                rebalance_timeout_ms=max(REBALANCE_MS, int(1000 * self._session)),
                 metadata_max_age_ms=60_000,  # of partitions that are added
                 fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
             )
@@ -223,7 +229,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         consumer, member = self._consumer, self._member
         assert consumer is not None
         if member is None or not self._assigned:
-            await asyncio.sleep(SOON_MS / 1000)
+            await consumer.getmany(timeout_ms=SOON_MS if member is None else IDLE_MS)  # nothing, but it has to be asked
             return
         tps = sorted(self._assigned)
         async with asyncio.timeout(CYCLE_SECONDS):
@@ -281,6 +287,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             if self.spec.lost != inputs.SKIP:
                 raise inputs.records_lost(tp.topic, tp.partition, start, stop)
             log.warning("Kafka has %s", inputs.gone(tp.topic, tp.partition, start, stop))
+            self.lost[tp] += stop - start
         self._order.buffers[tp].add(raw)
         if self._backpressure.add(tp, raw.offsets[-1] + 1, len(raw), size_of(raw)):
             consumer.pause(part)

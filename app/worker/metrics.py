@@ -361,6 +361,10 @@ class Metrics(Collector):
                 families[name].add_metric((*first, *labels), value)
             for name, histogram in series.histograms.items():
                 families[name].add_metric(first, histogram.buckets(), histogram.sum)
+        copier = None if self._engine is None else self._engine.copier
+        if copier is not None:
+            for tp, n in copier.lost.items():
+                families[LOST].add_metric((self.spec.name, str(tp.partition), tp.topic), n)
         yield from families.values()
         build = GaugeMetricFamily(BUILD, "1, with the versions of this worker.", labels=tuple(_versions()))
         build.add_metric(tuple(_versions().values()), 1)
@@ -381,8 +385,8 @@ class Metrics(Collector):
             "Records of a partition of a topic of rekey, copied by this worker, that were not copied yet.",
             labels=("stream", "partition", "topic"),
         )
-        if engine is not None and engine.copier is not None:
-            for tp, n in sorted(engine.copier.lags().items()):
+        if copier is not None:
+            for tp, n in sorted(copier.lags().items()):
                 lag.add_metric((self.spec.name, str(tp.partition), tp.topic), n)
         yield lag
         standbys = GaugeMetricFamily(STANDBYS, "Partitions whose state is kept warm here.", labels=("stream",))

@@ -19,7 +19,17 @@ from app.kafka import rights
 from app.kafka.acls import CREATE, READ, RIGHTS, TOPIC, Right, needed
 from app.kafka.connection import Connection
 from app.state.transfer import versions
-from tests.broker.harness import PATIENCE, Sent, Worker, instances, send, stream_file, wait_for_state
+from tests.broker.harness import (
+    PATIENCE,
+    Sent,
+    Worker,
+    create_topics,
+    instances,
+    send,
+    stored,
+    stream_file,
+    wait_for_state,
+)
 from tests.broker.secured import LIMITED, Secured, secured_broker
 
 pytestmark = [
@@ -163,3 +173,44 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
                     code, said = run(*words, *option)
                     assert (code, sentence in said) == (2, True), f"{name} without {right}: {said}"
             lists.grant([right], wanted)
+
+
+def test_what_is_listed_suffices_to_copy_topics_and_for_those_who_write_them(
+    cluster, config, lists, tmp_path, topic_name
+):
+    rekey = {"features": f"{topic_name}.orders", "labels": f"{topic_name}.payments"}
+    _, sources = stream_file(tmp_path, f"{topic_name}-sources", topics=rekey)
+    create_topics(sources, cluster.plain)
+    path, spec = stream_file(tmp_path, topic_name, rekey=rekey)
+    data = tmp_path / "rows.csv"
+    data.write_text("a,b,c,y\n" + "0.25,0.5,x,yes\n" * 50)
+    option = ("--kafka-config", config)
+    lists.grant(needed(spec, "worker"), needed(spec, "worker"))
+    with Worker(path, cluster.sasl, tmp_path, options=option) as worker:
+        features, labels = instances(300)
+        send(cluster.plain, rekey["features"], [*features, Sent(b"{", features[-1].time)])
+        send(cluster.plain, rekey["labels"], labels)
+
+        def joined() -> bool:
+            found = stored(cluster.plain, spec)
+            return found is not None and found.pending.counts["joined"] == 300
+
+        until(lambda: joined() or worker.process.poll() is not None)
+        assert worker.process.poll() is None, worker.output
+        lost = Right(TOPIC, rekey["features"], READ)
+        lists.take(lost, [lost])
+        assert worker.process.wait(PATIENCE) == 2, worker.output[-3000:]
+        assert lost.sentence(lists.connection) in worker.output
+    commands = {
+        "replay": ("replay", path, data, "--target", "y"),
+        "check": ("check", path, "--rights", "check"),
+        "lag": ("lag", path),
+        "retry": ("deadletters", "retry", path),
+    }
+    for name, words in commands.items():
+        lists.clear()
+        wanted = [right for right in needed(spec, name) if right.operation != CREATE]
+        until(lambda wanted=wanted: lists.lacks(wanted) == set(wanted))
+        lists.grant(wanted, wanted)
+        code, said = run(*words, *option)
+        assert code == 0, f"{name}: {said}"

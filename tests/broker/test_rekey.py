@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from click.testing import CliRunner
@@ -57,6 +57,8 @@ async def _make(broker: str, topics: dict[str, int]) -> None:
     await admin.start()
     try:
         await admin.create_topics([NewTopic(name, n, 1) for name, n in topics.items()])
+        while not set(topics) <= set(await admin.list_topics()):  # known a moment after they are made
+            await asyncio.sleep(0.02)
     finally:
         await admin.close()
 
@@ -484,3 +486,47 @@ def test_a_partition_knows_whether_what_was_there_has_been_copied(broker: str, t
     batch = [(spec.topics.features, 0, r) for r in features[:2]] + [(f"{topic_name}.payments", 0, r) for r in labels]
     asyncio.run(_send(broker, batch))
     asyncio.run(_followed(broker, spec))
+
+
+async def _delete(broker: str, topic: str, partition: int, before: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    try:
+        await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before)})
+    finally:
+        await admin.close()
+
+
+def test_records_that_kafka_has_deleted_before_they_were_copied(broker: str, tmp_path: Path, topic_name: str) -> None:
+    """Before the first start they are not missed; later they stop the worker, or are counted."""
+    rekey = {"features": f"{topic_name}.orders"}
+    fields = {"rekey": rekey, "champion": "last-label", "challengers": {}}
+    path, spec = stream_file(tmp_path, topic_name, **fields)
+    asyncio.run(_make(broker, {rekey["features"]: 1}))
+    create_topics(spec, broker)
+    features, _ = instances(100)
+
+    def give(start: int, stop: int) -> None:
+        asyncio.run(_send(broker, [(rekey["features"], 0, r) for r in features[start:stop]]))
+
+    give(0, 30)
+    asyncio.run(_delete(broker, rekey["features"], 0, 10))
+    with Worker(path, broker, tmp_path) as worker:
+        learned(broker, spec, 20, worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    give(30, 60)
+    asyncio.run(_delete(broker, rekey["features"], 0, 50))
+    with Worker(path, broker, tmp_path) as worker:
+        assert worker.process.wait(PATIENCE) == 2, worker.output[-3000:]
+        assert f"{rekey['features']}[0]" in worker.output
+        assert "Traceback" not in worker.output
+    path, spec = stream_file(tmp_path, topic_name, **fields, lost="skip")
+    port = free_port()
+    with Worker(path, broker, tmp_path, web_port=port) as worker:
+        learned(broker, spec, 30, worker)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
+            lines = [x for x in page.read().decode().splitlines() if x.startswith("riparian_lost_records_total{")]
+        assert [x.rpartition(" ")[2] for x in lines if f'topic="{rekey["features"]}"' in x] == ["20.0"]
+        assert worker.stop() == 0, worker.output[-3000:]
+    found = [source_of(r.headers) for _, _, r in committed(broker, spec)]
+    assert [source and source[2] for source in found] == [*range(10, 30), *range(50, 60)]

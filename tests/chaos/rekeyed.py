@@ -34,6 +34,8 @@ def create_sources(spec: Spec, broker: str) -> None:
         await admin.start()
         try:
             await admin.create_topics([NewTopic(topic, N_SOURCES[role], 1) for topic, role in spec.sources.items()])
+            while not set(spec.sources) <= set(await admin.list_topics()):  # known a moment after they are made
+                await asyncio.sleep(0.02)
         finally:
             await admin.close()
 
