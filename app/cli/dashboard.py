@@ -21,7 +21,7 @@ FOLDERS = ("prometheus", "grafana")
 )
 @click.option("--force", is_flag=True, help="Replace files that are there and differ.")
 def command(out: Path, force: bool) -> None:
-    """Write the Prometheus configuration, rules and alerts and the Grafana dashboard to a folder."""
+    """Write the Prometheus configuration, rules and alerts and the Grafana dashboards to a folder."""
     files = sorted(
         path.relative_to(FILES)
         for folder in FOLDERS

@@ -1,4 +1,4 @@
-"""Real workers under a real Prometheus: every query of the dashboard brings data, and alerts fire when they should."""
+"""Real workers under a real Prometheus: every query of the dashboards brings data, and alerts fire when they should."""
 
 import json
 import math
@@ -23,9 +23,11 @@ pytestmark = [
     pytest.mark.skipif(not AVAILABLE, reason="prometheus is not here: apt-get install prometheus"),
 ]
 
-BOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana" / "drift.json").read_text(encoding="utf-8"))
+BOARDS: list[dict[str, Any]] = [
+    json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "deploy" / "grafana").glob("*.json"))
+]
 # What Grafana puts in place of variables, with "All" chosen.
-VARIABLES = {v["name"]: v.get("allValue", "") for v in BOARD["templating"]["list"]}
+VARIABLES = {v["name"]: v.get("allValue", "") for board in BOARDS for v in board["templating"]["list"]}
 VARIABLES |= {"__rate_interval": "10s", "__range": "10m"}
 
 BEFORE, AFTER = 6000, 1500  # instances of a concept, and of its reverse
@@ -95,7 +97,7 @@ def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path:
         assert {a.get("stream") for a in firing} == {of_sine.name}
         assert {a["model"] for a in firing if a["alertname"] == "RiparianDrift"} == {"champion"}
 
-        assert empty(prometheus) == []
+        assert [what for board in BOARDS for what in empty(prometheus, board)] == []
         page = metrics_page(ports[0])
         worker.kill()
         prometheus.wait_for_alert("RiparianWorkerDown", instance=f"127.0.0.1:{ports[0]}")
@@ -113,23 +115,23 @@ def metrics_page(port: int) -> str:
     return text
 
 
-def empty(prometheus: Prometheus) -> list[str]:
-    """What in the dashboard brings no finite value: panels, marks, and variables without a choice."""
+def empty(prometheus: Prometheus, board: dict[str, Any]) -> list[str]:
+    """What in a dashboard brings no finite value: panels, marks, and variables without a choice."""
     found = []
-    for panel in BOARD["panels"]:
+    for panel in board["panels"]:
         for target in panel.get("targets", ()):
             expression = filled(target["expr"])
             series = prometheus.query(expression) if target["instant"] else prometheus.range(expression)
             if not any(math.isfinite(float(v)) for s in series for _, v in s.get("values", [s.get("value")])):
                 found.append(f"{panel['title']}: {expression}")
-    for mark in BOARD["annotations"]["list"]:
+    for mark in board["annotations"]["list"]:
         if not mark.get("builtIn"):
             times = [float(v) for s in prometheus.range(filled(mark["expr"])) for _, v in s["values"]]
             # No detector of this test warns, and no model is replaced: of these marks only the query is tried.
             first, last = prometheus.started - 3600, time.time() + 60
             if mark["name"] == "Drifts" and not any(first < t / 1000 < last for t in times):
                 found.append(f"{mark['name']}: {times[:5]}")
-    for variable in BOARD["templating"]["list"]:
+    for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             metric, _, label = variable["definition"].removeprefix("label_values(").removesuffix(")").rpartition(", ")
             if not any(label in series["metric"] for series in prometheus.query(filled(metric))):

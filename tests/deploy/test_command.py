@@ -14,7 +14,7 @@ def test_files_are_written_and_never_replaced_unasked(tmp_path: Path) -> None:
 
     done = run()
     written = {path.relative_to(tmp_path / "new") for path in (tmp_path / "new").rglob("*") if path.is_file()}
-    assert {Path("prometheus/alerts.yaml"), Path("prometheus/tests/drift.yaml"), Path("grafana/drift.json")} <= written
+    assert {Path("prometheus/alerts.yaml"), Path("prometheus/tests/drift.yaml"), Path("grafana/stream.json")} <= written
     assert set(map(Path, done.output.split())) == {tmp_path / "new" / path for path in written}
     for path in written:
         assert (tmp_path / "new" / path).read_bytes() == (dashboard.FILES / path).read_bytes()

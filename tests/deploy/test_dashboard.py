@@ -1,4 +1,4 @@
-"""The Grafana dashboard as a file: what Grafana would trip over, and names that no worker has.
+"""The Grafana dashboards as files: what Grafana would trip over, and names that no worker has.
 
 Grafana itself is not run; tests/broker/test_prometheus.py asks every query of a real Prometheus.
 """
@@ -12,28 +12,55 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.boards.__main__ import texts
 from tests.deploy.metric_names import documented, named
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "grafana"
-BOARD: dict[str, Any] = json.loads((FOLDER / "drift.json").read_text(encoding="utf-8"))
-PANELS: list[dict[str, Any]] = BOARD["panels"]
-DRAWN = [panel for panel in PANELS if panel["type"] != "row"]
-VARIABLES = {variable["name"]: variable for variable in BOARD["templating"]["list"]}
-MARKS = [mark for mark in BOARD["annotations"]["list"] if not mark.get("builtIn")]
-EXPRESSIONS = [target["expr"] for panel in DRAWN for target in panel["targets"]] + [mark["expr"] for mark in MARKS]
+BOARDS: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))
+}
+CHOICES = {
+    "overview": {"datasource", "stream"},
+    "stream": {"datasource", "stream", "partition", "model"},
+    "worker": {"datasource", "stream", "instance"},
+}
+each_board = pytest.mark.parametrize("name", CHOICES)
 
 
-def test_panels_have_ids_and_titles_of_their_own() -> None:
-    assert len(DRAWN) > 20
+def drawn(board: dict[str, Any]) -> list[dict[str, Any]]:
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def marks(board: dict[str, Any]) -> list[dict[str, Any]]:
+    return [mark for mark in board["annotations"]["list"] if not mark.get("builtIn")]
+
+
+def variables(board: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {variable["name"]: variable for variable in board["templating"]["list"]}
+
+
+def test_the_files_are_those_that_the_code_makes() -> None:
+    assert set(BOARDS) == set(CHOICES)
+    made = texts()
+    assert set(made) == {f"{name}.json" for name in BOARDS}
+    for file, text in made.items():
+        assert (FOLDER / file).read_text(encoding="utf-8") == text, f"{file}: run python -m deploy.boards"
+
+
+@each_board
+def test_panels_have_ids_and_titles_of_their_own(name: str) -> None:
+    panels = BOARDS[name]["panels"]
+    assert len(drawn(BOARDS[name])) >= 10
     for field in ("id", "title"):
-        values = [panel[field] for panel in PANELS]
+        values = [(panel["type"] == "row", panel[field]) for panel in panels]
         assert len(set(values)) == len(values), field
 
 
-def test_panels_lie_beside_each_other_on_the_grid() -> None:
+@each_board
+def test_panels_lie_beside_each_other_on_the_grid(name: str) -> None:
     taken: dict[tuple[int, int], str] = {}
-    for panel in PANELS:
+    for panel in BOARDS[name]["panels"]:
         at = panel["gridPos"]
         assert 0 <= at["x"] < at["x"] + at["w"] <= 24, panel["title"]
         assert at["h"] > 0, panel["title"]
@@ -42,7 +69,9 @@ def test_panels_lie_beside_each_other_on_the_grid() -> None:
             taken[cell] = panel["title"]
 
 
-@pytest.mark.parametrize("panel", DRAWN, ids=lambda panel: panel["title"])
+@pytest.mark.parametrize(
+    "panel", [panel for board in BOARDS.values() for panel in drawn(board)], ids=lambda panel: panel["title"]
+)
 def test_a_panel_asks_the_chosen_source_and_has_a_unit(panel: dict[str, Any]) -> None:
     source = {"type": "prometheus", "uid": "${datasource}"}
     assert panel["datasource"] == source
@@ -54,29 +83,32 @@ def test_a_panel_asks_the_chosen_source_and_has_a_unit(panel: dict[str, Any]) ->
 
 
 def test_names_of_metrics_are_in_the_documentation() -> None:
-    read = set().union(*map(named, EXPRESSIONS), *(named(VARIABLES[v]["definition"]) for v in ("stream", "model")))
+    expressions = [t["expr"] for board in BOARDS.values() for panel in drawn(board) for t in panel["targets"]]
+    expressions += [mark["expr"] for board in BOARDS.values() for mark in marks(board)]
+    chosen = [v["definition"] for board in BOARDS.values() for v in variables(board).values() if "definition" in v]
+    read = set().union(*map(named, [*expressions, *chosen]))
     assert len(read) > 30
     assert read <= documented()
 
 
 def test_labels_in_legends_come_out_of_the_query() -> None:
     """A legend may only use what the outermost aggregation keeps."""
-    for panel in DRAWN:
+    for panel in [panel for board in BOARDS.values() for panel in drawn(board)]:
         for target in panel["targets"]:
             kept = set(re.findall(r"\w+", " ".join(re.findall(r"\bby \(([^)]*)\)", target["expr"]))))
             wanted = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
             assert wanted <= kept | {"instance"}, panel["title"]
 
 
-def test_variables_are_declared_and_used() -> None:
-    used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARD)))
-    assert set(VARIABLES) == {"datasource", "stream", "partition", "model"}
-    assert used - {"__rate_interval", "__range", "__all"} == set(VARIABLES)
+@each_board
+def test_variables_are_declared_and_used(name: str) -> None:
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARDS[name])))
+    assert set(variables(BOARDS[name])) == CHOICES[name]
+    assert used - {"__rate_interval", "__range", "__all"} == CHOICES[name]
 
 
 def test_drifts_are_marked_at_their_own_time() -> None:
-    marks = {mark["name"]: mark for mark in MARKS}
-    drifts = marks["Drifts"]
+    drifts = {mark["name"]: mark for mark in marks(BOARDS["stream"])}["Drifts"]
     assert drifts["enable"]
     assert drifts["useValueForTime"]
     assert 'level="drift"' in drifts["expr"]
@@ -90,6 +122,8 @@ def test_what_grafana_is_provisioned_with_fits() -> None:
     assert source["jsonData"]["timeInterval"] == scraped
     folder = yaml.safe_load((FOLDER / "provisioning/dashboards/riparian.yaml").read_text())["providers"][0]
     compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
-    assert (
-        f"./grafana/drift.json:{folder['options']['path']}/drift.json:ro" in compose["services"]["grafana"]["volumes"]
-    )
+    grafana = compose["services"]["grafana"]
+    for name in BOARDS:
+        assert f"./grafana/{name}.json:{folder['options']['path']}/{name}.json:ro" in grafana["volumes"]
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{folder['options']['path']}/overview.json"
