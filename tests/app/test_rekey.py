@@ -1,16 +1,18 @@
 """What copying by ids rests on, without Kafka: Java's partitioner, ids on both sides, the order of time, headers."""
 
+import asyncio
 import json
 
 import numpy as np
 import pytest
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
+from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from app.kafka.partitioner import murmur2, partitions_of
 from app.kafka.rights import denied
 from app.stream_file.spec import build
-from app.worker.copy_claims import is_ours, new_id
+from app.worker.copy_claims import is_ours, new_id, offsets
 from app.worker.copy_order import CopyOrder
 from topics.names import HEADER_SOURCE, HEADER_UNREAD, own_headers, rekey_id, retry_id, source_of, transactional_id
 from topics.records import UNREADABLE_BATCH, RawBatch
@@ -97,6 +99,20 @@ def test_transactional_ids_of_copiers_are_nobody_else_s() -> None:
     assert not is_ours("t", one)
     for foreign in ("", "riparian-s-", transactional_id("s", 0), retry_id("s", 0), rekey_id("s-t", "0")[1:]):
         assert not is_ours("s", foreign)
+
+
+def test_a_coordinator_that_says_nothing_is_not_taken_for_one_without_offsets() -> None:
+    """As one that is loading: the client leaves its error out, and what it does not name would be copied unfenced."""
+
+    class Loading:
+        async def find_coordinator(self, group: str) -> int:
+            return 1
+
+        async def list_consumer_group_offsets(self, group: str, **_: object) -> dict:
+            return {}
+
+    with pytest.raises(KafkaError, match=r"does not say how far a\[1\] was copied"):
+        asyncio.run(offsets(Loading(), "g", [TopicPartition("a", 1)]))
 
 
 # -- order ------------------------------------------------------------------------------------------------------------
