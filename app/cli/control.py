@@ -64,17 +64,14 @@ def _run(
 
     declared = spec.load(stream)
     control.check(declared)
+    asyncio.run(rights.enter(declared, connection, rights_of))
     asked = made(control.command, declared)
 
     def show(event: "EventRecord") -> None:
         if not as_json:
             click.echo(f"partition {event.partition}: {event.event}: {event.sentence}")
 
-    async def ask() -> dict[int, EventRecord]:
-        await rights.enter(declared, connection, rights_of)
-        return await control.ask(declared, connection, asked, wait, show)
-
-    answers = asyncio.run(ask())
+    answers = asyncio.run(control.ask(declared, connection, asked, wait, show))
     silent = [partition for partition in range(declared.partitions) if partition not in answers]
     if as_json:
         import msgspec

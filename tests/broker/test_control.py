@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import subprocess
+import sys
+import threading
 import time
 
 import pytest
@@ -12,6 +15,7 @@ from app.state.audit import audit
 from app.stream_file.spec import Spec
 from tests.broker.harness import (
     PATIENCE,
+    ROOT,
     Sent,
     Worker,
     create_topics,
@@ -19,6 +23,7 @@ from tests.broker.harness import (
     predictions,
     read,
     send,
+    stored,
     stream_file,
     wait_for_state,
 )
@@ -163,3 +168,64 @@ def test_a_stream_gets_a_control_topic_at_a_restart(broker, tmp_path, topic_name
     with Worker(path, broker, tmp_path) as worker:
         until(lambda: "the models are those that commands have left" in worker.output)
         assert worker.stop() == 0
+
+
+def riparian(*arguments, code=0):
+    """Run a command: what it prints, or with `code` 2 its sentence."""
+    command = [sys.executable, "-m", "app.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr if code == 2 else done.stdout
+
+
+def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, topic_name):
+    plain, _ = stream_file(tmp_path, f"{topic_name}-plain")
+    assert "control: expected true" in riparian("promote", plain, "nb", "--broker", broker, code=2)
+    fields = {"control": True, "challengers": {"nb": "naive-bayes"}}
+    path, spec = stream_file(tmp_path, topic_name, **fields)
+    said = riparian("promote", path, "nb", "--broker", broker, code=2)
+    assert f"the topic {topic_name}.control is missing" in said
+    create_topics(spec, broker)
+    features, labels = instances(20_000)
+    done = threading.Event()
+
+    def flow():
+        at = 0
+        while not done.is_set() and at < len(features):
+            send(broker, spec.topics.features, features[at : at + 20])
+            send(broker, spec.topics.labels, labels[at : at + 20])
+            at += 20
+            done.wait(0.1)
+
+    flowing = threading.Thread(target=flow)
+    with Worker(path, broker, tmp_path) as worker:
+        flowing.start()
+        try:
+            until(lambda: len(predictions(broker, spec)) > 50 or worker.process.poll() is not None)
+            options = ("--broker", broker, "--wait", PATIENCE, "--by", "me")
+            assert riparian("promote", path, "nb", *options).startswith("partition 0: applied: nb (naive-bayes) is the")
+            refused = json.loads(riparian("promote", path, "nb", *options, "--json", code=1))
+            assert refused["silent"] == []
+            assert refused["answers"][0]["sentence"].startswith("there is no model nb: name one of champion, hoeffding")
+            assert refused["answers"][0]["by"] == "me"
+            assert "unknown model" in riparian("add", path, "more", "nobody", *options, code=2)
+            assert "applied" in riparian("add", path, "more", "hoeffding-tree:grace_period=20", *options)
+            # A file that still has the old champion cannot be applied, nor one that changes anything else.
+            other, _ = stream_file(tmp_path, topic_name, **fields, join={"max_wait": "30s", "horizon": "1h"})
+            until(lambda: stored(broker, spec) is not None and "more" in stored(broker, spec).roles)
+            assert "join.horizon was 7d, is 1h" in riparian("apply", other, *options, code=2)
+            changed = {"champion": "naive-bayes", "challengers": {"more": "majority-class", "last": "last-label"}}
+            path, spec = stream_file(tmp_path, topic_name, **{**fields, **changed})
+            assert "dropped: hoeffding-tree; begun anew: more; added: last" in riparian("apply", path, *options)
+        finally:
+            done.set()
+            flowing.join()
+        assert worker.stop() == 0, worker.output
+    # The new file is what runs, the one before is told.
+    assert "goes on as it is" in riparian("check", path, "--broker", broker)
+    older, _ = stream_file(tmp_path, topic_name, **fields)
+    assert "steered: the models are those that commands have left" in riparian("check", older, "--broker", broker)
+    assert "4 answers to commands: equal" in riparian("audit", older, "--broker", broker)
+    shown = riparian("inspect", older, "--model", "more", "--broker", broker)
+    assert "majority-class" in shown
