@@ -51,6 +51,7 @@ _MODULES = {
     "learners": "learners",
     "avro": "avro",
     "registry": "registry",
+    "control": "control",
     **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow", "protobuf"), "formats"),
 }
 TARGETS = tuple(_MODULES)
