@@ -190,6 +190,11 @@ async def rollback(spec: Spec, connection: Connection, partition: int, to: int, 
                 f"the last checkpoint of partition {partition} is damaged, so only its models cannot go back: leave "
                 "out --models-only"
             )
+        if "steering" in last.meta and last.meta["models"] != manifest.meta["models"]:
+            raise StateError(
+                f"commands have changed which models partition {partition} has since checkpoint {to:,}, so its models "
+                "alone cannot go back: leave out --models-only, or promote the model that shall be champion"
+            )
         older = {name: entry for name, entry in manifest.arrays.items() if name.startswith("models/")}
         # A model on trial belongs to the current models: it does not go back, so its trial ends.
         now = ("models/", "drift/trials/")
