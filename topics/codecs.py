@@ -20,7 +20,7 @@ from topics.records import Features, Floats, Labels, Mapping, Place, RawBatch, R
 from topics.schemas import Key, Schema, Schemas
 from topics.vocabulary import Vocabulary
 
-__all__ = ["BATCHED", "CODECS", "REGISTERED", "Codec", "Formats", "JsonCodec", "of_stream"]
+__all__ = ["BATCHED", "CODECS", "ENVELOPED", "REGISTERED", "Codec", "Formats", "JsonCodec", "of_stream"]
 
 
 class Codec(Protocol):
@@ -149,6 +149,8 @@ CODECS: dict[str, Callable[[Mapping, Schemas], Codec]] = {
     "protobuf": _protobuf,
     "arrow": _arrow,
 }
+# Those of them whose records may have an envelope.
+ENVELOPED = ("json", "json-schema")
 # Those of them whose records hold many instances each -> the package that they need.
 BATCHED = {"arrow": "pyarrow"}
 # Those of them whose records name a schema of a registry -> the module that they need.

@@ -381,10 +381,11 @@ class Spec(Part):
         record, label = _places("record", self.record), _places("label", self.label)
         for kind, part in (("features", self.record), ("labels", self.label)):
             form = getattr(self.codec, kind)
-            if part.envelope is not None and form != "json":
+            if part.envelope is not None and form not in codecs.ENVELOPED:
+                wanted = " or ".join(codecs.ENVELOPED)
                 raise ValueError(
-                    f"codec.{kind}: expected json, since the records have an envelope, {part.envelope}, found {form}; "
-                    "change one of them"
+                    f"codec.{kind}: expected {wanted}, since the records have an envelope, {part.envelope}, found "
+                    f"{form}; change one of them"
                 )
         inside = () if bags else self.record.x
         features = tuple(

@@ -1,5 +1,6 @@
 """Formats of a real schema registry: the same predictions as of the same rows in JSON, whatever happens to both."""
 
+import asyncio
 import io
 import json
 import signal
@@ -17,6 +18,8 @@ from google.protobuf import json_format
 from app.cli import cli
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge, Script
+from app.registry.client import Registry
+from app.registry.telling import begin, tell
 from app.state.proof import differing_parts
 from app.stream_file.spec import build
 from tests.broker.harness import (
@@ -121,8 +124,8 @@ def codec(request):
     return request.param
 
 
-def register(registry, subject, text, kind):
-    body = json.dumps({"schema": text, "schemaType": kind}).encode()
+def register(registry, subject, text, kind, references=()):
+    body = json.dumps({"schema": text, "schemaType": kind, "references": references}).encode()
     url = f"{registry.url}/subjects/{subject}/versions"
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
@@ -326,3 +329,46 @@ def test_a_replay_writes_what_a_worker_reads_and_its_dead_letters_are_told(
     assert len(read(broker, spec.topics.predictions)) == n
     told = json.loads(invoke("deadletters", "list", path, "--broker", broker, "--json").output)
     assert "no-schema-id" in json.dumps(told)
+
+
+REFERRING = {
+    "avro": (
+        json.dumps(record("com.shop.X", a="double", b="double", c="string")),
+        json.dumps(record("com.shop.Order", id="string", x="com.shop.X")),
+        "com.shop.X",
+    ),
+    "json-schema": (
+        json.dumps({"$id": "http://shop/x.json", **of(a="number", b="number", c={"$ref": "#/$defs/t"}),
+                    "$defs": {"t": {"type": "string"}}}),
+        json.dumps({"title": "com.shop.Order", **of(id="string", x={"$ref": "http://shop/x.json"})}),
+        "http://shop/x.json",
+    ),
+    "protobuf": (
+        "syntax = 'proto3'; package com.shop; message X { double a = 1; double b = 2; string c = 3; }",
+        "syntax = 'proto3'; package com.shop; import 'shop/x.proto'; message Order { string id = 1; X x = 2; }",
+        "shop/x.proto",
+    ),
+}  # fmt: skip
+
+
+def test_what_a_schema_refers_to_is_read_from_the_registry(codec, registry, tmp_path, topic_name):
+    """By the id of a record, and as the latest one of a subject that is named after the schema."""
+    wire, (below, text, name) = WIRES[codec], REFERRING[codec]
+    settings = {"url": registry.url, "subjects": "topic-record-name",
+                "records": {"features": "com.shop.Order", "labels": "com.shop.Label"}}  # fmt: skip
+    _, spec = stream_file(tmp_path, topic_name, codec=codec, registry=settings)
+    register(registry, f"{topic_name}-below", below, wire.kind)
+    references = [{"name": name, "subject": f"{topic_name}-below", "version": 1}]
+    number = register(registry, spec.subject("features"), text, wire.kind, references)
+    assert spec.subject("features") == f"{spec.topics.features}-com.shop.Order"
+    register(registry, spec.subject("labels"), wire.label, wire.kind)
+    client = Registry.of(spec)
+    assert asyncio.run(begin(client, spec, register=True)) == []
+    assert asyncio.run(tell(client, spec, [number, 10**6])) == {10**6}
+    assert spec.schemas.known[number].references[0][0] == name
+    rows = ['{"id": "i1", "x": {"a": 0.5, "b": 2.0, "c": "u"}}', '{"id": "i2", "x": {"a": 1.5, "b": 3.0, "c": "v"}}']
+    plain = encoded([Sent(row.encode(), 0, b"k") for row in rows], number, wire, wire.first)
+    batch = RawBatch([0, 1], [0, 0], [b"k"] * 2, [one.value for one in plain])
+    found = spec.make_codec().decode_features(batch, spec.vocabularies(), spec.class_vocabulary())
+    assert found.ids == ["i1", "i2"]
+    assert found.x[:, :2].tolist() == [[0.5, 2.0], [1.5, 3.0]]

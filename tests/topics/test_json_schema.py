@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from app.stream_file.spec import build
 from tests.topics.test_avro import spec_of
 from topics.codecs import CODECS
+from topics.records import RawBatch
 from topics.schemas import JSON, Schema, Schemas, UnusableError
 
 NUMBER, TEXT = {"type": ["null", "number"]}, {"type": "string"}
@@ -151,3 +153,40 @@ def test_a_schema_that_is_none_or_is_too_large_is_a_sentence(text: str) -> None:
 @pytest.mark.parametrize("content", [{"type": 7}, {"properties": []}, {"items": 1, "enum": {}, "anyOf": 3, "$ref": []}])
 def test_words_of_another_kind_say_nothing(content: Any) -> None:
     assert isinstance(said(content), list)
+
+
+@pytest.mark.parametrize("envelope", ["debezium", "connect", "cloudevents"])
+def test_envelopes_are_those_of_plain_json(envelope: str) -> None:
+    """Also what is passed over, and what an event has in headers."""
+    content: dict[str, Any] = {
+        "name": "s", "task": "classification", "champion": "majority-class", "features": {"a": "numeric"},
+        "record": {"x": "", "y": None, "envelope": envelope}, "codec": "json-schema", "registry": {"url": "http://r:1"},
+    }  # fmt: skip
+    spec = build(content, "s")
+    row = {"id": "7", "a": 1.5}
+    event = {"specversion": "1.0", "id": "8", "source": "s", "type": "t", "data": row}
+    bare: list[Any] = [
+        {"before": None, "after": row, "op": "c"}, {"before": row, "after": None, "op": "d"}, {"op": "m"},
+        {"schema": None, "payload": row}, event, {**event, "data": {"a": "x"}}, row, None,
+    ]  # fmt: skip
+    values = [None if value is None else json.dumps(value).encode() for value in bare]
+    headers = [[]] * len(values)
+    headers[6] = [(f"ce_{name}", str(value).encode()) for name, value in event.items() if name != "data"]
+    headers[6] += [("content-type", b"application/json")]
+    schemas = Schemas()
+    schemas.known[1] = Schema(JSON, "{}")
+    known, n = spec.vocabularies(), len(values)
+    one, other = CODECS["json"](spec.mapping(), schemas), CODECS["json-schema"](spec.mapping(), schemas)
+    framed = [None if value is None else b"\0\0\0\0\1" + value for value in values]
+    found, wanted = (
+        codec.decode_features(
+            RawBatch(list(range(n)), [0] * n, [b"k"] * n, of, headers), known, spec.class_vocabulary()
+        )
+        for codec, of in ((other, framed), (one, values))
+    )
+    assert found.ids
+    assert (found.ids, found.times, found.rejected) == (wanted.ids, wanted.times, wanted.rejected)
+    assert found.x.tobytes() == wanted.x.tobytes()
+    changed = of(before={"type": "null"}, op=TEXT, after={"oneOf": [{"type": "null"}, of(id=TEXT, a=NUMBER)]})
+    if envelope == "debezium":
+        assert other.problems("features", Schema(JSON, json.dumps(changed)), "S") == []
