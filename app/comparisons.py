@@ -53,6 +53,41 @@ class Last(NamedTuple):
     before: list[tuple[int, float]]
 
 
+class Found:
+    """What metrics records say, record by record."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, int], Last] = {}
+        self._newest: dict[int, tuple[int, ...]] = {}  # partition -> place up to which its last records count
+
+    def take(self, record: MetricsRecord) -> None:
+        """A record of a model."""
+        key = record.model, record.partition
+        self._newest[record.partition] = _place(record)
+        if record.comparison is None:
+            self._last.pop(key, None)  # the champion, or a comparison that will begin anew
+            return
+        labels, last = record.comparison["total_labels"], self._last.get(key)
+        before = [] if last is None or labels < last.before[-1][1] else last.before
+        before.append((record.time, labels))
+        self._last[key] = Last(record, before)
+
+    def rows(self) -> list[Compared]:
+        """Of the last records, challenger by challenger; without challengers that are none any more."""
+        now = {key: last for key, last in self._last.items() if _place(last.record) == self._newest[key[1]]}
+        listed = []
+        for name in dict.fromkeys(name for name, _ in now):
+            of = [last for (role, _), last in sorted(now.items()) if role == name]
+            listed += [_row(last) for last in of]
+            if len(of) > 1:
+                listed.append(_together(name, of))
+        return listed
+
+
+def _place(record: MetricsRecord) -> tuple[int, ...]:
+    return record.offset, record.index, record.label_offset, record.label_index
+
+
 async def read(spec: "Spec", connection: Connection) -> list[Compared]:
     """Every challenger by partition, and of all partitions where there are several.
 
@@ -61,7 +96,7 @@ async def read(spec: "Spec", connection: Connection) -> list[Compared]:
     TopicError
         A topic has another number of partitions than the stream file says.
     """
-    found: dict[tuple[str, int], Last] = {}
+    found = Found()
 
     def take(_: TopicPartition, records: Sequence[Any]) -> None:
         for one in records:
@@ -69,37 +104,14 @@ async def read(spec: "Spec", connection: Connection) -> list[Compared]:
                 record = reports.read_report(one.value)
             except ValueError:  # not one of ours: that is for a worker to complain about
                 continue
-            if isinstance(record, MetricsRecord) and record.stream == spec.name and record.model in spec.challengers:
-                note(found, record)
+            if isinstance(record, MetricsRecord) and record.stream == spec.name:
+                found.take(record)
 
     report = await check_topics(spec, connection)
     metrics = spec.topics.metrics
     starts = {TopicPartition(metrics, k): 0 for k in range(report.partitions.get(metrics, 0))}
     await read_to_end(connection, starts, take, isolation=EVERYTHING)
-    return rows(found, list(spec.challengers))
-
-
-def note(found: dict[tuple[str, int], Last], record: MetricsRecord) -> None:
-    """Take a record of a challenger; mutates `found`."""
-    key = record.model, record.partition
-    if record.comparison is None:
-        found.pop(key, None)  # the comparison will begin anew
-        return
-    labels, last = record.comparison["total_labels"], found.get(key)
-    before = [] if last is None or labels < last.before[-1][1] else last.before
-    before.append((record.time, labels))
-    found[key] = Last(record, before)
-
-
-def rows(found: dict[tuple[str, int], Last], challengers: Sequence[str]) -> list[Compared]:
-    """Of the last records, in the stream file's order."""
-    listed = []
-    for name in challengers:
-        of = [last for (role, _), last in sorted(found.items()) if role == name]
-        listed += [_row(last) for last in of]
-        if len(of) > 1:
-            listed.append(_together(name, of))
-    return listed
+    return found.rows()
 
 
 def _row(last: Last) -> Compared:

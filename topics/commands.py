@@ -12,7 +12,7 @@ PROMOTE, DEMOTE, FREEZE, THAW, RESET = "promote", "demote", "freeze", "thaw", "r
 ADD, DROP, APPLY, CHECKPOINT = "add", "drop", "apply", "checkpoint"
 OF_A_MODEL = (PROMOTE, FREEZE, THAW, RESET, ADD, DROP)  # these name one
 
-APPLIED, REFUSED = "applied", "refused"
+APPLIED, REFUSED, PROPOSED = "applied", "refused", "proposed"
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 _Models = Annotated[dict[_Name, dict[str, Any]], msgspec.Meta(max_length=100)]
@@ -43,7 +43,7 @@ class EventRecord(msgspec.Struct, omit_defaults=True):
     """What became of a command in a partition, or of a rule that steers by itself.
 
     number : of the partition's events, from 0, without gaps
-    event : "applied" or "refused"
+    event : "applied" or "refused"; "proposed" where a rule only says so
     id, by, asked, model : of the command
     control_offset : its place; None for a rule
     offset, label_offset, index, label_index : of the first instance that is predicted with it in effect, and the next

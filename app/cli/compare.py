@@ -34,7 +34,7 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     from topics.records import REGRESSION
 
     declared = spec.load(stream)
-    if not declared.challengers:
+    if not declared.challengers and not declared.control:
         raise SpecError(f"challengers: {stream} has none to compare with the champion; add one")
 
     async def ask() -> list["Compared"]:
@@ -45,12 +45,12 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     if as_json:
         click.echo(json.dumps({"stream": declared.name, "compared": [row._asdict() for row in found]}))
     elif found:
-        _show(declared.name, declared.champion.model, found, declared.task == REGRESSION)
+        _show(declared.name, found, declared.task == REGRESSION)
     else:
         click.echo("No worker has told of a label that both the champion and a challenger had predicted.")
 
 
-def _show(stream: str, champion: str, rows: "list[Compared]", values: bool) -> None:
+def _show(stream: str, rows: "list[Compared]", values: bool) -> None:
     """Print a table, and what its numbers are."""
     from rich.console import Console
     from rich.table import Table
@@ -59,7 +59,7 @@ def _show(stream: str, champion: str, rows: "list[Compared]", values: bool) -> N
         return f"{x:{sign}.4g}" if values else f"{100 * x:{sign}.2f}"
 
     unit = "mean absolute error" if values else "errors in %"
-    table = Table(title=f"{stream}: champion {champion}, {unit}", padding=(0, 0, 0, 0))
+    table = Table(title=f"{stream}: {unit}", padding=(0, 0, 0, 0))
     for heading in ("challenger", "partition"):
         table.add_column(heading)
     for heading in ("labels", "since", "champion's", "its", "fewer by", "interval"):

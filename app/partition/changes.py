@@ -82,6 +82,8 @@ def settings(spec: Spec) -> dict[str, Any]:
         found |= {f"drift.{field}": getattr(spec.drift, field) for field in ("on_drift", "window", "patience")}
         overridden = {CHAMPION: spec.champion, **spec.challengers}
         found |= {f"{place_of(role)}.on_drift": m.on_drift for role, m in overridden.items() if m.on_drift is not None}
+    if spec.promotion is not None:
+        found |= {f"promotion.{field}": value for field, value in spec.promotion.model_dump(mode="json").items()}
     for name, feature in spec.features.items():
         if feature.from_ is not None:
             found[f"features.{name}.from"] = list(feature.from_)
@@ -287,7 +289,9 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
         for place in [*now, *(place for place in was if place not in now)]:
             old, new = was.get(place), now.get(place)
             # A setting that this version has and the one before had not was what it is by default.
-            if old != new and (place in was or place.startswith("features.") or place.endswith(".on_drift")):
+            if old != new and (
+                place in was or place.startswith(("features.", "promotion.")) or place.endswith(".on_drift")
+            ):
                 if place.startswith("drift.") and DETECTORS not in was:
                     continue
                 fate, said = _going_on(place, old, new)

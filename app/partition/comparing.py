@@ -1,23 +1,37 @@
-"""Each challenger compared with the champion, by the predictions that both really made. Pure.
+"""Each challenger beside the champion, by the predictions that both really made, and the rule that promotes. Pure.
 
 Losses, spans and intervals are those of models/comparison.py. A comparison is about two models: it begins anew when the
-champion is another one.
+champion is another one. The rule looks after every `PACE` labels that were learned, counted since the stream began, so
+that it looks at the same labels however batches were divided.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from app.partition.arrays import over, under
 from app.partition.role import Role
-from app.stream_file.spec import Spec
+from app.stream_file.spec import Spec, check_champion
+from app.stream_file.spec_parts import AUTOMATIC, CONFIDENCE, PACE
 from models.comparison import Advantage, Comparison, warm_up
-from models.contract import Program
+from models.contract import LEARN, Program
 from models.restoring import restore
 from topics.names import CHAMPION
 
-CONFIDENCE = 0.95  # that all intervals which are ever shown of one champion hold
+
+class Decision(NamedTuple):
+    """The rule found a better challenger.
+
+    place : of the label in the program, after which it is so. role : the challenger. by : how much better.
+    promoted : whether it is the champion from there on; else it is only proposed.
+    """
+
+    place: int
+    role: Role
+    by: Advantage
+    promoted: bool
 
 
 class Comparing:
@@ -31,17 +45,21 @@ class Comparing:
 
     Attributes
     ----------
-    error : float
-        The probability, of each challenger, that one of its intervals is ever wrong.
+    confidence, error : float
+        Of all intervals of all challengers together; the probability, of each challenger, that one is ever wrong.
     """
 
     def __init__(self, spec: Spec, roles: Mapping[str, Role]) -> None:
-        self._task, self._roles = spec.task, dict(roles)
-        self._of = {name: Comparison(spec.task) for name in roles if name != CHAMPION}
+        self._task, self._rule = spec.task, spec.promotion
+        self.confidence = CONFIDENCE if self._rule is None else self._rule.confidence
+        self._champion = roles[CHAMPION]
+        self._of = {role: Comparison(spec.task) for name, role in roles.items() if name != CHAMPION}
+        self._proposed: set[Role] = set()
+        self._ahead = 0  # promotions that were decided on and not carried out yet
 
     @property
     def error(self) -> float:
-        return (1.0 - CONFIDENCE) / max(1, len(self._of))
+        return (1.0 - self.confidence) / max(1, len(self._of))
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
@@ -50,18 +68,63 @@ class Comparing:
 
     def line_up(self, roles: Mapping[str, Role]) -> None:
         """These are the roles from here on: a comparison goes on where both of its roles do, whatever their names."""
-        known = {self._roles[name]: comparison for name, comparison in self._of.items()}
-        if roles[CHAMPION] is not self._roles[CHAMPION]:
-            known = {}
-        self._roles = dict(roles)
-        of = {name: known.get(role) for name, role in roles.items() if name != CHAMPION}
-        self._of = {name: one or Comparison(self._task) for name, one in of.items()}
+        if self._ahead:
+            self._ahead -= 1
+            if self._ahead:
+                return
+        known = self._of if roles[CHAMPION] is self._champion else {}
+        self._champion = roles[CHAMPION]
+        self._of = {role: known.get(role) or Comparison(self._task) for n, role in roles.items() if n != CHAMPION}
+        self._proposed = {role for role in self._proposed if role in known}
 
-    def score(self, program: Program) -> None:
-        """Take the labels of a program that all models have run."""
-        champion = self._roles[CHAMPION].predictions
-        for name, comparison in self._of.items():
-            comparison.score(program, champion, self._roles[name].predictions)
+    def score(self, program: Program, n_learned: int) -> list[Decision]:
+        """Take the labels of a program that all models have run; what the rule has decided, in order.
+
+        n_learned : labels learned since the stream began, those of the program among them.
+        """
+        found, at = [], 0
+        for end in self._looks(program, n_learned):
+            self._score(program.part(at, end))
+            at, decision = end, self._decide(end - 1)
+            found += [] if decision is None else [decision]
+        if at < len(program.op):
+            self._score(program.part(at))
+        self._ahead = sum(one.promoted for one in found)
+        return found
+
+    def _looks(self, program: Program, n_learned: int) -> list[int]:
+        """The ends of the pieces after which the rule looks."""
+        if self._rule is None:
+            return []
+        learns = np.flatnonzero(program.op == LEARN)
+        ends: list[int] = (learns[-(n_learned - len(learns) + 1) % PACE :: PACE] + 1).tolist()
+        return ends
+
+    def _score(self, program: Program) -> None:
+        champion = self._champion.predictions
+        for role, comparison in self._of.items():
+            comparison.score(program, champion, role.predictions)
+
+    def _decide(self, place: int) -> Decision | None:
+        """The challenger that is surely better by most, if any; mutates who is champion."""
+        best: Decision | None = None
+        rule = self._rule
+        if rule is None:
+            return None
+        automatic = rule.mode == AUTOMATIC
+        for role, comparison in self._of.items():
+            found = comparison.better(self.error, rule.margin, rule.at_least)
+            if found is None or role in self._proposed or not _may_lead(role):
+                continue
+            if best is None or found.low > best.by.low:
+                best = Decision(place, role, found, automatic)
+        if best is not None and automatic:
+            others = [self._champion, *(role for role in self._of if role is not best.role)]
+            self._champion, self._proposed = best.role, set()
+            self._of = {role: Comparison(self._task) for role in others}
+        elif best is not None:
+            self._proposed.add(best.role)
+        return best
 
     def figures(self) -> dict[str, dict[str, float]]:
         """Challenger -> what is said of it, of those that have been compared.
@@ -76,11 +139,11 @@ class Comparing:
             the champion's mean loss, and how often these sums have begun.
         """
         found = {}
-        for name, comparison in self._of.items():
+        for role, comparison in self._of.items():
             best, whole = comparison.telling(self.error), comparison.whole(self.error)
             if best is not None and whole is not None:
-                found[name] = _told(best) | {
-                    "confidence": CONFIDENCE,
+                found[role.name] = _told(best) | {
+                    "confidence": self.confidence,
                     "error": self.error,
                     "total_labels": whole.n,
                     "total_difference": whole.difference,
@@ -93,20 +156,40 @@ class Comparing:
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays, of those that have begun."""
         arrays: dict[str, NDArray[Any]] = {}
-        for name, comparison in self._of.items():
+        for role, comparison in self._of.items():
             if comparison.has_begun:
-                arrays |= over(f"{name}/", comparison.state()._asdict())
+                arrays |= over(f"{role.name}/", comparison.state()._asdict())
         return arrays
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
-        """Take over what `state` gave. sources : name of a role -> the name that it had there; None: it begins afresh.
+    def proposed(self) -> list[str]:
+        """Challengers that were proposed; the rule does not propose them again while there is this champion."""
+        return sorted(role.name for role in self._proposed)
 
-        ValueError where arrays are none of `state()`.
+    def restore(
+        self, arrays: Mapping[str, NDArray[Any]], proposed: list[str], sources: Mapping[str, str | None]
+    ) -> None:
+        """Take over what `state` and `proposed` gave.
+
+        sources : name of a role -> the name that it had there; None: it begins afresh. ValueError where arrays are none
+        of `state()`.
         """
-        for name, comparison in self._of.items():
-            mine = under(arrays, f"{sources.get(name, name)}/")
-            if mine and sources.get(CHAMPION, CHAMPION) == CHAMPION:
-                restore(comparison, mine, f"the comparison of {name}")
+        if sources.get(CHAMPION, CHAMPION) != CHAMPION:
+            return
+        for role, comparison in self._of.items():
+            source = sources.get(role.name, role.name)
+            mine = under(arrays, f"{source}/")
+            if mine:
+                restore(comparison, mine, f"the comparison of {role.name}")
+                if source in proposed:
+                    self._proposed.add(role)
+
+
+def _may_lead(role: Role) -> bool:
+    try:
+        check_champion(role.learner_name, role.model.parameters())
+    except ValueError:
+        return False
+    return True
 
 
 def _told(one: Advantage) -> dict[str, float]:

@@ -23,8 +23,9 @@ from app.partition.comparing import Comparing
 from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
-from app.partition.outcome import Figures, Lineup, Outcome, dead_letters, together
+from app.partition.outcome import Figures, Outcome, dead_letters, together
 from app.partition.pending import PendingStore
+from app.partition.promotion import Promotion
 from app.partition.role import Role, kept_names
 from app.partition.steering import Steering, due
 from app.partition.watch import Finding
@@ -101,6 +102,7 @@ class PartitionLearner:
         self.drift = Drift(spec, partition, self.roles)
         self.comparing = Comparing(spec, self.roles)
         self.steering = Steering(self)
+        self.promotion = Promotion(self, self.steering)
         self._commands: list[Piece] = []  # that take effect before the next instance that is predicted
 
     def make_role(self, name: str, spec: Spec) -> Role:
@@ -184,7 +186,7 @@ class PartitionLearner:
                 self._take(CONTROL, piece)
             outcome = self._step(part)
             rejected = {**outcome.rejected, CONTROL: letters}
-            outcomes.append(outcome._replace(events=events, rejected=rejected))
+            outcomes.append(outcome._replace(events=[*events, *outcome.events], rejected=rejected))
         return together(outcomes)
 
     def _predicted(self, piece: Piece) -> Sequence[int]:
@@ -251,12 +253,13 @@ class PartitionLearner:
             features.sizes,
         )
         started = time.perf_counter()
-        program, p, findings = joined.program, dict[str, Floats](), list[Finding]()
-        for name, role in self.roles.items():
+        program, said, findings = joined.program, dict[Role, Floats](), list[Finding]()
+        for role in self.roles.values():
             findings += role.run(program)
             role.score(program)
-            p[name] = role.predictions[joined.predicted]
-        self.comparing.score(program)
+            said[role] = role.predictions[joined.predicted]
+        decisions = self.comparing.score(program, self.pending.counts["joined"])
+        findings = self.promotion.carry_out(decisions, program, findings)
         findings += self.drift.watch_features(program, features.x, features.sizes)
         known = np.where(times, times, stamps)  # the first records of a topic come before its time
         drifts, n_settled = self.drift.events_of(program, findings, offsets, next_offsets[LABELS], known)
@@ -270,7 +273,7 @@ class PartitionLearner:
             keys=keys,
             offsets=offsets,
             next_offsets=next_offsets,
-            p=p,
+            p=self.promotion.predictions(said),
             waited=joined.waited,
             feature_times=np.maximum(times, stamps),
             n_labels=len(labels.ids),
@@ -284,7 +287,8 @@ class PartitionLearner:
             n_settled=n_settled,
             headers=headers,
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
-            lineups=[Lineup(0, self.roles[CHAMPION].learner_name, tuple(self.roles))],
+            lineups=self.promotion.lineups,
+            events=self.promotion.tell(offsets, next_offsets[LABELS], known),
         )
 
     def _next_offsets(self, release: Release) -> dict[str, Ints]:
@@ -439,6 +443,7 @@ class PartitionLearner:
             **marks,
             **auto,
             **self.steering.state(),
+            **self.promotion.state(self.comparing.proposed()),
         }
 
     def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
@@ -490,7 +495,7 @@ class PartitionLearner:
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].restore(arrays, source, was)
-        self.comparing.restore(under(arrays, "compared/"), changes.takes)
+        self.comparing.restore(under(arrays, "compared/"), self.promotion.restore(meta), changes.takes)
         n_classes = None if self.classes is None else len(self.classes)
         sources = dict(changes.takes)
         for name, source in changes.takes.items():

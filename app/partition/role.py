@@ -27,15 +27,13 @@ from app.partition.pending import EMPTY, NEVER, PendingStore
 from app.partition.trial import DROPPED, REPLACED, Trial
 from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
 from app.stream_file.spec import Spec, place_of
-from app.stream_file.spec_parts import NOTHING, REPLACE, RESET
+from app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.estimation import Estimation
 from models.prequential import Prequential
 from models.registry import create
 from models.restoring import Arrays, restore
 from topics.records import REGRESSION
-
-PACE = 250  # labels between the places where a trial may begin or end
 
 ERROR = "error"  # the name of the signal of a model's errors
 ALERT, STARTED = "alert", "replace-started"

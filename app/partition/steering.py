@@ -304,7 +304,7 @@ class Steering:
 
     def state(self) -> dict[str, Any]:
         """Everything that is known; nothing where nothing was ever asked."""
-        if not self._ids and not self.n_events:
+        if not self._ids and not self.n_events and not self._files:
             return {}
         frozen = [name for name, role in self._learner.roles.items() if role.frozen]
         found = _State(

@@ -36,6 +36,7 @@ from app.stream_file.spec_parts import (
     ModelSpec,
     Part,
     PredictionsSpec,
+    PromotionSpec,
     RecordSpec,
     RegistrySpec,
     TopicsSpec,
@@ -46,6 +47,7 @@ from app.stream_file.spec_parts import (
     feature_form,
     model_form,
     name_keys,
+    promotion_form,
     trust_form,
 )
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
@@ -178,6 +180,11 @@ class Spec(Part):
     drift: Annotated[DriftSpec, BeforeValidator(drift_form)] = Field(
         default_factory=DriftSpec, description="What watches for concept drift; `none` for nothing."
     )
+    promotion: Annotated[PromotionSpec | None, BeforeValidator(promotion_form)] = Field(
+        default=None,
+        description="Whether a challenger that is better becomes the champion: `automatic`, `propose`, or more "
+        "([promotion](promotion.md)). It needs `control: true`.",
+    )
     metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
     predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
     codec: Annotated[CodecSpec, BeforeValidator(codec_form)] = Field(
@@ -260,6 +267,11 @@ class Spec(Part):
                     f"topics.{role}: expected {said}, since control is {str(self.control).lower()}, found "
                     f"{'none' if self.control else getattr(self.topics, role)}; change one of them"
                 )
+        if self.promotion is not None and not self.control:
+            raise ValueError(
+                "promotion: expected control: true, whose events tell of it and whose commands undo it, found "
+                "control: false; add it, or remove promotion"
+            )
         for role in (*INPUTS, *OUTPUTS, *STEERING):
             name = getattr(self.topics, role)
             if name in roles:

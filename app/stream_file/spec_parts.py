@@ -31,6 +31,9 @@ from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
 # Stands for the Kafka key where a path is expected.
 KEY = ("@key",)
+PROPOSE, AUTOMATIC = "propose", "automatic"
+CONFIDENCE = 0.95  # by default, of all intervals of the challengers of one champion
+PACE = 250  # labels between the places where a trial begins or ends, and where the rule of promotion looks
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -309,6 +312,10 @@ def trust_form(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def promotion_form(value: Any) -> Any:
+    return {"mode": value} if isinstance(value, str) else value
+
+
 def drift_form(value: Any) -> Any:
     return {"detectors": []} if value == "none" else value
 
@@ -374,6 +381,30 @@ class DriftSpec(Part):
         ge=50,
         le=1_000_000_000,
         description="Labels after which a fresh model that is not better is dropped (`replace`).",
+    )
+
+
+class PromotionSpec(Part):
+    """The rule by which a challenger becomes the champion. `promotion: automatic` for the mode alone."""
+
+    mode: Literal["propose", "automatic"] = Field(
+        description="`automatic`: a challenger that is surely better becomes the champion. `propose`: an event says "
+        "so, once, and `riparian promote` does it."
+    )
+    margin: float = Field(
+        default=0.0,
+        ge=0,
+        description="By how much its mean loss has to be lower for sure: 0.01 is one error in a hundred labels; of a "
+        "regression, in the target's unit.",
+    )
+    at_least: int = Field(
+        default=1000, ge=PACE, le=1_000_000_000, description="Labels over which it has to be better, at least."
+    )
+    confidence: float = Field(
+        default=CONFIDENCE,
+        gt=0.5,
+        lt=1,
+        description="Probability that no interval of a challenger beside one champion is ever wrong.",
     )
 
 

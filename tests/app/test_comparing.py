@@ -94,9 +94,9 @@ def test_a_state_without_comparisons_is_read_and_they_begin():
 def test_a_comparison_goes_on_where_both_of_its_roles_do():
     learner = fold(stream("classification"), records("classification"), 1000)[0]
     comparing, roles, known = learner.comparing, learner.roles, learner.figures().compared
+    roles["bayes"].name = "other"
     comparing.line_up({"champion": roles["champion"], "other": roles["bayes"], "most": roles["most"]})
     assert comparing.figures() == {"other": known["bayes"], "most": known["most"]}
-    comparing.line_up({"champion": roles["champion"], "most": roles["most"], "new": roles["bayes"]})
     comparing.line_up({"champion": roles["champion"], "most": roles["most"]})
     assert comparing.figures()["most"]["low"] > known["most"]["low"]  # one challenger less shares the confidence
     comparing.line_up({"champion": roles["champion"], "most": roles["most"], "other": roles["bayes"]})

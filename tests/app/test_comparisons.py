@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.compare import _show, command
-from app.comparisons import note, rows
+from app.comparisons import Found
 from app.errors import SpecError
 from models.comparison import Comparison, bound
 from tests.models.test_comparison import classified, score
@@ -27,31 +27,31 @@ def said(n, difference, since=0, labels=None, low=-0.1, high=0.3, squares=0.2, r
 
 
 def test_a_row_is_the_last_record_and_since_when_its_span_is():
-    found = {}
+    found = Found()
     for time, n in ((1000, 100), (2000, 900), (3000, 1500)):
-        note(found, reports.read_report(reports.write(record(0, time, said(n, 0.1, since=max(0, n - 1000), low=0.01)))))
-    (row,) = rows(found, ["nb"])
+        found.take(reports.read_report(reports.write(record(0, time, said(n, 0.1, since=max(0, n - 1000), low=0.01)))))
+    (row,) = found.rows()
     assert (row.partition, row.labels, row.since, row.verdict) == (0, 1000, 2000, "better")
     assert row.challenger_loss == pytest.approx(0.3)
-    note(found, record(0, 4000, said(10, -0.2, low=-0.3, high=-0.1)))  # the comparison began anew
-    (row,) = rows(found, ["nb"])
+    found.take(record(0, 4000, said(10, -0.2, low=-0.3, high=-0.1)))  # the comparison began anew
+    (row,) = found.rows()
     assert (row.labels, row.since, row.verdict) == (10, 4000, "worse")
-    note(found, record(0, 5000, None))
-    assert rows(found, ["nb"]) == []
+    found.take(record(0, 5000, None))
+    assert found.rows() == []
 
 
 def test_all_partitions_are_one_sequence():
     """The sums of three comparisons are those of one that saw all labels."""
     y, older, newer = classified(3000, 3, 0.3, 0.1)
-    whole, found = Comparison("classification"), {}
+    whole, found = Comparison("classification"), Found()
     score(whole, y, older, newer)
     for k in range(3):
         part, of = Comparison("classification"), slice(1000 * k, 1000 * (k + 1))
         score(part, y[of], older[of], newer[of])
         one = part.whole(0.05)
         told = said(one.n, one.difference, squares=one.squares) | {"total_champion": one.loss}
-        note(found, record(k, 1000 + k, told))
-    *_, together = rows(found, ["nb"])
+        found.take(record(k, 1000 + k, told))
+    *_, together = found.rows()
     expected = whole.whole(0.05)
     assert (together.partition, together.labels, together.since) == (None, expected.n, 1000)
     assert together.difference == pytest.approx(expected.difference)
@@ -61,22 +61,22 @@ def test_all_partitions_are_one_sequence():
 
 
 def test_partitions_with_other_reaches_are_brought_to_the_widest():
-    found = {}
-    note(found, record(0, 1, said(1000, 1.0, squares=2.0, reach=10.0)))
-    note(found, record(1, 2, said(3000, 2.0, squares=8.0, reach=20.0, begun=2)))
-    *_, together = rows(found, ["nb"])
+    found = Found()
+    found.take(record(0, 1, said(1000, 1.0, squares=2.0, reach=10.0)))
+    found.take(record(1, 2, said(3000, 2.0, squares=8.0, reach=20.0, begun=2)))
+    *_, together = found.rows()
     width = 20.0 / 4000 * bound((1000 * 2.0 + 3000 * 8.0) / 400, 0.05 / 2 / 6 / 2)
     assert (together.difference, together.reach) == (1.75, 20.0)
     assert together.high - together.difference == pytest.approx(width)
 
 
 def test_the_table_names_all_its_columns(capsys):
-    found = {}
-    note(found, record(0, 1, said(1500, 0.0123, low=0.004, high=0.02)))
-    note(found, record(1, 1, said(500, -0.01)))
-    listed = rows(found, ["nb"])
+    found = Found()
+    found.take(record(0, 1, said(1500, 0.0123, low=0.004, high=0.02)))
+    found.take(record(1, 1, said(500, -0.01)))
+    listed = found.rows()
     for values in (False, True):
-        _show("s", "last-label", listed, values)
+        _show("s", listed, values)
         shown = capsys.readouterr().out
         assert ("+1.23" in shown) != values
         assert "95 %" in shown
@@ -88,3 +88,14 @@ def test_a_stream_without_challengers_has_nothing_to_compare(tmp_path):
     result = CliRunner().invoke(command, [str(path)])
     assert isinstance(result.exception, SpecError)
     assert "has none to compare with the champion" in str(result.exception)
+
+
+def test_a_challenger_that_is_none_any_more_is_left_out():
+    found = Found()
+    for model in ("nb", "other"):
+        found.take(record(0, 1, said(100, 0.1), model))
+    assert [row.challenger for row in found.rows()] == ["nb", "other"]
+    later = record(0, 2, said(50, 0.1), "before")  # nb was promoted, and the champion goes on as "before"
+    later.offset = 9
+    found.take(later)
+    assert [row.challenger for row in found.rows()] == ["before"]

@@ -8,9 +8,9 @@ import pytest
 
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Buffer, Merge
-from app.partition.role import PACE
 from app.state import checkpoint
 from app.stream_file.spec import Spec, build
+from app.stream_file.spec_parts import PACE
 from models.registry import create
 from tests.chaos.load import FEATURES, LABELS, Generator
 from topics.records import RawBatch

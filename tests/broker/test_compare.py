@@ -5,10 +5,12 @@ import json
 import time
 
 import pytest
+from aiokafka.structs import TopicPartition
 from click.testing import CliRunner
 
 from app.cli.compare import command
 from app.kafka.connection import Connection
+from app.kafka.reading import EVERYTHING, read_to_end
 from app.state.audit import audit
 from tests.broker.harness import (
     PATIENCE,
@@ -66,3 +68,63 @@ def test_a_better_challenger_is_found_though_the_worker_is_killed(broker, tmp_pa
     assert row["labels"] <= figures["total_labels"]
     shown = CliRunner().invoke(command, [str(path), "--broker", broker]).output
     assert "better" in shown
+
+
+def told(broker, spec):
+    """The events of the stream's partition, and its predictions."""
+    found = {spec.topics.events: [], spec.topics.predictions: []}
+    starts = {TopicPartition(topic, 0): 0 for topic in found}
+
+    def take(tp, records):
+        found[tp.topic] += [json.loads(record.value) for record in records]
+
+    asyncio.run(read_to_end(Connection(broker), starts, take, isolation=EVERYTHING))
+    return found[spec.topics.events], found[spec.topics.predictions]
+
+
+def test_a_better_challenger_is_promoted_by_rule_though_the_worker_is_killed(broker, tmp_path, topic_name):
+    """The second worker is killed after the promotion, and has only its outputs to show for it."""
+    tree = {"model": "hoeffding-tree", "grace_period": 50}
+    path, spec = stream_file(
+        tmp_path,
+        topic_name,
+        champion="last-label",
+        challengers={"tree": tree},
+        control=True,
+        promotion="automatic",
+        checkpoint={"every": "1h"},
+    )
+    create_topics(spec, broker)
+    features, labels = instances(N)
+    cuts = [0, N // 4, 2 * N // 3, N]
+    for stop, start in zip(cuts[1:-1], cuts, strict=False):
+        send(broker, spec.topics.features, features[start:stop])
+        send(broker, spec.topics.labels, labels[start:stop])
+        with Worker(path, broker, tmp_path) as worker:
+            deadline = time.monotonic() + PATIENCE
+            while len(told(broker, spec)[1]) < stop:
+                assert time.monotonic() < deadline, worker.output[-3000:]
+                time.sleep(0.2)
+            worker.kill()
+    events, _ = told(broker, spec)
+    assert [event["event"] for event in events] == ["applied"]
+    send(broker, spec.topics.features, features[cuts[2] :])
+    send(broker, spec.topics.labels, labels[cuts[2] :])
+    with Worker(path, broker, tmp_path) as worker:
+        deadline = time.monotonic() + PATIENCE
+        while len(told(broker, spec)[1]) < N:
+            assert time.monotonic() < deadline, worker.output[-3000:]
+            time.sleep(0.2)
+        assert worker.stop() == 0
+    learner = wait_for_state(broker, spec, N, N)
+    check_against_oracle(broker, spec, learner)
+    assert asyncio.run(audit(spec, Connection(broker), 0)).holds
+    after, predictions = told(broker, spec)
+    (event,) = after
+    assert [event] == events
+    assert (event["model"], event["by"], event["number"]) == ("tree", "promotion", 0)
+    assert {one["model"] for one in predictions if one["offset"] < event["offset"]} == {"last-label"}
+    assert {one["model"] for one in predictions if one["offset"] >= event["offset"]} == {"hoeffding-tree"}
+    assert {role: running.learner_name for role, running in learner.roles.items()} == event["models"]
+    (row,) = compared(path, broker)
+    assert (row["challenger"], row["verdict"]) == ("last-label", "worse")

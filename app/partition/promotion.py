@@ -1,0 +1,146 @@
+"""What the rule has decided is done and told. Pure.
+
+A challenger that is promoted after a label is the champion from the next instance on. All models run the whole program
+whoever that is, so only names change, and which predictions are the champion's. The event is told with the next
+prediction, which records how many labels came before it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from app.partition.comparing import Decision
+from app.partition.outcome import Lineup
+from app.partition.role import Role
+from app.partition.steering import Steered, Steering
+from app.partition.watch import Finding
+from models.contract import PREDICT, Floats, Program
+from topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord
+from topics.names import CHAMPION, FEATURES, LABELS
+from topics.places import index_of, offset_of
+from topics.records import REGRESSION
+
+RULE = "promotion"  # who asked, in its events
+
+
+class _Due(msgspec.Struct):
+    """An event that waits for the next prediction. models : role -> learner, from there on."""
+
+    event: str
+    model: str
+    sentence: str
+    models: dict[str, str]
+
+
+class Promotion:
+    """Carries out decisions of the rule in a learner.
+
+    Attributes
+    ----------
+    lineups : of the last program: from which of its predictions on which models were called how.
+    """
+
+    def __init__(self, learner: Steered, steering: Steering) -> None:
+        self._learner, self._steering = learner, steering
+        self._due: list[_Due] = []
+        self._starts: list[int] = []  # number of the prediction in the last program that each of these is told with
+        self._lined: list[tuple[int, dict[str, Role]]] = []
+
+    def carry_out(self, decisions: Sequence[Decision], program: Program, findings: Sequence[Finding]) -> list[Finding]:
+        """Promote and propose. Returns what was found in the program, by the names that models had then."""
+        learner, found = self._learner, list(findings)
+        predicted = np.flatnonzero(program.op == PREDICT) if decisions else np.zeros(0, np.int64)
+        self._starts, self._lined = [0] * len(self._due), [(0, dict(learner.roles))]
+        for one in decisions:
+            start, name = int(np.searchsorted(predicted, one.place, side="right")), one.role.name
+            said = self._sentence(one)
+            if one.promoted:
+                names = {role: role.name for role in learner.roles.values()}
+                said = f"{self._steering.promote(name)}: {said}"
+                now = {names[role]: role.name for role in names}
+                found = [f if f.place <= one.place or f.role is None else f._replace(role=now[f.role]) for f in found]
+                self._lined.append((start, dict(learner.roles)))
+            models = {role: running.learner_name for role, running in learner.roles.items()}
+            self._due.append(_Due(APPLIED if one.promoted else PROPOSED, name, said, models))
+            self._starts.append(start)
+        if len(self._lined) > 1:  # events of one label come in the order of the roles, as they are then
+            found.sort(key=lambda f: self._rank(f, [one.place for one in decisions if one.promoted]))
+        return found
+
+    def _rank(self, finding: Finding, places: Sequence[int]) -> int:
+        """Number of the finding's role among those of its place; features come last. places : of promotions."""
+        roles = list(self._lined[sum(place < finding.place for place in places)][1])
+        return len(roles) if finding.role is None else roles.index(finding.role)
+
+    def _sentence(self, one: Decision) -> str:
+        values = self._learner.spec.task == REGRESSION
+        what, times, unit = ("mean absolute error", 1.0, "") if values else ("errors", 100.0, " points")
+        low, mean, high = (f"{times * x:.4g}" for x in (one.by.low, one.by.difference, one.by.high))
+        return (
+            f"{one.role.name} ({one.role.learner_name}) has {mean}{unit} less {what} than the champion over the last "
+            f"{one.by.n:,} labels, with an interval from {low} to {high}"
+        )
+
+    @property
+    def lineups(self) -> list[Lineup]:
+        return [Lineup(start, roles[CHAMPION].learner_name, tuple(roles)) for start, roles in self._lined]
+
+    def predictions(self, said: Mapping[Role, Floats]) -> dict[str, Floats]:
+        """Name -> what the model that was called so predicted in the last program; zeros where there was none.
+
+        said : role -> (n, k).
+        """
+        if len(self._lined) == 1:
+            return {name: said[role] for name, role in self._lined[0][1].items()}
+        shape = next(iter(said.values())).shape
+        found: dict[str, Floats] = {}
+        ends = [*(start for start, _ in self._lined[1:]), shape[0]]
+        for (start, roles), end in zip(self._lined, ends, strict=True):
+            for name, role in roles.items():
+                found.setdefault(name, np.zeros(shape))[start:end] = said[role][start:end]
+        return found
+
+    def tell(
+        self, places: NDArray[np.int64], label_places: NDArray[np.int64], times: NDArray[np.int64]
+    ) -> list[EventRecord]:
+        """The events that come before a prediction of the last program, each with its place; the others wait.
+
+        places, label_places, times : (n,) int64, of its predictions.
+        """
+        bits, label_bits = self._learner.bits[FEATURES], self._learner.bits[LABELS]
+        told, waiting = [], []
+        for due, start in zip(self._due, self._starts, strict=True):
+            if start >= len(places):
+                waiting.append(due)
+                continue
+            place, label_place = int(places[start]), int(label_places[start])
+            event = self._steering.event(due.event, PROMOTE, due.sentence, place)
+            told.append(
+                msgspec.structs.replace(
+                    event,
+                    label_offset=offset_of(label_place, label_bits),
+                    label_index=index_of(label_place, label_bits),
+                    offset=offset_of(place, bits),
+                    time=int(times[start]),
+                    models=due.models,
+                    model=due.model,
+                    by=RULE,
+                )
+            )
+        self._due = waiting
+        return told
+
+    def state(self, proposed: list[str]) -> dict[str, Any]:
+        """What is known, with the names of `Comparing.proposed`; nothing where there is nothing."""
+        if not self._due and not proposed:
+            return {}
+        return {"promotion": {"due": [msgspec.to_builtins(due) for due in self._due], "proposed": proposed}}
+
+    def restore(self, meta: Mapping[str, Any]) -> list[str]:
+        """Take over what `state` gave. Returns the names that were proposed."""
+        found = meta.get("promotion", {"due": [], "proposed": []})
+        self._due = msgspec.convert(found["due"], list[_Due])
+        return msgspec.convert(found["proposed"], list[str])
