@@ -28,8 +28,8 @@ from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
-from topics.names import INPUTS, changelog_topic
-from topics.records import DriftRecord, Place, RawBatch
+from topics.names import CONTROL, INPUTS, changelog_topic, place_field
+from topics.records import DriftRecord, RawBatch, place_type
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 400.0  # seconds until a test gives up waiting, on a busy machine too; nothing is asserted about times
@@ -267,14 +267,18 @@ def check_against_oracle(
     offsets = [p["offset"] for p in sent]
     oracle = PartitionLearner(spec, partition)
     bits = oracle.codec.index_bits
-    fields = ("offset", "label_offset", "index", "label_index")
-    script = Script.of(INPUTS, [Place(*(p.get(field, 0) for field in fields)).places(bits) for p in sent])
+    further = [place_field(role) for role in oracle.rules if role not in INPUTS]
+    kind, fields = place_type(further), ("offset", "label_offset", "index", "label_index", *further)
+    places = [kind(**{field: p.get(field, 0) for field in fields}).places(bits) for p in sent]
+    script = Script.of(list(oracle.rules), places)
     merge = Merge({role: Buffer() for role in INPUTS} | oracle.buffers(), script, limit=777)
     merge.buffers["features"].add(
         _raw(features if features is not None else read(broker, spec.topics.features, partition))
     )
     if spec.topics.labels is not None:
         merge.buffers["labels"].add(_raw(labels if labels is not None else read(broker, spec.topics.labels, partition)))
+    if CONTROL in oracle.rules:
+        merge.buffers[CONTROL].add(_raw(read(broker, spec.input_topics[CONTROL], partition)))
     made: list[dict[str, Any]] = []
     found: list[DriftRecord] = []
     while merge.n_waiting:
