@@ -304,9 +304,9 @@ class Steering:
 
     def state(self) -> dict[str, Any]:
         """Everything that is known; nothing where nothing was ever asked."""
-        if not self._ids and not self.n_events and not self._files:
-            return {}
         frozen = [name for name, role in self._learner.roles.items() if role.frozen]
+        if not (self._ids or self.n_events or self._files or frozen):
+            return {}
         found = _State(
             self.n_events, list(self._ids), list(self._files), self._called, self._before, frozen, self._on_drift
         )

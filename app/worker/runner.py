@@ -387,12 +387,15 @@ class Runner:
 
     async def _answer(self, events: Sequence[EventRecord]) -> None:
         """Send what became of commands, once predictions that record their places are with the broker."""
+        topic = self.host.spec.outputs.get(EVENTS)
         due = [event for event in events if event.number >= self._tail.events]
+        if topic is None:  # a rule has steered a stream that takes no commands
+            return
         if due:
             await self.outputs.flush()
         for event in due:
             log.info("partition %d: %s %s: %s", self.partition, event.command, event.event, event.sentence)
-            await self.outputs.send_one(self.host.spec.outputs[EVENTS], None, commands.write(event))
+            await self.outputs.send_one(topic, None, commands.write(event))
             if event.event == commands.APPLIED and event.command == commands.CHECKPOINT:
                 self.checkpoints.due = 0.0
 

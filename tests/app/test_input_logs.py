@@ -85,14 +85,14 @@ class World(NamedTuple):
         return [Row(*row) for row in zip(*columns, strict=True)]
 
 
-def world(seed: int, n: int) -> World:
+def world(seed: int, n: int, n_commands: int | None = None) -> World:
     """Features, some of which are rejected, labels that come later, and some commands."""
     rng = np.random.default_rng(seed)
     a = rng.random(n).round(3)
     values = {
         FEATURES: [BAD if rng.random() < 0.15 else json.dumps({"id": i, "x": {"a": a[i]}}).encode() for i in range(n)],
         LABELS: [json.dumps({"id": i, "y": "pq"[int(a[i] > 0.5)]}).encode() for i in range(n)],
-        CONTROL: [command(rng, i) for i in range(n // 2)],
+        CONTROL: [command(rng, i) for i in range(n // 2 if n_commands is None else n_commands)],
     }
     stamps = np.cumsum(rng.integers(0, 5, n))
     late = {FEATURES: 0, LABELS: 20, CONTROL: 0}
@@ -292,6 +292,48 @@ def test_an_audit_holds_from_and_to_every_checkpoint(seed: int, n: int, data: st
     assert proof.holds, proof.first
     assert len(compared) == len(left)
     assert all(one.equal for one in compared), [one.parts for one in compared]
+
+
+@pytest.mark.parametrize(("action", "seed", "reaction"), [("replace", 0, 1), ("replace", 3, 2), ("reset", 1, 0)])
+def test_commands_come_between_trials_resets_and_the_votes_of_pools(
+    monkeypatch: pytest.MonkeyPatch, action: str, seed: int, reaction: int
+) -> None:
+    """reaction : which of `REACTIONS` there is one of, so that this says something."""
+    pool = {"model": "opinion-pool", "members": {"tree": "hoeffding-tree", "last": "last-label"}}
+    fields = {
+        **SPEC.model_dump(mode="json", exclude_unset=True, exclude={"topics"}),
+        "challengers": {"nb": "naive-bayes", "pool": pool, "second": "last-label"},
+        "drift": {
+            "detectors": {"page-hinkley": {"threshold": 1, "min_values": 5}},
+            "on_drift": action,
+            "window": 100,
+            "patience": 300,
+            "features": "all",
+        },
+        "predictions": {"challengers": True},
+    }
+    monkeypatch.setitem(globals(), "SPEC", Spec.model_validate(fields))
+    made = world(seed, 1500, 30)
+    labels = made.records[LABELS].values
+    turned = [value.translate(bytes.maketrans(b"pq", b"qp")) for value in labels[700:]]  # type: ignore[union-attr]
+    labels[700:] = turned
+    lived = live(made, seed)
+    twin = one_by_one(made, recorded(lived.sent, lived.learner.offsets))
+    assert twin.sent == lived.sent
+    assert twin.learner.digest() == lived.learner.digest()
+    assert twin.events == lived.events
+    assert sum(role.reactions[reaction] for role in lived.learner.roles.values())
+    for version in lived.checkpoints[:: max(1, len(lived.checkpoints) // 5)]:
+        learner, n_sent = restored(version), version.manifest.outputs["predictions"]
+        with pytest.MonkeyPatch.context() as patch:
+            found = read_back(patch, Loaded(learner, None, version.manifest, []), lived.sent)  # type: ignore[arg-type]
+        merge, sent = Merge(learner.buffers(), found.script, limit=77), list[bytes]()
+        for role, buffer in merge.buffers.items():
+            buffer.add(made.piece(role, buffer.next_offset, lived.learner.offsets[role]))
+        while merge.n_waiting:
+            sent += learner.encode(learner.step(merge.release(EVERYTHING)))
+        assert sent == lived.sent[n_sent:]
+        assert learner.digest() == lived.learner.digest()
 
 
 def test_a_command_in_another_place_is_found() -> None:

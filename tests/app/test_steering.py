@@ -57,9 +57,11 @@ class Fed:
         values = {
             "features": [json.dumps({"id": str(first + i), "x": {"a": a[i]}}).encode() for i in range(n)],
             "labels": [json.dumps({"id": str(first + i), "y": "pq"[a[i] > 0.5]}).encode() for i in range(n * labels)],
-            CONTROL: [json.dumps({"id": f"{at[CONTROL] + i}", **one}).encode() for i, one in enumerate(asked)],
+            CONTROL: [json.dumps({"id": f"{at.get(CONTROL, 0) + i}", **one}).encode() for i, one in enumerate(asked)],
         }
         for role, kind in values.items():
+            if role not in at:
+                continue
             offsets = [at[role] + i for i in range(len(kind))]
             stamps = [1000 + 100 * at["features"] + (50 if role == "labels" else i) for i in range(len(kind))]
             self.merge.buffers[role].add(RawBatch(offsets, stamps, [None] * len(kind), kind))
@@ -99,6 +101,15 @@ def test_a_promoted_model_takes_what_is_its_own_along() -> None:
     # And back, under the name that it had.
     fed.go_on(1, {"command": "demote"})
     assert fed.learner.roles == {"champion": tree, "nb": nb}
+
+
+def test_a_rule_may_promote_in_a_stream_that_takes_no_commands() -> None:
+    fed = Fed(PartitionLearner(spec(control=False)))
+    fed.go_on(30)
+    fed.learner.steering.promote("nb")
+    again, _ = restored(fed, spec(control=False))
+    assert lineup(again) == {"champion": "naive-bayes", "hoeffding-tree": "hoeffding-tree"}
+    assert again.digest() == fed.learner.digest()
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
