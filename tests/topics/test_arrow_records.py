@@ -144,6 +144,7 @@ def test_rows_of_batches_are_records_of_json(seed, n, compression, batches, data
 
 
 MICRO = "1970-01-01T00:00:00.000005"
+MS = pa.timestamp("ms")
 FIXED = pa.list_(pa.float64(), 2)
 
 
@@ -158,6 +159,9 @@ FIXED = pa.list_(pa.float64(), 2)
         ("ts", pa.float64(), [1.5, float("inf"), None], [1.5, "inf", None]),
         ("ts", pa.string(), ["2024-01-02T03:04:05", "no", None], ["2024-01-02T03:04:05", "no", None]),
         ("ts", pa.timestamp("us"), [1_700_000_000_123_456, 5, None], ["2023-11-14T22:13:20.123456", MICRO, None]),
+        ("ts", None, pa.array([1_700_000_000_123, None, 5], MS).dictionary_encode(), [1_700_000_000_123, None, 0.005]),
+        ("id", pa.string_view(), ["a", "x" * 1030, "c"], ["a", "x" * 1030, "c"]),
+        ("c", pa.string_view(), ["a", None, "a"], ["a", None, "a"]),
         ("ts", pa.date32(), [datetime.date(2024, 1, 2), None, None], ["2024-01-02", None, None]),
         ("y", pa.int32(), [1, 2, None], [1, 2, None]),
         ("y", pa.float64(), [1.0, 2.5, None], [1.0, 2.5, None]),
@@ -180,7 +184,7 @@ FIXED = pa.list_(pa.float64(), 2)
 def test_types(name, kind, values, as_json):
     made = [{**row, "id": f"i{k}", "c": "p"} for k, row in enumerate(rows(3, 5))]
     batch = table(made)
-    column = pa.array(values, kind)
+    column = values if kind is None else pa.array(values, kind)
     batch = batch.set_column(batch.schema.get_field_index(name), name, column)
     codec = ArrowCodec(SPEC.mapping())
     plain = [json.dumps({**row, name: v}).encode() for row, v in zip(made, as_json, strict=True)]

@@ -8,6 +8,7 @@ Whatever bytes come, nothing is read beyond them: their claims are counted first
 validates every buffer, offset and text (`validate(full=True)`) before a value is looked at.
 """
 
+from collections.abc import Mapping as StepsOf
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from topics import records as r
 from topics.columns import Bad, ColumnDecoder, no_record
 from topics.envelopes import Ignored
 from topics.formats import slots
-from topics.formats.arrow_columns import Found, misfit, read, reason, written
+from topics.formats.arrow_columns import Fit, Found, Steps, fit, read, reason, written
 from topics.formats.arrow_messages import weigh
 from topics.formats.arrow_predictions import Predictions
 from topics.formats.arrow_rows import Writer
@@ -29,6 +30,7 @@ from topics.places import BITS, IndexBits, index_of, place_of
 from topics.records import Floats, Mapping, Packed, Path, RawBatch
 
 _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
+NO_STEPS: StepsOf[Path, Steps] = {}
 _KNOWN_SCHEMAS = 256  # that are remembered to fit, or not to
 
 
@@ -63,12 +65,19 @@ class Table(Packed):
     batch : what was read of it; None to read it again when it is decoded, since decompressed it would take more memory
         than what the worker counts
     refused : reason and detail of a record that is rejected as one
+    steps : of its schema, as in `arrow_columns.Fit`
     """
 
     def __init__(
-        self, value: bytes, first: int, n: int, batch: Any = None, refused: tuple[str, str] | None = None
+        self,
+        value: bytes,
+        first: int,
+        n: int,
+        batch: Any = None,
+        refused: tuple[str, str] | None = None,
+        steps: StepsOf[Path, Steps] = NO_STEPS,
     ) -> None:
-        self.value, self.first, self.n, self.refused = value, first, n, refused
+        self.value, self.first, self.n, self.refused, self._steps = value, first, n, refused, steps
         self._batch = batch
         self._found: dict[Path, Found] = {}
 
@@ -78,7 +87,7 @@ class Table(Packed):
         if found is None:
             if self._batch is None:
                 self._batch = open_batch(self.value, False)
-            found = self._found[slot.path] = read(self._batch, slot)
+            found = self._found[slot.path] = read(self._batch, slot, self._steps.get(slot.path))
         return found
 
     def close(self) -> None:
@@ -116,7 +125,7 @@ class _Reader:
         for j, feature in enumerate(mapping.features if of_features else ()):
             if feature.type != r.NOMINAL:
                 self._numeric.setdefault(feature.path, []).append(j)
-        self._schemas: dict[bytes, str | None] = {}
+        self._schemas: dict[bytes, Fit] = {}
 
     # -- fetched records to rows
 
@@ -125,7 +134,7 @@ class _Reader:
         try:
             weight = weigh(value)
             batch = open_batch(value)
-            said = self._misfit(weight.schema, batch.schema)
+            said, steps = self._fit(weight.schema, batch.schema)
         except ValueError as error:
             return Table(value, first, 1, None, (r.MALFORMED, f"no Arrow stream that can be read: {error}"))
         if said is not None:
@@ -133,13 +142,13 @@ class _Reader:
         n = batch.num_rows
         if n == 0:
             return Table(value, first, 1, None, Ignored(r.NO_ROW, "a batch without rows"))
-        return Table(value, first, n, None if weight.compressed else batch)
+        return Table(value, first, n, None if weight.compressed else batch, steps=steps)
 
-    def _misfit(self, key: bytes, schema: Any) -> str | None:
+    def _fit(self, key: bytes, schema: Any) -> Fit:
         if key not in self._schemas:
             if len(self._schemas) >= _KNOWN_SCHEMAS:
                 self._schemas.clear()
-            self._schemas[key] = misfit(schema, self.slots)
+            self._schemas[key] = fit(schema, self.slots)
         return self._schemas[key]
 
     def unpack(self, batch: RawBatch) -> RawBatch:
@@ -209,7 +218,8 @@ class _Reader:
     feature = column
 
     def missing(self, records: Any, path: Path) -> list[int]:
-        return [i for i, is_missing in enumerate(self.column(records, path)) if is_missing]
+        found = [at + i for at, _, part in records.parts[path] for i, one in enumerate(part) if one is not None]
+        return found
 
     def numbers(self, instances: Any) -> Floats:
         x = np.full((len(instances), len(self._mapping.features)), np.nan)
