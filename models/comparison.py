@@ -36,6 +36,8 @@ from models.kernel import kernel
 SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
 N_SPANS = 17  # the first one is since the beginning, the last one 32,768,000 labels long
 N_RATES = 8
+RATES = 0.5 ** np.arange(1, N_RATES + 1)
+COSTS = -np.log1p(-RATES) - RATES
 
 # columns of a span: labels, sum of differences, of their squares, of the older model's losses, how often it began
 N, SUM, SQUARES, LOSSES, BEGUN = range(5)
@@ -156,6 +158,8 @@ class Comparison:
     def better(self, error: float, margin: float = 0.0, at_least: int = 0) -> Advantage | None:
         """The shortest span of `at_least` labels in which the newer model is better by more than `margin`, unless it is
         worse in a shorter one; None where there is none."""
+        if not (self._state.spans[:, SUM] > 0.0).any():
+            return None
         for one in self.advantages(error):
             if one.high < 0.0:
                 return None
@@ -193,9 +197,7 @@ def share(k: int, begun: int) -> float:
 
 def bound(squares: float, error: float) -> float:
     """What S - M stays below at all times with probability 1 - error, where the squared differences have this sum."""
-    rates = 0.5 ** np.arange(1, N_RATES + 1)
-    costs = -np.log1p(-rates) - rates
-    return float(_bound(squares, math.log(N_RATES / error), rates, costs))
+    return float(_bound(squares, math.log(N_RATES / error), RATES, COSTS))
 
 
 def warm_up(task: str) -> None:

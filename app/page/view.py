@@ -13,7 +13,7 @@ import msgspec
 from app.page.history import Range, Series, together
 from app.stream_file.spec import Spec
 from topics import reports
-from topics.commands import APPLIED, REFUSED, read_event
+from topics.commands import APPLIED, PROPOSED, REFUSED, read_event
 from topics.names import CHAMPION, HEADER_DETAIL, HEADER_OFFSET, HEADER_PARTITION, HEADER_REASON, HEADER_TOPIC
 from topics.records import REGRESSION, DriftRecord, MetricsRecord, PartitionRecord
 
@@ -33,7 +33,8 @@ class Event(msgspec.Struct, omit_defaults=True):
     Attributes
     ----------
     kind : "drift", "warning", "improvement", "replace-started", "replaced", "dropped", "reset",
-        "assigned", or of a command "applied" or "refused" (action says which).
+        "assigned", or of a command "applied" or "refused" (action says which), or of a rule
+        "applied" or "proposed".
     time : ms, when it was told of.
     partition : where.
     model, signal, detector, before, after, n, offset : as in `topics.records.DriftRecord`.
@@ -225,7 +226,7 @@ class StreamView:
         except ValueError:
             return None
         event = Event(
-            record.event if record.event in (APPLIED, REFUSED) else "applied",
+            record.event if record.event in (APPLIED, REFUSED, PROPOSED) else APPLIED,
             time,
             record.partition,
             model=record.model,

@@ -292,6 +292,8 @@ def test_a_command_is_told_and_models_that_are_gone_are_left_out():
     event = view.take_command(value, NOW + 1)
     assert (event.kind, event.action, event.by, event.said) == ("applied", "promote", "me", "second is the champion")
     assert view.events[-1] == event
+    by_rule = commands.EventRecord("taps", 0, 1, "proposed", "promote", 9, 9, 0, "second is better", by="promotion")
+    assert view.take_command(commands.write(by_rule), NOW + 2).kind == "proposed"
     assert view.take_command(b"{", NOW) is None
     for time in (NOW + 1000, NOW + 2000):
         for role in ("champion", "last-label"):

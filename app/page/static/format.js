@@ -102,6 +102,7 @@ export const SIGNS = {
   assigned: ["●", "slate", "assigned"],
   applied: ["★", "change", "command"],
   refused: ["✗", "slate", "command refused"],
+  proposed: ["☆", "change", "promotion proposed"],
 };
 
 export function worded(event, metric) {
@@ -111,6 +112,7 @@ export function worded(event, metric) {
   switch (event.kind) {
     case "assigned": return `partition ${event.partition} given to ${event.worker}`;
     case "applied": return `${event.by || "a rule"}: ${event.action}: ${event.said}`;
+    case "proposed": return `${event.by || "a rule"}: ${event.said}`;
     case "refused": return `${event.by || "a rule"}: ${event.action} refused: ${event.said}`;
     case "replaced": return `a fresh model took the place of ${event.model}${values}`;
     case "dropped": return `the fresh model beside ${event.model} was no better${values}`;

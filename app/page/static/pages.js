@@ -281,7 +281,7 @@ export function drift(app) {
     history(found, all) {
       events.splice(0, events.length, ...all);
       shared.set(found, marksOf(all));
-      const shown = all.filter((event) => !["assigned", "applied", "refused"].includes(event.kind)).reverse();
+      const shown = all.filter((event) => !["assigned", "applied", "refused", "proposed"].includes(event.kind)).reverse();
       const metric = app.status.tiles.metric;
       const value = (event, it) => (it === undefined ? dash : event.signal === "error" && metric === "accuracy" ? percent(it) : number(it));
       if (!shown.length) {
