@@ -301,7 +301,8 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
     if len(counts) == 1:
         advice = f'write "partitions: {next(iter(counts))}" in the stream file'
     elif len(inputs) > 1 and not spec.copied:
-        advice = f"let workers copy the records to topics that fit, by these lines: {rekey_lines(spec)}"
+        advice = f"recreate {_listing(sorted(odd))} with {_count(wanted)}"
+        advice += f", or let workers copy the features and labels by id: {rekey_lines(spec)}"
     elif len(inputs) == 1 and inputs != {wanted}:
         n = inputs.pop()
         others = sorted(name for name, found_n in present.items() if found_n != n)
