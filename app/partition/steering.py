@@ -294,7 +294,7 @@ class Steering:
         learner = self._learner
         for one in (learner.spec.models_digest(), file):
             if one is not None and one not in self._files:
-                self._files = [*self._files, one][-FILES:]
+                self._files = [*self._files[:1], *self._files[1:][-FILES:], one]  # the first is what all began with
         learner.line_up(roles)
         learner.spec = learner.spec.lined_up(self._models(), self._on_drift)
         for name, action in learner.spec.on_drift().items():

@@ -414,10 +414,12 @@ def _begin(
         return there and sent.first <= outputs
 
     def leads(one: Version | None) -> bool:
-        return (None if one is None else _start(spec, one)[0]) == origin
+        return (None if one is None else _start(spec, one)[0]) == origin and (one is not None or first)
 
-    origin = None
+    origin, first = None, True  # whether the stream began with the models of this file
     if last is not None:
+        files = (last.manifest.meta.get("steering") or {}).get("files", ())
+        first = not files or files[0] == spec.models_digest()
         origin, changes = _start(spec, last)
         if changes.found:
             raise StateError(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -234,5 +235,10 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
     older, _ = stream_file(tmp_path, topic_name, **fields)
     assert "steered: the models are those that commands have left" in riparian("check", older, "--broker", broker)
     assert "4 answers to commands: equal" in riparian("audit", older, "--broker", broker)
-    shown = riparian("inspect", older, "--model", "more", "--broker", broker)
+    # Which the applied file alone is not enough for: its models were not there at the beginning.
+    path, _ = stream_file(tmp_path, topic_name, **{**fields, **changed})
+    said = riparian("audit", path, "--broker", broker, code=2)
+    n = int(re.search(r"with --from (\d+)", said)[1])
+    assert "compared: all equal" in riparian("audit", path, "--from", n, "--broker", broker)
+    shown = riparian("inspect", path, "--model", "more", "--broker", broker)
     assert "majority-class" in shown
