@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from app.cli import cli
 from app.kafka.connection import Connection
 from app.replay import publish
+from tests.broker.crashing import EXIT_CODE
 from tests.broker.harness import (
     PATIENCE,
     Worker,
@@ -23,7 +24,6 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
-from tests.processes import until as until_true
 from tests.topics.test_arrow_records import stream as written
 from topics.names import HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
 from topics.records import Rows
@@ -50,26 +50,26 @@ def invoke(*arguments):
 
 def test_a_worker_that_is_killed_within_a_batch_goes_on_there(broker, tmp_path, topic_name):
     # Labels come in other batches than features; a step takes 8,192 rows at most, so checkpoints stand within.
-    turns, rows = 3, 20_000
-    n = turns * rows
+    batches, rows = 5, 20_000
+    n = batches * rows
     saved = {"every": "100ms", "share": 0.9, "keep": 8, "keep_every": "1s"}
     path, spec = stream_file(tmp_path, topic_name, codec=CODEC, record={"x": ""}, checkpoint=saved)
     create_topics(spec, broker)
     features, labels = instances(n, delay=400)
-    made, told = packed(features, FEATURES, rows), packed(labels, LABELS, rows // 4)
-    for turn in range(turns):
-        before = len(read(broker, spec.topics.predictions))
-        send(broker, spec.topics.features, made[turn : turn + 1])
-        send(broker, spec.topics.labels, told[4 * turn : 4 * turn + 4])
-        with Worker(path, broker, tmp_path, name=f"w{turn}") as worker:
-            grown(broker, spec, worker, before)
-            assert worker.process.poll() is None, worker.output[-3000:]
-            worker.kill()
-    places = [(one["offset"], one["index"]) for one in predictions(broker, spec)]
-    assert len(places) < n
-    assert places[-1][1] < rows - 1  # in the middle of a batch
+    send(broker, spec.topics.features, packed(features, FEATURES, rows))
+    send(broker, spec.topics.labels, packed(labels, LABELS, rows // 4))
+    armed = tmp_path / "armed"
+    armed.touch()
+    for point in ("between predictions", "after the predictions", "after the manifest"):
+        entry = ("tests.broker.crashing", point, str(armed))
+        with Worker(path, broker, tmp_path, name=point.replace(" ", "-"), entry=entry) as worker:
+            assert worker.process.wait(PATIENCE) == EXIT_CODE, worker.output[-3000:]
+        places = [(one["offset"], one["index"]) for one in predictions(broker, spec)]
+        if point != "after the manifest":
+            assert 0 < len(places) < n
+            assert places[-1][1] < rows - 1  # in the middle of a batch
     with Worker(path, broker, tmp_path, name="last") as worker:
-        learner = wait_for_state(broker, spec, turns, 4 * turns, worker=worker)
+        learner = wait_for_state(broker, spec, batches, 4 * batches, worker=worker)
         assert (learner.n_instances, learner.n_labels) == (n, n)
         assert worker.stop() == 0
     sent = predictions(broker, spec)
@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_within_a_batch_goes_on_there(broker, tmp_path, 
     again = invoke("rollback", path, "--partition", 0, "--to", within[-1].sequence, "--broker", broker)
     assert again.exit_code == 0, again.output
     with Worker(path, broker, tmp_path, name="back") as worker:
-        learner = wait_for_state(broker, spec, turns, 4 * turns, worker=worker)
+        learner = wait_for_state(broker, spec, batches, 4 * batches, worker=worker)
         assert worker.stop() == 0
     check_against_oracle(broker, spec, learner)
     assert len(read(broker, spec.topics.predictions)) == n
@@ -98,12 +98,6 @@ def audited(broker, path, n):
     (found,) = json.loads(done.output)["partitions"]
     assert found["holds"], found
     assert found["predictions"] == n
-
-
-def grown(broker, spec, worker, before):
-    """Wait for more predictions."""
-    topic = spec.topics.predictions
-    until_true(lambda: worker.process.poll() is not None or len(read(broker, topic)) > before, PATIENCE)
 
 
 def manifests(broker, spec):
