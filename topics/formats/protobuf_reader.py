@@ -116,24 +116,26 @@ class _Maker:
         below: dict[str, _Rest] = {}
         for rest, i in slots:
             below.setdefault(rest[0], []).append((rest[1:], i))
-        takes, plain = list[Take](), list[tuple[str, int]]()
+        takes, plain = list[Take](), list[tuple[str, int, bool]]()
         for name, inside in below.items():
             field = message.fields_by_name.get(name)
             if isinstance(name, Index):
                 takes.append(self._refused(inside, _said(message)))
             elif field is not None:
                 rest, i = inside[0]
-                if not rest and not field.is_repeated and not field.has_presence and self._is_plain(field, i):
+                if not rest and self._is_plain(field, i):
                     self.fits[i].add("")
-                    plain.append((name, self._places[i]))
+                    plain.append((name, self._places[i], field.has_presence))
                 else:
                     takes.append(self._field(field, inside))
         return [*takes, *([_plain(plain)] if plain else [])]
 
     def _is_plain(self, field: Any, i: int) -> bool:
-        """Whether a value goes into its slot as it is."""
+        """Whether a value goes into its slot as it is, and 0 or false is what stands for none."""
         kind = self.shape.slots[i].kind
-        return kind in (NUMBER, FLAG) and _kind(field) in _FITTING[kind]
+        if field.is_repeated or field.message_type is not None or kind not in (NUMBER, FLAG):
+            return False
+        return _kind(field) in _FITTING[kind] and not field.default_value
 
     def _field(self, field: Any, slots: _Rest) -> Take:
         name = field.name
@@ -283,16 +285,27 @@ def _all(takes: list[Take]) -> Take:
     return take
 
 
-def _plain(fields: list[tuple[str, int]]) -> Take:
-    """Takes numbers as they are, in one call."""
-    places, get = [place for _, place in fields], attrgetter(*(name for name, _ in fields))
+def _plain(fields: list[tuple[str, int, bool]]) -> Take:
+    """Takes numbers as they are, in one call: name, place, and whether the field can say that it is not there. It is
+    asked only where it has no other value than one that is not there."""
+    get, places = attrgetter(*(name for name, _, _ in fields)), [place for _, place, _ in fields]
+    asked = [(name, place) for name, place, has_presence in fields if has_presence]
+
+    def ask(message: Any, out: Out) -> None:
+        for name, place in asked:
+            if not out[place] and not _has(message, name):
+                out[place] = None
 
     def take(message: Any, out: Out) -> None:
-        for place, value in zip(places, get(message), strict=True):
+        values = get(message)
+        for place, value in zip(places, values, strict=True):
             out[place] = value
+        if not all(values):
+            ask(message, out)
 
     def take_one(message: Any, out: Out) -> None:
         out[places[0]] = get(message)
+        ask(message, out)
 
     return take if len(fields) > 1 else take_one
 
