@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 N = 100_000  # instances of a generated stream
 WITH_RIGHTS = (
-    *("worker", "replay", "check", "lag", "compare", "audit", "explain", "deadletters", "retry", "control", "apply"),
+    *("worker", "replay", "check", "lag", "compare", "audit", "explain", "ui", "deadletters", "retry"),
+    *("control", "apply"),
     *("export", "inspect", "state", "import", "rollback"),
 )
 WIDTH = 1000  # of a gradual drift, MOA's default

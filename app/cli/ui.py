@@ -4,13 +4,17 @@ import asyncio
 import contextlib
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
-from app.errors import SpecError
+from app.errors import AccessError, BrokerError, SpecError
 from app.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from app.stream_file.spec import Spec
 
 PORT = 6080
 
@@ -72,6 +76,8 @@ def command(
     if twice is not None:
         raise SpecError(f"two of the stream files describe the stream {twice}: give each stream once")
 
+    asyncio.run(_enter([spec for _, spec in specs], connection))
+
     from app.kafka.ports import listen
     from app.page.actions import Actions
     from app.page.models import ModelPages
@@ -106,3 +112,16 @@ def command(
             asyncio.run(run())
         finally:
             watch.save()
+
+
+async def _enter(specs: "list[Spec]", connection: Connection) -> None:
+    """AccessError where an ACL is missing. Where no broker answers, the page says so."""
+    from app.kafka import rights
+
+    for spec in specs:
+        try:
+            await rights.enter(spec, connection, "ui", 1.0)
+        except AccessError:
+            raise
+        except BrokerError:
+            return

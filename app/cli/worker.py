@@ -15,6 +15,8 @@ from app.cli import broker_option
 from app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from app.kafka.connection import Connection
 
+LONGEST_SESSION = 90.0  # Faust's broker_request_timeout, which a session may not outlast
+
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
 
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a killed worker blocks its partitions (brokers allow 6 or more by default).",
+    help="How long a killed worker blocks its partitions, at most 90 (brokers allow 6 or more by default).",
 )
 @click.option(
     "--log-level",
@@ -77,6 +79,12 @@ def command(
     """
     from app.stream_file import spec as stream_file
 
+    if not 0 < session_timeout <= LONGEST_SESSION:
+        raise click.BadParameter(
+            f"expected at most {LONGEST_SESSION:g} seconds, for which a request to Kafka may last, found "
+            f"{session_timeout:g}; give less",
+            param_hint="--session-timeout",
+        )
     spec = stream_file.load(stream)
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 

@@ -73,6 +73,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         STATE: (READ,),
     },
     "explain": {**dict.fromkeys((FEATURES, LABELS, PREDICTIONS, CONTROL), (READ,)), STATE: (READ,)},
+    "ui": {**dict.fromkeys(_ANY, (READ,)), STATE: (READ,)},
     "deadletters": {**dict.fromkeys(_ANY, (DESCRIBE,)), DEADLETTERS: (READ,), STATE: (DESCRIBE,)},
     "retry": {
         **dict.fromkeys(_ANY, (DESCRIBE,)),

@@ -5,10 +5,24 @@ has expired. The client says only that it cannot connect, and tries again; so do
 import logging
 from typing import Any
 
+from aiokafka.errors import InvalidSessionTimeoutError
+
+from app.errors import BrokerError
 from app.kafka.connection import Connection
 from app.kafka.refusal import refusal
 
 log = logging.getLogger(__name__)
+
+
+def out_of_group(error: BaseException, session_timeout: float) -> BrokerError | None:
+    """What a person can mend of an error that keeps a client out of its group: the client waits until somebody reads
+    records, and Faust does not before it has partitions. session_timeout : seconds that it asks for."""
+    if not isinstance(error, InvalidSessionTimeoutError):
+        return None
+    return BrokerError(
+        f"--session-timeout: Kafka refuses {session_timeout:g} seconds: give what its settings "
+        "group.min.session.timeout.ms and group.max.session.timeout.ms allow, by default 6 or more"
+    )
 
 
 class Access:

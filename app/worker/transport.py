@@ -40,6 +40,7 @@ from app.kafka.reading import COMMITTED, close
 from app.kafka.rights import denied
 from app.kafka.unpacking import BatchRecords, size_of
 from app.partition.merge import concatenate
+from app.worker.access import out_of_group
 from app.worker.backpressure import Backpressure
 from topics.records import RawBatch
 
@@ -96,6 +97,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         except KafkaError:
             await close(self._consumer)
             raise
+        coordinator, seconds = self._consumer._coordinator, self._consumer._session_timeout_ms / 1000
+        push = coordinator._push_error_to_user
+
+        async def pushed(error: BaseException) -> None:
+            said = out_of_group(error, seconds)
+            if said is not None:
+                self.parent_loop.call_soon_threadsafe(Consumer.refused, said)
+            await push(error)
+
+        coordinator._push_error_to_user = pushed
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -304,7 +315,7 @@ def install(
     rack: str | None,
 ) -> None:
     """Make `app` hand the records of `source_topics` to `deliver`, from the offsets that `seeks` returns on assignment.
-    Those of `header_topics` have their headers. `refused` is told that an ACL was taken away. rack : from whose
+    Those of `header_topics` have their headers. `refused` is told why the client may not go on. rack : from whose
     replicas to fetch.
 
     What unpacks records is exchanged for the whole process: a process runs one worker.

@@ -31,6 +31,7 @@ from tests.broker.harness import (
     wait_for_state,
 )
 from tests.broker.secured import LIMITED, Secured, secured_broker
+from tests.broker.test_ui import Ui
 
 pytestmark = [
     pytest.mark.broker,
@@ -144,6 +145,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
         "compare": ("compare", path),
         "audit": ("audit", path),
         "explain": ("explain", path, "--id", "0000007"),
+        "ui": ("ui", path, "--data-dir", tmp_path / "other"),
         "deadletters": ("deadletters", "list", path),
         "retry": ("deadletters", "retry", path),
         "control": ("promote", path, "nb", "--wait", 0),
@@ -160,7 +162,11 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
         wanted = [right for right in needed(spec, name) if right.operation != CREATE]
         until(lambda wanted=wanted: lists.lacks(wanted) == set(wanted))
         lists.grant(wanted, wanted)
-        if name != "worker":
+        if name == "ui":
+            with Ui(tmp_path, None, path, options=("--kafka-config", str(config))) as page:
+                until(lambda page=page: page.status(spec.name)["progress"] is None)
+                assert page.status(spec.name)["away"] is None
+        elif name != "worker":
             code, said = run(*words, *option)
             assert code == (name in ("control", "apply")), f"{name}: {said}"  # nobody answers
         said = ""

@@ -59,9 +59,9 @@ HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</scrip
 class Ui:
     """`riparian ui` as a process."""
 
-    def __init__(self, folder: Path, broker: str, *streams: Path, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, broker: str | None, *streams: Path, options: tuple[str, ...] = ()) -> None:
         self.port, self.log = free_port(), folder / "ui.log"
-        command = [sys.executable, "-m", "app.cli", "ui", *map(str, streams), "--broker", broker]
+        command = [sys.executable, "-m", "app.cli", "ui", *map(str, streams), *(["--broker", broker] if broker else [])]
         command += ["--port", str(self.port), "--data-dir", str(folder / "ui"), *options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)

@@ -289,3 +289,15 @@ def test_labels_inside_the_feature_records_need_no_label_topic(broker, tmp_path,
     sent = predictions(broker, spec)
     assert [p["id"] for p in sent[:3]] == ["k0", "k1", "k2"]
     assert sent[-1]["y"] is ((1999 % 7) > 3)
+
+
+def test_a_session_that_kafka_does_not_allow_is_one_sentence(broker, tmp_path, topic_name):
+    """The client leaves its group for good then, and a worker would wait for ever."""
+    path, _ = stream_file(tmp_path, topic_name)
+    with Worker(path, broker, tmp_path, options=("--session-timeout", "3")) as worker:
+        assert worker.process.wait(PATIENCE) == 2
+        assert "--session-timeout: Kafka refuses 3 seconds: give what" in worker.output
+        assert "Traceback" not in worker.output
+    with Worker(path, broker, tmp_path, options=("--session-timeout", "91")) as worker:
+        assert worker.process.wait(PATIENCE) == 2
+        assert "Invalid value for --session-timeout: expected at most 90 seconds" in worker.output
