@@ -122,7 +122,7 @@ bench-floods: setup
 	$(BIN)/python -m benchmarks.floods $(if $(ONLY),--only $(ONLY))
 
 bench-formats: setup
-	$(BIN)/python -m benchmarks.formats --rounds 15
+	$(BIN)/python -m benchmarks.formats --rounds 8
 
 bench-fencing: setup
 	$(BIN)/python -m benchmarks.fencing
