@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.stream_file.durations import format_duration
-from app.stream_file.spec import Spec, place_of
+from app.stream_file.lineup import place_of
+from app.stream_file.spec import Spec
 from models.contract import Schema
 from models.drift import DETECTORS as KNOWN
 from models.drift import find

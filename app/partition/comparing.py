@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from app.partition.arrays import over, under
 from app.partition.role import Role
-from app.stream_file.spec import Spec, check_champion
+from app.stream_file.lineup import check_champion
+from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTOMATIC, CONFIDENCE, PACE
 from models.comparison import Advantage, Comparison, warm_up
 from models.contract import LEARN, Program

@@ -26,7 +26,8 @@ from app.partition.arrays import over, under
 from app.partition.pending import EMPTY, NEVER, PendingStore
 from app.partition.trial import DROPPED, REPLACED, Trial
 from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
-from app.stream_file.spec import Spec, place_of
+from app.stream_file.lineup import place_of
+from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.estimation import Estimation

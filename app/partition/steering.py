@@ -23,7 +23,8 @@ from app.partition.merge import Piece
 from app.partition.outcome import DeadLetter
 from app.partition.pending import PendingStore
 from app.partition.role import Role, kept_names
-from app.stream_file.spec import Spec, check_champion
+from app.stream_file.lineup import check_champion
+from app.stream_file.spec import Spec
 from models.contract import Schema
 from topics import commands
 from topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError

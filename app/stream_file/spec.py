@@ -5,7 +5,6 @@ durations are float seconds in a Spec. docs/stream-file.md is generated from the
 """
 
 import hashlib
-import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,14 +16,14 @@ from app.errors import SpecError
 from app.stream_file.batched import check_batched
 from app.stream_file.durations import duration
 from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
+from app.stream_file.lineup import check_model, models_of, place_of, resolve, steered
+from app.stream_file.mapping import mapping_of
 from app.stream_file.rekey_spec import RekeySpec
 from app.stream_file.spec_errors import sentence
 from app.stream_file.spec_parts import (
     AUTO,
-    KEY,
     NAME,
     RECORD_NAME,
-    ROLE,
     TOPIC_NAME,
     CheckpointSpec,
     CodecSpec,
@@ -51,9 +50,8 @@ from app.stream_file.spec_parts import (
     trust_form,
 )
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
+from app.stream_file.topic_checks import check_registry, check_topics
 from topics import codecs, records
-from topics.envelopes import AROUND, CLOUDEVENTS, placed
-from topics.headers import header_of
 from topics.names import (
     AS_IT_COMES,
     CHAMPION,
@@ -67,11 +65,9 @@ from topics.names import (
     STEERING,
     InputLog,
     group_id,
-    place_field,
     rekey_group,
     topic_name,
 )
-from topics.paths import check_paths, dotted, first_conflict
 from topics.schemas import Schemas
 from topics.vocabulary import Vocabulary
 
@@ -233,18 +229,18 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _check(self) -> "Spec":
-        self._check_topics()
-        self._check_registry()
+        check_topics(self)
+        check_registry(self)
         check_batched(self)
         self._check_classes()
-        self._mapping = self._map()
+        self._mapping = mapping_of(self)
         for kind in self.copied:
             if self.make_codec().index_bits.of(kind):
                 raise ValueError(
                     f"rekey.{kind}: expected records of one instance each, since a record is copied to the partition "
                     "of its id, found a codec whose records hold several; let their producer write one each"
                 )
-        self._models = self._check_models()
+        self._models = models_of(self)
         self._check_drift()
         if PROVIDER in self.kafka.settings and "code" not in self.trust:
             raise ValueError(
@@ -252,110 +248,6 @@ class Spec(Part):
                 "where you trust that code, or name it in the properties file of the connection instead"
             )
         return self
-
-    def _check_topics(self) -> None:
-        if self.min_insync_replicas is not None and self.min_insync_replicas > self.replication:
-            raise ValueError(
-                f"min_insync_replicas: expected at most replication, {self.replication}, found "
-                f"{self.min_insync_replicas}: Kafka would take no record; lower it, or raise replication"
-            )
-        roles: dict[str, str] = {}
-        for role in STEERING:
-            if (getattr(self.topics, role) is not None) != self.control:
-                said = "a topic" if self.control else "no topic"
-                raise ValueError(
-                    f"topics.{role}: expected {said}, since control is {str(self.control).lower()}, found "
-                    f"{'none' if self.control else getattr(self.topics, role)}; change one of them"
-                )
-        if self.promotion is not None and not self.control:
-            raise ValueError(
-                "promotion: expected control: true, whose events tell of it and whose commands undo it, found "
-                "control: false; add it, or remove promotion"
-            )
-        for role in (*INPUTS, *OUTPUTS, *STEERING):
-            name = getattr(self.topics, role)
-            if name in roles:
-                raise ValueError(
-                    f'topics.{role}: expected a topic of its own, found "{name}", which is topics.{roles[name]} too; '
-                    "rename one of them"
-                )
-            if name is not None:
-                roles[name] = role
-        if self.topics.labels is None:
-            if self.record.y is None:
-                raise ValueError(
-                    "topics.labels: expected a topic, or labels inside the feature records, found neither; name the "
-                    "topic, or give record.y a path"
-                )
-            if "label" in self.model_fields_set:
-                raise ValueError(
-                    "label: expected only with a topic of labels, found topics.labels without one; remove it"
-                )
-        self._check_rekey(roles)
-
-    def _check_rekey(self, roles: Mapping[str, str]) -> None:
-        """roles : topic of the stream -> its role."""
-        owner: dict[str, str] = {}
-        for kind, topics in self.copied.items():
-            if getattr(self.topics, kind) is None:
-                raise ValueError(
-                    f"rekey.{kind}: expected only with a topic of {kind}, found topics.{kind} without one; remove one "
-                    "of them"
-                )
-            for topic in topics:
-                if topic in roles:
-                    raise ValueError(
-                        f'rekey.{kind}: expected a topic that is not the stream\'s own, found "{topic}", which is '
-                        f"topics.{roles[topic]}, where the copies go; rename that one"
-                        if roles[topic] == kind
-                        else f'rekey.{kind}: expected a topic that is not the stream\'s own, found "{topic}", which is '
-                        f"topics.{roles[topic]}; name another"
-                    )
-                if topic in owner:
-                    raise ValueError(
-                        f'rekey.{kind}: expected other topics than rekey.{owner[topic]} has, found "{topic}" in both; '
-                        "remove one of them"
-                    )
-                owner[topic] = kind
-
-    def _check_registry(self) -> None:
-        registered = self.codec.registered()
-        if not registered:
-            if self.registry is not None:
-                raise ValueError(
-                    f"registry: expected only with a codec of a registry ({', '.join(codecs.REGISTERED)}), found none; "
-                    "name one at codec, or remove registry"
-                )
-            return
-        further = [log.role for log in self.inputs if log.role not in INPUTS]
-        if PREDICTIONS in registered and further:
-            raise ValueError(
-                f"codec.predictions: expected json, since predictions name their place in {further[0]}, found "
-                f"{registered[PREDICTIONS]}, whose schema has no field for it; write json there"
-            )
-        for name in dict.fromkeys(registered.values()):
-            package = codecs.REGISTERED[name]
-            if package is not None and not _is_there(package):
-                wanted = package.removeprefix("google.")
-                raise ValueError(
-                    f"codec: expected the Python package {wanted} for {name}, found none; install it with "
-                    f"pip install 'riparian[{name}]', or choose another codec"
-                )
-        if self.registry is None:
-            raise ValueError(
-                f"registry: expected the schema registry of codec {name}, found nothing; add registry, with its url"
-            )
-        given = self.registry.records
-        self._schemas.names = {kind: name for kind in INPUTS if (name := getattr(given, kind)) is not None}
-        if self.registry.subjects == TOPIC_NAME:
-            return
-        for kind in registered:
-            topic = getattr(self.topics, kind)
-            if kind != PREDICTIONS and topic is not None and getattr(self.registry.records, kind) is None:
-                raise ValueError(
-                    f"registry.records.{kind}: expected the full name of the schema, since subjects are named by "
-                    f"{self.registry.subjects}, found nothing; write it like com.shop.Order"
-                )
 
     def subject(self, kind: str) -> str:
         """The subject of the schemas of a kind of record: "features", "labels" or "predictions". Of records that are
@@ -388,103 +280,6 @@ class Spec(Part):
         if self.classes is not None and bounds:
             raise ValueError(f"{bounds[0]}: expected this or classes, found both; remove {bounds[0]}")
 
-    def _map(self) -> records.Mapping:
-        bags = self.task == records.MULTI_INSTANCE
-        record, label = _places("record", self.record), _places("label", self.label)
-        for kind, part in (("features", self.record), ("labels", self.label)):
-            form = getattr(self.codec, kind)
-            if part.envelope is not None and form not in codecs.ENVELOPED:
-                wanted = " or ".join(codecs.ENVELOPED)
-                raise ValueError(
-                    f"codec.{kind}: expected {wanted}, since the records have an envelope, {part.envelope}, found "
-                    f"{form}; change one of them"
-                )
-        inside = () if bags else self.record.x
-        features = tuple(
-            records.Feature(name, feature.type, feature.from_ or (*inside, name))
-            if bags
-            else records.Feature(
-                name,
-                feature.type,
-                _placed(f"features.{name}", feature.from_ or (*inside, name), self.record.envelope),
-            )
-            for name, feature in self.features.items()
-        )
-        owners = {f"record.{field}": record[field] for field in ("id", "time", "y")}
-        places = {f"features.{feature.name}": feature.path for feature in features}
-        if bags:
-            if not self.record.x:
-                raise ValueError('record.x: expected the path of the list of instances, found ""; name the field')
-            for owner, path in places.items():
-                if header_of(path) is not None:
-                    raise ValueError(
-                        f'{owner}: expected a path into each instance of a bag, found "{path[0]}", which the whole '
-                        "record has once; give it a path in the instance, or leave it out"
-                    )
-            _check_owners({**owners, "record.x": record["x"]})
-            _check_owners(places)
-        else:
-            _check_owners({**owners, **places})
-        _check_owners({f"label.{field}": path for field, path in label.items()})
-        return records.Mapping(
-            task=self.task,
-            features=features,
-            x=record["x"] or (),
-            id=None if record["id"] == KEY else record["id"],
-            time=record["time"],
-            y=record["y"],
-            label_id=None if label["id"] == KEY else label["id"],
-            label_y=label["y"] or (),
-            label_time=label["time"],
-            envelope=self.record.envelope,
-            label_envelope=self.label.envelope,
-            max_bytes=self.record.max_bytes,
-            max_instances=self.record.max_instances,
-            further=tuple(place_field(log.role) for log in self.inputs if log.role not in INPUTS),
-        )
-
-    def _check_models(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        from models import auto
-
-        models = {CHAMPION: self.champion, **self.challengers}
-        if self.champion.model == AUTO:
-            try:
-                found = self._resolve()
-            except ValueError as error:
-                raise ValueError(f"{CHAMPION}: {error}") from None
-            models[CHAMPION] = ModelSpec(model=found.model, **found.parameters)
-            if "challengers" not in self.model_fields_set:
-                more = auto.challengers(self.task, found.model)
-                models |= {role: ModelSpec(model=name) for role, name in more.items()}
-        if CHAMPION in self.challengers:
-            raise ValueError(
-                f'challengers.{CHAMPION}: expected another name, found "{CHAMPION}", which is taken; rename it'
-            )
-        return {role: self._check_model(role, model) for role, model in models.items()}
-
-    def _check_model(self, role: str, model: ModelSpec) -> tuple[str, dict[str, Any]]:
-        from models.registry import FOREIGN, validate
-
-        where = place_of(role)
-        if ROLE.fullmatch(role) is None:
-            raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
-        if model.model == AUTO:
-            raise ValueError(f'{where}: expected a model, found "{AUTO}", which only a champion can be; name one')
-        try:
-            checked = model.model, validate(model.model, self.task, model.parameters)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-        missing = [word for word in ("code", "pickles") if word not in self.trust]
-        if model.model in FOREIGN and missing:
-            raise ValueError(
-                f"trust: expected [code, pickles], since {where} is {model.model}, which runs what the stream file "
-                f"names and keeps its state as a pickle, found no {' and no '.join(missing)}; add it where you "
-                "trust both, or leave the model out"
-            )
-        if role == CHAMPION:
-            check_champion(*checked)
-        return checked
-
     def challenger(self, role: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], str | None]:
         """Learner, all its parameters and its own `on_drift` of a challenger that a command describes, as the stream
         file would. ValueError where that is none, or would run code that only a stream file may name."""
@@ -500,7 +295,7 @@ class Spec(Part):
             raise ValueError(
                 f"{place_of(role)}: {model.model} runs code of somebody else, which only the stream file may name"
             )
-        return *self._check_model(role, model), model.on_drift
+        return *check_model(self, role, model), model.on_drift
 
     def lined_up(
         self, models: Mapping[str, tuple[str, dict[str, Any]]], own_on_drift: Mapping[str, str | None]
@@ -516,22 +311,9 @@ class Spec(Part):
         plain = {role: model.model_dump(mode="json") for role, model in said.items()}
         return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=8).hexdigest()
 
-    def _resolve(self) -> "Resolved":
-        from models import auto
-
-        n_classes = 1
-        if self.task != records.REGRESSION:
-            n_classes = min(self.max_classes, auto.UNNAMED) if self.classes is None else len(self.classes)
-        n_values = []
-        for feature in self.features.values():
-            learned = min(feature.max_values, auto.UNNAMED)
-            nominal = learned if feature.values is None else len(feature.values)
-            n_values.append({records.NUMERIC: 0, records.BOOLEAN: 2}.get(feature.type, nominal))
-        return auto.resolve(self.task, n_values, n_classes, self.champion.parameters)
-
     def resolved(self) -> "Resolved | None":
         """What `auto` stands for here; None where the champion is named."""
-        return self._resolve() if self.champion.model == AUTO else None
+        return resolve(self) if self.champion.model == AUTO else None
 
     def adopting(self, meta: Mapping[str, Any]) -> "Spec":
         """This stream with the champion that a state has, where `auto` chose it by the same budget: another version may
@@ -540,7 +322,7 @@ class Spec(Part):
         from models.registry import validate
 
         if self.models_digest() in (meta.get("steering") or {}).get("files", ()):
-            return self._steered(meta)
+            return self.lined_up(*steered(self, meta))
         if self.champion.model != AUTO or meta.get("auto") != self.champion.parameters:
             return self
         name, parameters = meta["models"][CHAMPION]
@@ -553,19 +335,6 @@ class Spec(Part):
         adopted = self.model_copy()
         adopted._models = {**self._models, CHAMPION: chosen}
         return adopted
-
-    def _steered(self, meta: Mapping[str, Any]) -> "Spec":
-        """With the models of a state that commands have changed since. Code that a state names is not run."""
-        from models.registry import FOREIGN, REGISTRY, validate
-
-        models = {}
-        for role, (name, parameters) in meta["models"].items():
-            if name not in REGISTRY:
-                raise ValueError(f"{place_of(role)} is {name}, which this version does not know")
-            models[role] = name, validate(name, self.task, parameters)
-            if name in FOREIGN and models[role] not in self._models.values():
-                raise ValueError(f"{place_of(role)} is {name} with other code than the stream file names")
-        return self.lined_up(models, {role: meta["steering"]["on_drift"].get(role) for role in models})
 
     def _check_drift(self) -> None:
         from models.drift import find
@@ -694,72 +463,6 @@ class Spec(Part):
         if self.task == records.REGRESSION:
             return None
         return Vocabulary(self.max_classes, self.classes, self.max_class_bytes)
-
-
-def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
-    """ValueError where a model can only be a challenger."""
-    from models.registry import REGISTRY
-
-    if REGISTRY[name].slow and not parameters["as_champion"]:
-        raise ValueError(
-            f'{CHAMPION}: expected a model of Riparian\'s own, found "{name}", which is slow and keeps its '
-            "state as a pickle; make it a challenger, or set as_champion: true beside it"
-        )
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it
-        return False
-
-
-def _placed(owner: str, path: records.Path, envelope: str | None) -> records.Path:
-    try:
-        return placed(path, envelope)
-    except ValueError as error:
-        raise ValueError(f"{owner}: {error}") from None
-
-
-def _places(owner: str, part: RecordSpec | LabelSpec) -> dict[str, records.Path | None]:
-    """Where each field of `record` or `label` stands, from the top of the record. An event brings its own time, and an
-    id of what it is about the features of."""
-    found: dict[str, records.Path | None] = {}
-    for field in ("id", "time", "y", *(("x",) if isinstance(part, RecordSpec) else ())):
-        path = getattr(part, field)
-        own = field == "time" or (field == "id" and isinstance(part, RecordSpec))
-        if part.envelope == CLOUDEVENTS and own and field not in part.model_fields_set:
-            path = (f"{AROUND}{field}",)
-        found[field] = path if path is None or path == KEY else _placed(f"{owner}.{field}", path, part.envelope)
-    return found
-
-
-def place_of(role: str) -> str:
-    """Where a role's model stands in the stream file."""
-    return role if role == CHAMPION else f"challengers.{role}"
-
-
-def _check_owners(owners: Mapping[str, records.Path | None]) -> None:
-    """ValueError where two fields of the stream file read places of a record that exclude each other."""
-    mapped = [(owner, path) for owner, path in owners.items() if path is not None and path != KEY]
-    for owner, path in mapped:
-        try:
-            check_paths([path])
-        except ValueError as error:
-            raise ValueError(f"{owner}: {error}") from None
-    pair = first_conflict([path for _, path in mapped])
-    if pair is None:
-        return
-    (one, path), (other, other_path) = mapped[pair[0]], mapped[pair[1]]
-    if path == other_path:
-        cure = "give one of them another path"
-        if one == "record.y":
-            cure += ", or set record.y to null"
-        raise ValueError(f'{other}: expected a field of its own, found "{dotted(path)}", which {one} reads too; {cure}')
-    raise ValueError(
-        f'{other}: expected a path beside "{dotted(path)}", which {one} reads, found "{dotted(other_path)}"; '
-        "a field holds a value or other fields, so map one of them elsewhere"
-    )
 
 
 def build(data: dict[str, Any], where: str = "stream") -> Spec:

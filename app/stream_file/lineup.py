@@ -1,0 +1,100 @@
+"""The models of a stream: those that its file names, what `auto` stands for, and those that commands have left."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from app.stream_file.spec_parts import AUTO, ROLE, ModelSpec
+from topics import records
+from topics.names import CHAMPION
+
+if TYPE_CHECKING:
+    from models.auto import Resolved
+
+
+def models_of(spec: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    from models import auto
+
+    models = {CHAMPION: spec.champion, **spec.challengers}
+    if spec.champion.model == AUTO:
+        try:
+            found = resolve(spec)
+        except ValueError as error:
+            raise ValueError(f"{CHAMPION}: {error}") from None
+        models[CHAMPION] = ModelSpec(model=found.model, **found.parameters)
+        if "challengers" not in spec.model_fields_set:
+            more = auto.challengers(spec.task, found.model)
+            models |= {role: ModelSpec(model=name) for role, name in more.items()}
+    if CHAMPION in spec.challengers:
+        raise ValueError(
+            f'challengers.{CHAMPION}: expected another name, found "{CHAMPION}", which is taken; rename it'
+        )
+    return {role: check_model(spec, role, model) for role, model in models.items()}
+
+
+def check_model(spec: Any, role: str, model: ModelSpec) -> tuple[str, dict[str, Any]]:
+    from models.registry import FOREIGN, validate
+
+    where = place_of(role)
+    if ROLE.fullmatch(role) is None:
+        raise ValueError(f'{where}: expected a name of letters, digits, "_" and "-", found "{role}"; rename it')
+    if model.model == AUTO:
+        raise ValueError(f'{where}: expected a model, found "{AUTO}", which only a champion can be; name one')
+    try:
+        checked = model.model, validate(model.model, spec.task, model.parameters)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    missing = [word for word in ("code", "pickles") if word not in spec.trust]
+    if model.model in FOREIGN and missing:
+        raise ValueError(
+            f"trust: expected [code, pickles], since {where} is {model.model}, which runs what the stream file "
+            f"names and keeps its state as a pickle, found no {' and no '.join(missing)}; add it where you "
+            "trust both, or leave the model out"
+        )
+    if role == CHAMPION:
+        check_champion(*checked)
+    return checked
+
+
+def resolve(spec: Any) -> "Resolved":
+    from models import auto
+
+    n_classes = 1
+    if spec.task != records.REGRESSION:
+        n_classes = min(spec.max_classes, auto.UNNAMED) if spec.classes is None else len(spec.classes)
+    n_values = []
+    for feature in spec.features.values():
+        learned = min(feature.max_values, auto.UNNAMED)
+        nominal = learned if feature.values is None else len(feature.values)
+        n_values.append({records.NUMERIC: 0, records.BOOLEAN: 2}.get(feature.type, nominal))
+    return auto.resolve(spec.task, n_values, n_classes, spec.champion.parameters)
+
+
+def steered(spec: Any, meta: Mapping[str, Any]) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str | None]]:
+    """The models of a state that commands have changed since, and what each does on drift. Code that a state names is
+    not run."""
+    from models.registry import FOREIGN, REGISTRY, validate
+
+    models = {}
+    for role, (name, parameters) in meta["models"].items():
+        if name not in REGISTRY:
+            raise ValueError(f"{place_of(role)} is {name}, which this version does not know")
+        models[role] = name, validate(name, spec.task, parameters)
+        if name in FOREIGN and models[role] not in spec.models().values():
+            raise ValueError(f"{place_of(role)} is {name} with other code than the stream file names")
+    return models, {role: meta["steering"]["on_drift"].get(role) for role in models}
+
+
+def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
+    """ValueError where a model can only be a challenger."""
+    from models.registry import REGISTRY
+
+    if REGISTRY[name].slow and not parameters["as_champion"]:
+        raise ValueError(
+            f'{CHAMPION}: expected a model of Riparian\'s own, found "{name}", which is slow and keeps its '
+            "state as a pickle; make it a challenger, or set as_champion: true beside it"
+        )
+
+
+def place_of(role: str) -> str:
+    """Where a role's model stands in the stream file."""
+    return role if role == CHAMPION else f"challengers.{role}"

@@ -1,0 +1,110 @@
+"""Where the fields of a stream's records stand, from what the stream file says of paths and envelopes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.stream_file.spec_parts import KEY, LabelSpec, RecordSpec
+from topics import codecs, records
+from topics.envelopes import AROUND, CLOUDEVENTS, placed
+from topics.headers import header_of
+from topics.names import INPUTS, place_field
+from topics.paths import check_paths, dotted, first_conflict
+
+
+def mapping_of(spec: Any) -> records.Mapping:
+    bags = spec.task == records.MULTI_INSTANCE
+    record, label = _places("record", spec.record), _places("label", spec.label)
+    for kind, part in (("features", spec.record), ("labels", spec.label)):
+        form = getattr(spec.codec, kind)
+        if part.envelope is not None and form not in codecs.ENVELOPED:
+            wanted = " or ".join(codecs.ENVELOPED)
+            raise ValueError(
+                f"codec.{kind}: expected {wanted}, since the records have an envelope, {part.envelope}, found "
+                f"{form}; change one of them"
+            )
+    inside = () if bags else spec.record.x
+    features = tuple(
+        records.Feature(name, feature.type, feature.from_ or (*inside, name))
+        if bags
+        else records.Feature(
+            name,
+            feature.type,
+            _placed(f"features.{name}", feature.from_ or (*inside, name), spec.record.envelope),
+        )
+        for name, feature in spec.features.items()
+    )
+    owners = {f"record.{field}": record[field] for field in ("id", "time", "y")}
+    places = {f"features.{feature.name}": feature.path for feature in features}
+    if bags:
+        if not spec.record.x:
+            raise ValueError('record.x: expected the path of the list of instances, found ""; name the field')
+        for owner, path in places.items():
+            if header_of(path) is not None:
+                raise ValueError(
+                    f'{owner}: expected a path into each instance of a bag, found "{path[0]}", which the whole '
+                    "record has once; give it a path in the instance, or leave it out"
+                )
+        _check_owners({**owners, "record.x": record["x"]})
+        _check_owners(places)
+    else:
+        _check_owners({**owners, **places})
+    _check_owners({f"label.{field}": path for field, path in label.items()})
+    return records.Mapping(
+        task=spec.task,
+        features=features,
+        x=record["x"] or (),
+        id=None if record["id"] == KEY else record["id"],
+        time=record["time"],
+        y=record["y"],
+        label_id=None if label["id"] == KEY else label["id"],
+        label_y=label["y"] or (),
+        label_time=label["time"],
+        envelope=spec.record.envelope,
+        label_envelope=spec.label.envelope,
+        max_bytes=spec.record.max_bytes,
+        max_instances=spec.record.max_instances,
+        further=tuple(place_field(log.role) for log in spec.inputs if log.role not in INPUTS),
+    )
+
+
+def _placed(owner: str, path: records.Path, envelope: str | None) -> records.Path:
+    try:
+        return placed(path, envelope)
+    except ValueError as error:
+        raise ValueError(f"{owner}: {error}") from None
+
+
+def _places(owner: str, part: RecordSpec | LabelSpec) -> dict[str, records.Path | None]:
+    """Where each field of `record` or `label` stands, from the top of the record. An event brings its own time, and an
+    id of what it is about the features of."""
+    found: dict[str, records.Path | None] = {}
+    for field in ("id", "time", "y", *(("x",) if isinstance(part, RecordSpec) else ())):
+        path = getattr(part, field)
+        own = field == "time" or (field == "id" and isinstance(part, RecordSpec))
+        if part.envelope == CLOUDEVENTS and own and field not in part.model_fields_set:
+            path = (f"{AROUND}{field}",)
+        found[field] = path if path is None or path == KEY else _placed(f"{owner}.{field}", path, part.envelope)
+    return found
+
+
+def _check_owners(owners: Mapping[str, records.Path | None]) -> None:
+    """ValueError where two fields of the stream file read places of a record that exclude each other."""
+    mapped = [(owner, path) for owner, path in owners.items() if path is not None and path != KEY]
+    for owner, path in mapped:
+        try:
+            check_paths([path])
+        except ValueError as error:
+            raise ValueError(f"{owner}: {error}") from None
+    pair = first_conflict([path for _, path in mapped])
+    if pair is None:
+        return
+    (one, path), (other, other_path) = mapped[pair[0]], mapped[pair[1]]
+    if path == other_path:
+        cure = "give one of them another path"
+        if one == "record.y":
+            cure += ", or set record.y to null"
+        raise ValueError(f'{other}: expected a field of its own, found "{dotted(path)}", which {one} reads too; {cure}')
+    raise ValueError(
+        f'{other}: expected a path beside "{dotted(path)}", which {one} reads, found "{dotted(other_path)}"; '
+        "a field holds a value or other fields, so map one of them elsewhere"
+    )

@@ -1,0 +1,121 @@
+"""What topics, copies and a schema registry have to be beside each other in a stream file."""
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+from app.stream_file.spec_parts import TOPIC_NAME
+from topics import codecs
+from topics.names import INPUTS, OUTPUTS, PREDICTIONS, STEERING
+
+
+def check_topics(spec: Any) -> None:
+    if spec.min_insync_replicas is not None and spec.min_insync_replicas > spec.replication:
+        raise ValueError(
+            f"min_insync_replicas: expected at most replication, {spec.replication}, found "
+            f"{spec.min_insync_replicas}: Kafka would take no record; lower it, or raise replication"
+        )
+    roles: dict[str, str] = {}
+    for role in STEERING:
+        if (getattr(spec.topics, role) is not None) != spec.control:
+            said = "a topic" if spec.control else "no topic"
+            raise ValueError(
+                f"topics.{role}: expected {said}, since control is {str(spec.control).lower()}, found "
+                f"{'none' if spec.control else getattr(spec.topics, role)}; change one of them"
+            )
+    if spec.promotion is not None and not spec.control:
+        raise ValueError(
+            "promotion: expected control: true, whose events tell of it and whose commands undo it, found "
+            "control: false; add it, or remove promotion"
+        )
+    for role in (*INPUTS, *OUTPUTS, *STEERING):
+        name = getattr(spec.topics, role)
+        if name in roles:
+            raise ValueError(
+                f'topics.{role}: expected a topic of its own, found "{name}", which is topics.{roles[name]} too; '
+                "rename one of them"
+            )
+        if name is not None:
+            roles[name] = role
+    if spec.topics.labels is None:
+        if spec.record.y is None:
+            raise ValueError(
+                "topics.labels: expected a topic, or labels inside the feature records, found neither; name the "
+                "topic, or give record.y a path"
+            )
+        if "label" in spec.model_fields_set:
+            raise ValueError("label: expected only with a topic of labels, found topics.labels without one; remove it")
+    _check_rekey(spec, roles)
+
+
+def _check_rekey(spec: Any, roles: Mapping[str, str]) -> None:
+    """roles : topic of the stream -> its role."""
+    owner: dict[str, str] = {}
+    for kind, topics in spec.copied.items():
+        if getattr(spec.topics, kind) is None:
+            raise ValueError(
+                f"rekey.{kind}: expected only with a topic of {kind}, found topics.{kind} without one; remove one "
+                "of them"
+            )
+        for topic in topics:
+            if topic in roles:
+                raise ValueError(
+                    f'rekey.{kind}: expected a topic that is not the stream\'s own, found "{topic}", which is '
+                    f"topics.{roles[topic]}, where the copies go; rename that one"
+                    if roles[topic] == kind
+                    else f'rekey.{kind}: expected a topic that is not the stream\'s own, found "{topic}", which is '
+                    f"topics.{roles[topic]}; name another"
+                )
+            if topic in owner:
+                raise ValueError(
+                    f'rekey.{kind}: expected other topics than rekey.{owner[topic]} has, found "{topic}" in both; '
+                    "remove one of them"
+                )
+            owner[topic] = kind
+
+
+def check_registry(spec: Any) -> None:
+    registered = spec.codec.registered()
+    if not registered:
+        if spec.registry is not None:
+            raise ValueError(
+                f"registry: expected only with a codec of a registry ({', '.join(codecs.REGISTERED)}), found none; "
+                "name one at codec, or remove registry"
+            )
+        return
+    further = [log.role for log in spec.inputs if log.role not in INPUTS]
+    if PREDICTIONS in registered and further:
+        raise ValueError(
+            f"codec.predictions: expected json, since predictions name their place in {further[0]}, found "
+            f"{registered[PREDICTIONS]}, whose schema has no field for it; write json there"
+        )
+    for name in dict.fromkeys(registered.values()):
+        package = codecs.REGISTERED[name]
+        if package is not None and not _is_there(package):
+            wanted = package.removeprefix("google.")
+            raise ValueError(
+                f"codec: expected the Python package {wanted} for {name}, found none; install it with "
+                f"pip install 'riparian[{name}]', or choose another codec"
+            )
+    if spec.registry is None:
+        raise ValueError(
+            f"registry: expected the schema registry of codec {name}, found nothing; add registry, with its url"
+        )
+    given = spec.registry.records
+    spec.schemas.names = {kind: name for kind in INPUTS if (name := getattr(given, kind)) is not None}
+    if spec.registry.subjects == TOPIC_NAME:
+        return
+    for kind in registered:
+        topic = getattr(spec.topics, kind)
+        if kind != PREDICTIONS and topic is not None and getattr(spec.registry.records, kind) is None:
+            raise ValueError(
+                f"registry.records.{kind}: expected the full name of the schema, since subjects are named by "
+                f"{spec.registry.subjects}, found nothing; write it like com.shop.Order"
+            )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
