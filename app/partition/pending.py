@@ -152,14 +152,13 @@ class PendingStore:
     def arrivals(self) -> Ints:
         """For each operation of the program that `join` has just given, the number of its instance's arrival.
 
-        NEVER for an instance that did not wait: its label had come before it, or the same id waits already. And for a
-        PREDICT of number 0, since rows that never held anything have this number, too.
+        NEVER for an instance that did not wait: its label had come before it, or the same id waits already.
         """
         if self._arrivals is None:
             program, first = self._last_program
             numbers: Ints = self._instances.entries[program.row, SERIAL]
             predict = program.op == PREDICT
-            numbers[predict & (numbers < max(first, 1))] = NEVER  # what its row held before
+            numbers[predict & (numbers < first)] = NEVER  # what its row held before, or nothing
             at_once = ~predict[1:] & predict[:-1] & (program.row[1:] == program.row[:-1])
             numbers[1:][at_once] = NEVER
             self._arrivals = numbers

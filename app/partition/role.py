@@ -260,7 +260,7 @@ class Role:
         self.model = model
         self.signal.forget()
         later = self._pending.arrivals()[at:][program.op[at:] == PREDICT]
-        self._since = max(1, min(int(later.min(initial=NEVER)), self._pending.next_arrival))
+        self._since = min(int(later.min(initial=NEVER)), self._pending.next_arrival)
 
     # -- commands, between two programs ------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from app.partition.joining import (
     N_AT,
     N_FREE,
     N_LEFT,
+    SERIAL,
     SINCE,
     START,
     TAIL,
@@ -125,6 +126,7 @@ class WaitingIndex(NamedTuple):
         free[capacity - old : capacity - old + n_free] = self.free[:n_free]
         self.at[N_FREE] += capacity - old
         index = self._replace(entries=grown(self.entries, capacity), left=grown(self.left, capacity), free=free)
+        index.entries[old:, SERIAL] = -1  # of no arrival, until there is one
         return index._replace(extra=grown(self.extra, capacity)) if self.at[WEIGHED] else index
 
     def weigh(self, rows: Ints, extra: Ints) -> None:

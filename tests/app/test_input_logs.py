@@ -231,11 +231,21 @@ def test_a_worker_does_what_its_predictions_record(seed: int, n: int) -> None:
 def test_the_next_owner_repeats_it_from_any_checkpoint_however_batches_are_cut(
     seed: int, other: int, n: int, data: st.DataObject
 ) -> None:
+    lived = live(world(seed, n), seed)
+    repeat(seed, n, lived, data.draw(st.sampled_from(lived.checkpoints)) if lived.checkpoints else None, other)
+
+
+def test_a_reset_before_anything_waits_repeats_from_a_checkpoint() -> None:
+    """The first that waits in a store is number 0 there, and was another number before the restart."""
+    lived = live(world(393532, 76), 393532)
+    repeat(393532, 76, lived, lived.checkpoints[0], 0)
+
+
+def repeat(seed: int, n: int, lived: Lived, version: Version | None, other: int) -> None:
+    """Fold again from a checkpoint, or from the beginning, and compare."""
     made = world(seed, n)
-    lived = live(made, seed)
     learner, n_sent, manifest = PartitionLearner(SPEC), 0, None
-    if lived.checkpoints:
-        version = data.draw(st.sampled_from(lived.checkpoints))
+    if version is not None:
         learner, manifest, n_sent = restored(version), version.manifest, version.manifest.outputs["predictions"]
     with pytest.MonkeyPatch.context() as patch:
         found = read_back(patch, Loaded(learner, None, manifest, []), lived.sent)  # type: ignore[arg-type]
