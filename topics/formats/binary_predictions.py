@@ -88,7 +88,7 @@ class BinaryWriter:
         if challengers:
             each = [zip(*self._outputs(out, classes, probabilities), strict=False) for out in challengers.values()]
             names = tuple(challengers)
-            others = [self.challengers(names, said) for said in zip(*each, strict=False)]
+            others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
         rows = zip(offsets, label_offsets, ids, y, shares, others, strict=False)
         made = [
             b"".join((before, self.place(int(at), int(label_at)), self.id(one), name, said, share, more))
