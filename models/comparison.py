@@ -104,7 +104,7 @@ class Comparison:
     >>> program = Program(np.ones(n, np.int8), np.zeros(n, np.int32), np.zeros(n), np.ones(n))
     >>> comparison.score(program, np.array([[0.2, 0.8]]), np.array([[0.6, 0.4]]))
     >>> found = comparison.telling(0.05)
-    >>> found.n, found.difference, found.low > 0.9
+    >>> found.n, found.difference, found.low > 0.8
     (500, 1.0, True)
     """
 

@@ -329,7 +329,7 @@ def test_a_refused_file_leaves_nothing_in_memory():
 
     assert "fading" in refuse()
     gc.collect()
-    assert not [one for one in gc.get_objects() if isinstance(one, Spec) and one.name == "leaves-nothing"]
+    assert not [one for one in gc.get_objects() if type(one) is Spec and one.name == "leaves-nothing"]
 
 
 @pytest.mark.parametrize(
