@@ -1,31 +1,98 @@
-"""`model: auto`: the forest whose size fits a budget of bytes and of processor time, from the stream file alone.
+"""`model: auto`: a pool of opinions that fits a budget of bytes and of processor time, from the stream file alone.
 
-What a forest takes is reckoned from the schema, never measured at a start: the same file means the same model on every
-machine. The figures stand in the two tables below, and what a state was made with it keeps (app/state/changes.py).
+What members take is reckoned from the shape of the stream (models/auto_costs.py), never measured at a start: the same
+file means the same model on every machine. What a state was made with it keeps (app/state/changes.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Parameter, checked
+from models import auto_costs as costs
+from models.auto_costs import NODES, Shape, tree_bytes
+from models.entry import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Parameter, checked
 
 AUTO = "auto"
 PARAMETERS = (
     Parameter("max_bytes", int, 64_000_000, 100_000, 10**13, text="of the model, as reckoned, a partition"),
-    Parameter("max_microseconds", float, 25.0, 0.5, 1e6, text="to predict and learn an instance, on one core"),
+    Parameter("max_microseconds", float, 100.0, 0.5, 1e6, text="to predict and learn an instance, on one core"),
 )
 UNNAMED = 10  # classes, or values of a feature, where the stream file leaves them to be learned
 
-FOREST = "adaptive-random-forest"
-SIZES = (25, 10, 5, 3)  # trees, the most that fit
-NODES = (8191, 4095, 2047, 1023, 511, 255, 127, 63, 31)  # of a tree, the most that fit
-MOST_NODES = {CLASSIFICATION: 8191, REGRESSION: 2047}
+POOL = "opinion-pool"
+FOREST = "adaptive-random-forest"  # what `auto` was before, and states still have
 
-NODE_BYTES = 220  # of a forest's trees, leaves apart
+
+class Step(NamedTuple):
+    """A member that comes into the pool, or takes the place of one of its name, where that fits.
+
+    kind : of its costs. n_trees : that these are multiplied by. share : of the bytes, beside the shares of others; 0
+    for a member of fixed size. leaves : members that it makes needless.
+    """
+
+    name: str
+    model: str
+    parameters: Mapping[str, Any]
+    kind: str
+    n_trees: int = 1
+    share: int = 0
+    leaves: tuple[str, ...] = ()
+
+
+# The paper's shrubs with the settings that did best on elec: almost the last label, for a few microseconds.
+REPEATS = {
+    "n_windows": 1, "window": 16, "n_trees": 4, "every": 1, "step": 2.0, "ridge": 0.0, "splits": "best"
+}  # fmt: skip
+BOOSTED = {"preset": "boosted", "n_bins": costs.BINS}
+GRADIENT = "stochastic-gradient-tree"
+
+# A member for each way a stream can be; what is cheapest comes into the pool first. Soft trees: smooth functions of
+# many features. Bayes: few labels. Repeats, last: the next label is like the last ones. Forest: rows of one world,
+# drift. Mondrian forest: few labels, many classes. Boosted, bagging, linear: functions that are sums.
+MEMBERS: Mapping[str, tuple[Step, ...]] = {
+    CLASSIFICATION: (
+        Step("soft", "soft-hoeffding-tree", {}, "soft"),
+        Step("sums", "soft-tree", {}, "sums"),
+        Step("bayes", "naive-bayes", {}, "bayes"),
+        Step("last", "last-label", {}, "last"),
+        Step("repeats", "shrub-ensemble", REPEATS, "repeats", leaves=("last",)),
+        Step("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
+        Step("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
+        Step("boosted", GRADIENT, BOOSTED, "boosted", 1, 4),
+    ),
+    REGRESSION: (
+        Step("soft", "soft-hoeffding-tree", {}, "soft"),
+        Step("sums", "soft-tree", {}, "sums"),
+        Step("last", "last-label", {}, "last"),
+        Step("linear", "fimt-dd", {}, "linear", 1, 1),
+        Step("boosted", GRADIENT, BOOSTED, "boosted", 1, 3),
+        Step("bagging", "online-bagging", {"n_models": 10}, "bagging", 10, 2),
+        Step("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
+        Step("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
+    ),
+}
+FORESTS = (
+    Step("forest", FOREST, {"n_models": 10}, "forest", 10, 3),
+    Step("mondrian", "mondrian-forest", {"n_trees": 10}, "mondrian", 10, 2),
+)
+SHRUBS = (
+    Step("shrubs", "shrub-ensemble", {"every": 64}, "few-shrubs", leaves=("last", "repeats")),
+    Step("shrubs", "shrub-ensemble", {}, "shrubs"),
+)
+# What makes it better then, in this order. Patches: where a few features decide. Shrubs: whatever changes soon.
+MORE: Mapping[str, tuple[Step, ...]] = {
+    CLASSIFICATION: (
+        *FORESTS,
+        Step("patches", "streaming-random-patches", {"n_models": 10}, "patches", 10, 3),
+        *SHRUBS,
+    ),
+    REGRESSION: (*FORESTS, *SHRUBS),
+}
+RATE = 0.001  # of the pool's weights: with late labels better than its default, and equal otherwise
+FEWEST = {CLASSIFICATION: 4, REGRESSION: 3}  # members of a pool that is better than a single tree
 
 
 class Single(NamedTuple):
-    """The one tree where no forest fits, bytes of its nodes, and what runs beside a champion."""
+    """The one tree where no pool fits, bytes of its nodes, and what runs beside a champion."""
 
     tree: str
     node_bytes: int
@@ -38,19 +105,12 @@ SINGLE = {
         1000,  # a window of errors each
         {"tree": "hoeffding-adaptive-tree", "naive-bayes": "naive-bayes", "last-label": "last-label"},
     ),
-    REGRESSION: Single("fimt-dd", NODE_BYTES, {"tree": "fimt-dd", "last-label": "last-label"}),
-    MULTI_INSTANCE: Single("stochastic-gradient-tree", NODE_BYTES, {"majority-class": "majority-class"}),
+    REGRESSION: Single("fimt-dd", costs.NODE_BYTES, {"tree": "fimt-dd", "last-label": "last-label"}),
+    MULTI_INSTANCE: Single(GRADIENT, costs.NODE_BYTES, {"majority-class": "majority-class"}),
+    ANOMALY: Single("half-space-trees", costs.NODE_BYTES, {}),
 }
-CHOICES = (FOREST, *(single.tree for single in SINGLE.values()))
-# Microseconds to predict and learn: of a tree, and for each feature that its leaves look at and each class besides. By
-# `python -m benchmarks.auto`, CPU time with nothing else on the core, a tree takes 0.5 (agrawal), 0.9 (elec), 1.4
-# (pendigits), 1.7 (splice), 2.0 (30 features of moving centroids), 0.8 (abalone), 1.0 (fried): all but the centroids at
-# most what is reckoned. Beside busy neighbours it takes 1.2 to 1.7 times as long.
-MICROSECONDS = {CLASSIFICATION: (0.7, 0.06, 0.02), REGRESSION: (0.5, 0.1, 0.0)}
-# Numbers that a leaf keeps of a numeric feature (a class) and of each value of a nominal one.
-NUMBERS = {CLASSIFICATION: (5, 1), REGRESSION: (121, 4)}
-SHARE = 0.5  # of the features, that a leaf of a forest looks at (and one more)
-SLOTS = 2  # trees kept for each that votes: a background tree grows beside it
+# What `auto` chooses, or chose once: a state with one of these is its own.
+CHOICES = (POOL, FOREST, *(single.tree for single in SINGLE.values()))
 
 
 class Resolved(NamedTuple):
@@ -60,6 +120,12 @@ class Resolved(NamedTuple):
     parameters: dict[str, Any]
     n_bytes: int
     microseconds: float
+
+    @property
+    def parts(self) -> str:
+        """For people: the model, and of a pool its members."""
+        members = self.parameters.get("members", {})
+        return f"{self.model}{' of ' if members else ''}{', '.join(members)}"
 
 
 def resolve(task: str, n_values: Sequence[int], n_classes: int, budget: Mapping[str, Any]) -> Resolved:
@@ -78,47 +144,58 @@ def resolve(task: str, n_values: Sequence[int], n_classes: int, budget: Mapping[
     """
     given = checked(f"model {AUTO!r}", PARAMETERS, budget)
     most_bytes, most_microseconds = given["max_bytes"], given["max_microseconds"]
-    if task == MULTI_INSTANCE:  # bounded by its own defaults: bags have no size to reckon with
+    if task in (MULTI_INSTANCE, ANOMALY):  # bounded by its own defaults: bags have no size to reckon with
         return Resolved(SINGLE[task].tree, {}, 0, 0.0)
-    looked_at = min(len(n_values), int(SHARE * len(n_values)) + 1)
-    for n_trees in SIZES:
-        microseconds = n_trees * tree_microseconds(task, looked_at, n_classes)
-        if microseconds > most_microseconds:
-            continue
-        for n_nodes in NODES:
-            n_bytes = SLOTS * n_trees * tree_bytes(task, n_values, looked_at, n_classes, n_nodes)
-            if n_bytes <= most_bytes and n_nodes <= MOST_NODES[task]:
-                return Resolved(FOREST, {"n_models": n_trees, "max_nodes": n_nodes}, n_bytes, microseconds)
-    # An alternate tree may grow beside each part of it.
-    alone, d = SINGLE[task], len(n_values)
+    shape = Shape(task, n_values, n_classes)
+    taken: dict[str, Step] = {}
+    first = sorted(MEMBERS[task], key=lambda step: costs.microseconds(shape, step.kind, step.n_trees))
+    for step in (*first, *MORE[task]):
+        wanted = {name: one for name, one in (taken | {step.name: step}).items() if name not in step.leaves}
+        if time_of(shape, wanted.values()) <= most_microseconds and within(shape, wanted.values(), most_bytes):
+            taken = wanted
+    if len(taken) < FEWEST[task]:
+        return _single(shape, most_bytes)
+    members, n_bytes = within(shape, taken.values(), most_bytes) or ({}, 0)
+    return Resolved(POOL, {"members": members, "rate": RATE}, n_bytes, time_of(shape, taken.values()))
+
+
+def time_of(shape: Shape, steps: Collection[Step]) -> float:
+    """Microseconds of a pool of these members."""
+    own = sum(costs.microseconds(shape, step.kind, step.n_trees) for step in steps)
+    return own + costs.pooling(shape, len(steps))
+
+
+def within(shape: Shape, steps: Collection[Step], most: int) -> tuple[dict[str, dict[str, Any]], int] | None:
+    """These members, with the parameters that keep them within so many bytes together, and the bytes that they take;
+    None where they do not fit. What those of fixed size leave is dealt out by shares."""
+    n_bytes = costs.scratch_bytes(shape, len(steps)) + sum(costs.fixed_bytes(shape, step.kind) for step in steps)
+    if n_bytes > most:
+        return None
+    each = (most - n_bytes) / max(1, sum(step.share for step in steps))
+    members = {}
+    for step in steps:
+        members[step.name] = {"model": step.model, **step.parameters}
+        if step.share:
+            found = costs.bounded(shape, step.kind, step.n_trees, step.share * each)
+            if found is None:
+                return None
+            members[step.name] |= found[0]
+            n_bytes += found[1]
+    return members, n_bytes
+
+
+def _single(shape: Shape, most_bytes: int) -> Resolved:
+    alone, d = SINGLE[shape.task], len(shape.n_values)
     sizes = {
-        n: SLOTS * tree_bytes(task, n_values, d, n_classes, n, alone.node_bytes) for n in NODES if n <= MOST_NODES[task]
+        n: costs.SLOTS * tree_bytes(shape, d, n, alone.node_bytes) for n in NODES if n <= costs.MOST_NODES[shape.task]
     }
     fitting = [n for n, n_bytes in sizes.items() if n_bytes <= most_bytes]
     if not fitting:
         least = min(sizes.values())
         raise ValueError(f"max_bytes is {most_bytes:,}, and a tree of {NODES[-1]} nodes takes {least:,}: raise it")
-    microseconds = tree_microseconds(task, d, n_classes)
-    return Resolved(alone.tree, {"max_nodes": fitting[0]}, sizes[fitting[0]], microseconds)
+    return Resolved(alone.tree, {"max_nodes": fitting[0]}, sizes[fitting[0]], costs.microseconds(shape, "tree"))
 
 
 def challengers(task: str, champion: str) -> dict[str, str]:
     """Role -> model, of what to hold a champion against."""
     return {role: model for role, model in SINGLE[task].challengers.items() if model != champion}
-
-
-def tree_microseconds(task: str, looked_at: int, n_classes: int) -> float:
-    """A tree's share of an instance, in microseconds."""
-    tree, feature, one_class = MICROSECONDS[task]
-    return tree + feature * looked_at + one_class * n_classes
-
-
-def tree_bytes(
-    task: str, n_values: Sequence[int], looked_at: int, n_classes: int, max_nodes: int, node_bytes: int = NODE_BYTES
-) -> int:
-    """Bytes of a tree that has all its nodes: arrays have room for a power of two, and half of it for leaves. Leaves
-    are reckoned to look at the features that take most."""
-    numeric, nominal = NUMBERS[task]
-    each = sorted((numeric if n == 0 else nominal * (1 + n) for n in n_values), reverse=True)
-    room = 1 << max_nodes.bit_length()
-    return room * node_bytes + room // 2 * 8 * sum(each[:looked_at]) * n_classes

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.entry import Entry, signature
+from models.entry import VALUES, Entry, signature
 from models.registry import REGISTRY
 
 PREDICT = 0
@@ -38,9 +38,10 @@ class Schema(NamedTuple):
 
     n_values : tuple of d int. 0 marks a numeric feature; k > 0 a nominal one whose codes stay below k (a capacity: it
         is raised by `resize` as values are learned).
-    n_outputs : int. Capacity of class codes (classification, at least 2), or 1 (regression).
-    task : "classification", "regression" or "multi-instance" (two classes, of which code 1 is the positive one; what is
-        predicted and learned are bags).
+    n_outputs : int. Capacity of class codes (classification, at least 2), or 1 (regression, anomaly).
+    task : "classification", "regression", "multi-instance" (two classes, of which code 1 is the positive one; what is
+        predicted and learned are bags) or "anomaly" (what is predicted is how anomalous an instance is, 0 .. 1; LEARN
+        looks at its features alone).
     """
 
     n_values: tuple[int, ...]
@@ -147,7 +148,7 @@ class Learner(ABC):
     def run(self, program: Program, slab: Any, out: Floats) -> None:
         """Execute `program`. slab : (capacity, d) float64, or Bags. out : (capacity, schema.n_outputs); PREDICT r
         writes out[r, :]: class probabilities that sum to 1 (all 0 when nothing is known yet), or the predicted value
-        in column 0 (NaN when nothing is known yet)."""
+        or score in column 0 (NaN when nothing is known yet)."""
 
     @property
     def n_kept(self) -> int:
@@ -244,7 +245,7 @@ def rows_of(schema: Schema, x: ArrayLike | Bags) -> tuple[Floats | Bags, int]:
 def labels_of(schema: Schema, y: ArrayLike, n: int) -> Floats:
     """Class codes or targets of n instances. ValueError where they do not fit."""
     labels = _column("y", y, n)
-    if schema.task != "regression" and not _are_codes(labels, schema.n_outputs):
+    if schema.task not in VALUES and not _are_codes(labels, schema.n_outputs):
         raise ValueError(f"y has a class that the schema does not: give codes 0 .. {schema.n_outputs - 1}")
     return labels
 

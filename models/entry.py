@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
 MULTI_INSTANCE = "multi-instance"
-TASKS = (CLASSIFICATION, REGRESSION, MULTI_INSTANCE)
+ANOMALY = "anomaly"
+TASKS = (CLASSIFICATION, REGRESSION, MULTI_INSTANCE, ANOMALY)
+VALUES = (REGRESSION, ANOMALY)  # whose predictions are one number, and labels too
 
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

@@ -24,6 +24,8 @@ Conventions
 - A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
   predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
 - A label of weight 0 is not scored, nor one whose row of predictions is NaN: it was never predicted.
+- Scores of anomalies are ranked: the chance that an anomaly has the greater score, ties counted half (AUROC). It is of
+  the window alone, since the whole past would need all scores.
 """
 
 from collections.abc import Mapping
@@ -33,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program
+from models.entry import ANOMALY, VALUES
 from models.kernel import kernel
 
 # columns of a row of sums: classification, then regression
@@ -79,7 +82,7 @@ class Prequential:
     Parameters
     ----------
     task : str
-        "regression", or one with classes.
+        "regression", "anomaly" (labels are 1, or 0), or one with classes.
     n_outputs : int
         Capacity of class codes; 1 for a regression.
     window : int
@@ -105,7 +108,7 @@ class Prequential:
         self.n_outputs = n_outputs
         self.window = window
         self.fading = fading
-        n_classes = n_outputs if task != "regression" else 0
+        n_classes = n_outputs if task not in VALUES else 0
         self._state = PrequentialState(
             n=np.zeros(1, np.int64),
             previous=np.full(1, np.nan),
@@ -137,14 +140,14 @@ class Prequential:
             raise ValueError(f"predictions have {out.shape[1]} columns, not {self.n_outputs}: call resize first")
         decay = 0.0 if self.fading is None else self.fading
         arguments = (program.op, program.row, program.y, program.w, out, decay, *self._state)
-        if self.task == "regression":
+        if self.task in VALUES:
             _score_values(*arguments)
         elif _score_classes(*arguments) < 0:
             raise ValueError(f"a label code is not below {self.n_outputs}: call resize first")
 
     def metrics(self) -> dict[str, float]:
         """Metrics over the whole stream: n, and what the task has of accuracy, kappa, kappa_temporal, log_loss,
-        f1_macro, balanced_accuracy, mae, rmse, r2."""
+        f1_macro, balanced_accuracy, mae, rmse, r2. Of anomalies, n alone."""
         return self._summarise(int(self._state.n[0]), self._state.sums, self._state.confusion)
 
     def windowed(self) -> dict[str, float]:
@@ -152,8 +155,11 @@ class Prequential:
         n = int(self._state.n[0])
         if self.fading is not None:
             return self._summarise(n, self._state.recent_sums, self._state.recent_confusion)
+        if self.task == ANOMALY:
+            y, p, w = self._state.ring[self._state.ring[:, R_WEIGHT] != 0.0][:, [R_LABEL, R_PREDICTION, R_WEIGHT]].T
+            return {"n": len(y)} | _ranked(y, p, w)
         sums, confusion = np.zeros_like(self._state.sums), np.zeros_like(self._state.confusion)
-        if self.task != "regression":
+        if self.task not in VALUES:
             _sum_class_ring(n, self._state.ring, sums, confusion)
         else:
             _sum_value_ring(n, self._state.ring, sums)
@@ -173,7 +179,7 @@ class Prequential:
 
     def resize(self, n_outputs: int) -> None:
         """Raise the capacity of class codes; nothing scored so far changes."""
-        if self.task == "regression" or n_outputs == self.n_outputs:
+        if self.task in VALUES or n_outputs == self.n_outputs:
             return
         state = self._state
         self._state = state._replace(
@@ -200,7 +206,7 @@ class Prequential:
         if self.fading is None:
             arrays["recent_sums"][:], arrays["recent_confusion"][:], arrays["unit"][:] = 0.0, 0.0, 1.0
         self._state = PrequentialState(**arrays)
-        if self.task != "regression":
+        if self.task not in VALUES:
             self.n_outputs = len(self._state.seen)
 
     @property
@@ -209,8 +215,8 @@ class Prequential:
 
     def _summarise(self, n: int, sums: Floats, confusion: Floats) -> dict[str, float]:
         result: dict[str, float] = {"n": n}
-        if sums[WEIGHT] > 0.0:
-            result |= _class_metrics(sums, confusion) if self.task != "regression" else _value_metrics(sums)
+        if sums[WEIGHT] > 0.0 and self.task != ANOMALY:
+            result |= _class_metrics(sums, confusion) if self.task not in VALUES else _value_metrics(sums)
         return result
 
 
@@ -239,6 +245,17 @@ def _value_metrics(sums: Floats) -> dict[str, float]:
     if sums[SPREAD] > 0.0:
         result["r2"] = 1.0 - float(sums[SQUARED] / sums[SPREAD])
     return result
+
+
+def _ranked(y: Floats, p: Floats, w: Floats) -> dict[str, float]:
+    """auroc of scores p by labels y, 1 of an anomaly; nothing where there are not both."""
+    anomalies, others = np.where(y == 1.0, w, 0.0), np.where(y == 1.0, 0.0, w)
+    if not (anomalies.any() and others.any()):
+        return {}
+    _, place = np.unique(p, return_inverse=True)
+    own, rest = np.bincount(place, anomalies), np.bincount(place, others)
+    pairs = own * (np.cumsum(rest) - 0.5 * rest)
+    return {"auroc": float(pairs.sum() / (own.sum() * rest.sum()))}
 
 
 def _grow(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from models.adapter import entries as adapter
+from models.anomaly import entries as anomaly
 from models.bags import entries as bags
 from models.baseline import entries as baseline
 from models.batch import entries as batch
@@ -39,6 +40,7 @@ FAMILIES = (
     soft,
     opinion_pool,
     bags,
+    anomaly,
     batch,
     adapter,
     baseline,

@@ -34,7 +34,7 @@ def new_scale() -> NDArray[np.float64]:
 
 
 @kernel
-def _sort(x):
+def sort(x):
     """Sort in place (Shell 1959). O(n^1.5)."""
     gap = len(x) // 2
     while gap > 0:
@@ -59,7 +59,7 @@ def is_wrong(scale, errors):
     old_centre, old_width = scale[CENTRE], scale[WIDTH]
     centre = 0.0
     if errors:
-        _sort(block)
+        sort(block)
         kept = n - n // 20
         width = 0.0
         for i in range(kept):
@@ -74,7 +74,7 @@ def is_wrong(scale, errors):
         width = math.sqrt(width)
         for i in range(n):
             block[i] = abs(block[i] - old_centre)
-        _sort(block)
+        sort(block)
     if not (abs(centre) < np.inf and width < np.inf):
         centre, width = 0.0, 0.0  # numbers whose squares overflow: look at others
     elif width < LEAST:

@@ -16,7 +16,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from models.calibration import Calibration
 from models.comparison import Comparison
+from models.conformal import Conformal
 from models.contract import Learner
 from models.drift.contract import Detector
 from models.estimation import Estimation
@@ -41,6 +43,7 @@ MODULES = {
     **dict.fromkeys(("soft-tree", "soft-hoeffding-tree", "model-pool"), "soft"),
     **dict.fromkeys(("miti", "quick-diverse-density"), "bags"),
     **dict.fromkeys(("cart", "bagging", "random-forest", "adaboost", "gradient-boosting", "xgboost"), "batch"),
+    "half-space-trees": "anomaly",
     "external": "baseline",
 }
 
@@ -51,7 +54,7 @@ def check(learner: Learner, state: Mapping[str, NDArray[Any]], name: str | None 
 
 
 def restore(
-    fresh: Learner | Detector | Prequential | Comparison | Estimation,
+    fresh: Learner | Detector | Prequential | Comparison | Estimation | Conformal | Calibration,
     state: Mapping[str, NDArray[Any]],
     name: str | None = None,
 ) -> None:
@@ -65,6 +68,10 @@ def restore(
         _rule("drift")(Arrays(name or fresh.name, state), fresh)
     elif isinstance(fresh, Comparison):
         _rule("comparison")(Arrays(name or "the comparison", state), fresh)
+    elif isinstance(fresh, Calibration):
+        _rule("calibration")(Arrays(name or "the calibration", state), fresh)
+    elif isinstance(fresh, Conformal):
+        _rule("conformal")(Arrays(name or "the intervals", state), fresh)
     elif isinstance(fresh, Estimation):
         _rule("estimation")(Arrays(name or "the estimate", state), fresh)
     else:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from models.entry import VALUES
 from models.prequential import N_RING, N_SUMS, R_LABEL, R_PREDICTION, R_WEIGHT, WEIGHT
 from models.restoring.arrays import MANY, Arrays
 
@@ -12,7 +13,7 @@ LEAST_WEIGHT = 1e-100  # of all labels: its square is a number
 
 def check(a: Arrays, evaluation: Any) -> None:
     fresh = evaluation.state()
-    classes = evaluation.task != "regression"
+    classes = evaluation.task not in VALUES
     k = len(a.take("seen", fresh.seen, None))
     shape = (k, k + 1)
     n, _, seen, sums, _, recent, _, unit = a.fields(

@@ -28,9 +28,10 @@ from topics.records import RawBatch
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / f"state-v{checkpoint.VERSION}.json"
+LATEST = ("calibration/", "ranking/")
 JUDGED = {  # file -> what is left out
-    FOLDER / f"judged-v{checkpoint.VERSION}.json": ("estimated/",),
-    FOLDER / f"estimated-v{checkpoint.VERSION}.json": (),
+    FOLDER / f"judged-v{checkpoint.VERSION}.json": ("estimated/", *LATEST),
+    FOLDER / f"estimated-v{checkpoint.VERSION}.json": LATEST,
 }
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 STEERED = FOLDER / f"steered-v{checkpoint.VERSION}.json"
@@ -38,7 +39,7 @@ BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
 FEATURE_TYPES = {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"}
-NEWER = ("compared/", "estimated/")
+NEWER = ("compared/", "estimated/", *LATEST)
 TURNS = 800  # the record from which on the concept of `watched` is the opposite
 
 
@@ -80,6 +81,7 @@ def stream(model: str, task: str) -> Spec:
         ("streaming-random-patches", "classification"): {"n_models": 3, "warning_delta": 0.9, "drift_delta": 0.3},
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
         ("shrub-ensemble", "regression"): {"window": 128},  # the same
+        ("half-space-trees", "anomaly"): {"n_trees": 5, "height": 8, "window": 100},
     }
     if REGISTRY[model].cls.startswith("models.batch."):
         # Small; and no fit takes its place after the export: what it comes to is the library's, and its version's.
@@ -169,7 +171,8 @@ def records(task: str, turns: int = AFTER) -> tuple[RawBatch, RawBatch]:
     for i in range(AFTER):
         a, c, b = round(_draw(i, "a"), 6), "uvwxyz"[int(6 * _draw(i, "c"))], _draw(i, "b") < 0.5
         high = ((a > 0.5 and c != "u") or _draw(i, "noise") < 0.05) != (i >= turns)
-        y = round(10 * a + high, 6) if task == "regression" else ("yes" if high else "no")
+        y: Any = round(10 * a + high, 6) if task == "regression" else ("yes" if high else "no")
+        y = int(high) if task == "anomaly" else y
         x: Any = {"a": None if i % 31 == 0 else a, "c": c, "b": b}
         if task == "multi-instance":
             x = [x, *({"a": 0.5 * a, "c": c} for _ in range(i % 3))]
@@ -227,7 +230,7 @@ def main() -> None:
     if not STEERED.exists():
         learner = PartitionLearner(steered(), PARTITION)
         steer(learner)
-        digests = write(learner, "classification", STEERED.with_suffix(".bin"), without=())
+        digests = write(learner, "classification", STEERED.with_suffix(".bin"), without=LATEST)
         STEERED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     for path, without in JUDGED.items():
         if not path.exists():

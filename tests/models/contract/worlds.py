@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.contract import LEARN, PREDICT, Bags, Program, Schema
+from models.entry import VALUES
 from models.registry import create
 
 N_VALUES = (0, 0, 4, 0, 2)
@@ -23,7 +24,7 @@ class Case(NamedTuple):
 
 
 def schema_of(task, n_values=N_VALUES, n_classes=K):
-    return Schema(n_values, {"classification": n_classes, "regression": 1, "multi-instance": 2}[task], task)
+    return Schema(n_values, {"classification": n_classes, "multi-instance": 2}.get(task, 1), task)
 
 
 def make(name, task, case, schema=None, seed=1):
@@ -97,7 +98,9 @@ def comparable(learner, state):
 
 def check_outputs(out, task):
     assert np.all(np.isfinite(out))
-    if task != "regression":
+    if task == "anomaly":
+        assert np.all((out >= 0.0) & (out <= 1.0))
+    elif task != "regression":
         assert np.all(out >= 0.0)
         totals = out.sum(axis=1)
         assert np.all((np.abs(totals - 1.0) < 1e-9) | (totals == 0.0))
@@ -105,4 +108,4 @@ def check_outputs(out, task):
 
 def check_nothing(out, task):
     """Predictions of who knows nothing."""
-    assert np.all(np.isnan(out) if task == "regression" else out == 0.0)
+    assert np.all(np.isnan(out) if task in VALUES else out == 0.0)

@@ -1,0 +1,141 @@
+"""What the members of `auto`'s pool take: microseconds and bytes from the shape of a stream, for models/auto.py.
+
+Microseconds are CPU time of one core to predict and learn an instance. They grow with the numeric and the nominal
+features, with the classes, and with their product. The coefficients are `python -m benchmarks.auto`'s least squares,
+rounded upwards, of runs beside which another process was busy: a member may take half as much on an idle machine.
+Bytes are those that arrays have room for, where a member has come to its bound.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from models.entry import CLASSIFICATION, REGRESSION
+
+NODES = (8191, 4095, 2047, 1023, 511, 255, 127, 63, 31)  # of a tree, the most that fit
+MOST_NODES = {CLASSIFICATION: 8191, REGRESSION: 2047}
+NODE_BYTES = 220  # of a tree, leaves apart
+# Numbers that a leaf keeps of a numeric feature (a class) and of each value of a nominal one.
+NUMBERS = {CLASSIFICATION: (5, 1), REGRESSION: (121, 4)}
+SHARES = {"forest": 0.5, "patches": 0.7}  # of the features, that a leaf looks at (and one more)
+SLOTS = 2  # trees kept for each that votes: a background tree, or an alternate one, grows beside it
+
+STAGES, BINS = 10, 32  # of boosted gradient trees
+SPARE = 1.5  # room of boosted trees beyond what they reckon themselves
+SMALLEST_FOREST = 1_000_000  # bytes, of Mondrian forests
+
+# Of a whole member, or of one of its trees: for an instance, a numeric feature, a nominal one, each class beyond the
+# first, and a numeric or nominal feature of each class beyond the first.
+MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    CLASSIFICATION: {
+        "soft": (0.65, 0.03, 0.015, 0.03, 0.003, 0.0),
+        "sums": (0.5, 0.01, 0.002, 0.01, 0.0, 0.0),
+        "bayes": (0.06, 0.005, 0.005, 0.01, 0.0, 0.0),
+        "last": (0.02, 0.0, 0.0, 0.0, 0.0, 0.0),
+        "repeats": (1.2, 0.35, 0.35, 0.25, 0.015, 0.015),
+        "forest": (0.75, 0.01, 0.005, 0.04, 0.0, 0.0),
+        "mondrian": (0.7, 0.025, 0.005, 0.0, 0.003, 0.0),
+        "patches": (0.7, 0.015, 0.005, 0.05, 0.002, 0.0),
+        "boosted": (1.8, 0.0, 0.0, 0.0, 0.25, 0.03),
+        "shrubs": (55.0, 4.1, 3.4, 1.0, 0.65, 0.65),
+        "few-shrubs": (20.0, 1.4, 1.1, 2.2, 0.2, 0.2),
+        "tree": (0.4, 0.03, 0.01, 0.02, 0.0, 0.0),
+    },
+    REGRESSION: {
+        "soft": (0.4, 0.12, 0.12),
+        "sums": (0.5, 0.03, 0.03),
+        "linear": (0.1, 0.06, 0.06),
+        "boosted": (0.5, 0.25, 0.1),
+        "last": (0.02, 0.0, 0.0),
+        "bagging": (0.3, 0.3, 0.3),
+        "forest": (0.5, 0.05, 0.05),
+        "mondrian": (0.2, 0.24, 0.1),
+        "few-shrubs": (3.0, 6.0, 6.0),
+        "shrubs": (10.0, 18.0, 18.0),
+        "tree": (0.2, 0.06, 0.06),
+    },
+}
+CHUNK, CHUNK_BYTES = 4096, 8_200_000  # operations that a pool runs at once, and most bytes that it takes for that
+# To pool: for an instance, and for each member and output.
+POOLING = (0.3, 0.06)
+
+
+class Shape(NamedTuple):
+    """Of a stream. n_values : of each feature, 0 for a numeric one. n_classes : 1 for a regression."""
+
+    task: str
+    n_values: Sequence[int]
+    n_classes: int
+
+    @property
+    def columns(self) -> tuple[float, ...]:
+        """What the coefficients of MICROSECONDS are multiplied by."""
+        nominal = sum(n > 0 for n in self.n_values)
+        numeric, more = len(self.n_values) - nominal, self.n_classes - 1
+        return 1, numeric, nominal, more, numeric * more, nominal * more
+
+    def looked_at(self, kind: str) -> int:
+        """Features that a leaf of a tree looks at."""
+        d = len(self.n_values)
+        return min(d, int(SHARES[kind] * d) + 1) if kind in SHARES else d
+
+    @property
+    def width(self) -> int:
+        """Inputs where each value of a nominal feature is one."""
+        return sum(max(1, n) for n in self.n_values)
+
+
+def microseconds(shape: Shape, kind: str, n_trees: int = 1) -> float:
+    """Of a member of the kind, or of so many of its trees."""
+    return n_trees * sum(c * x for c, x in zip(MICROSECONDS[shape.task][kind], shape.columns, strict=False))
+
+
+def pooling(shape: Shape, n_members: int) -> float:
+    """Microseconds of the pool itself."""
+    instance, vote = POOLING
+    return instance + vote * n_members * shape.n_classes
+
+
+def scratch_bytes(shape: Shape, n_members: int) -> int:
+    """Of the pool itself: the votes of a chunk of operations, and its rows."""
+    return min(CHUNK_BYTES, 8 * CHUNK * (n_members * shape.n_classes + len(shape.n_values) + 10))
+
+
+def tree_bytes(shape: Shape, looked_at: int, max_nodes: int, node_bytes: int = NODE_BYTES) -> int:
+    """Bytes of a tree that has all its nodes: arrays have room for a power of two, and half of it for leaves. Leaves
+    are reckoned to look at the features that take most."""
+    numeric, nominal = NUMBERS[shape.task]
+    each = sorted((numeric if n == 0 else nominal * (1 + n) for n in shape.n_values), reverse=True)
+    room = 1 << max_nodes.bit_length()
+    return room * node_bytes + room // 2 * 8 * sum(each[:looked_at]) * shape.n_classes
+
+
+def fixed_bytes(shape: Shape, kind: str) -> int:
+    """Of a member whose size follows from the stream. 0 for one that is given a share."""
+    d, width, k = len(shape.n_values), shape.width, shape.n_classes
+    numbers = {
+        "soft": 256 * (60 + 6 * width + (50 * d if shape.task == REGRESSION else 3 * d * k)),
+        "sums": 64 * (60 + 2 * width + 2 * k),
+        "bayes": 500 + k * (5 * d + 2 * width),
+        "repeats": 8_000 + 500 * k + 20 * d,
+        "last": 10,
+        "shrubs": 240_000 + 95_000 * k + 2_000 * d,
+    }
+    return 8 * numbers.get(kind.removeprefix("few-"), 0)
+
+
+def bounded(shape: Shape, kind: str, n_trees: int, n_bytes: float) -> tuple[dict[str, Any], int] | None:
+    """The parameters that keep a member within a share of the bytes, and what it then takes; None where too few."""
+    if kind == "mondrian":
+        return ({"max_bytes": int(n_bytes)}, int(n_bytes)) if n_bytes >= SMALLEST_FOREST else None
+    if kind == "boosted":
+        cells = sum((n or BINS) + 1 for n in shape.n_values)
+        first = STAGES * max(1, shape.n_classes - 1) * 8 * 6 * cells  # bytes of trees that are one leaf each
+        most = int(n_bytes / SPARE)
+        return ({"max_bytes": most}, int(n_bytes)) if most >= max(100_000, 4 * first) else None
+    looked_at = shape.looked_at(kind)
+    slots = 1 if kind == "bagging" else SLOTS
+    for n_nodes in NODES:
+        takes = slots * n_trees * tree_bytes(shape, looked_at, n_nodes)
+        if takes <= n_bytes and n_nodes <= MOST_NODES[shape.task]:
+            return {"max_nodes": n_nodes}, takes
+    return None

@@ -1,0 +1,10 @@
+"""The contract of learners of anomalies."""
+
+from tests.models.contract.checks import *  # noqa: F403
+from tests.models.contract.worlds import Case
+
+SMALL = {"n_trees": 5, "height": 6, "window": 50}
+
+CASES = {
+    "half-space-trees": [Case(SMALL), Case(SMALL | {"height": 1, "window": 700})],
+}

@@ -1,0 +1,109 @@
+"""Calibration against a naive twin, its bits for every cut, and what it makes of models that are too sure, or not."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from models.calibration import Calibration
+from models.contract import PREDICT
+from models.restoring import DamagedError, restore
+from tests.models.naive_calibration import NaiveCalibration
+from tests.models.test_conformal import program_of
+
+
+def world(n, seed, delay, power=2.0):
+    """Probabilities that are too sure (power above 1), some of nothing, some never made; a class that comes late."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(4), n)
+    p[: n // 10, 3] = 0.0
+    p /= p.sum(axis=1, keepdims=True)
+    y = np.array([rng.choice(4, p=one) for one in p], float)
+    out = p**power / (p**power).sum(axis=1, keepdims=True)
+    out[rng.random(n) < 0.03] = 0.0
+    out[rng.random(n) < 0.03] = np.nan
+    out[rng.random(n) < 0.05, 1] = 0.0
+    weights = rng.choice([0.0, 0.5, 1.0], n, p=[0.05, 0.15, 0.8])
+    return program_of(y, delay, 0.9, rng, weights), out
+
+
+@pytest.mark.parametrize("fading", [None, 0.99])
+@pytest.mark.parametrize("delay", [0, 40])
+@pytest.mark.parametrize("scales", [True, False])
+def test_it_says_and_scores_what_the_twin_does(scales, delay, fading):
+    program, out = world(1200, 1, delay)
+    calibration, twin = Calibration(4, scales=scales, window=100, fading=fading), NaiveCalibration(scales)
+    said, raw, twins = np.full((len(out), 2), np.nan), out.copy(), {}
+    assert calibration.metrics() == calibration.windowed() == {}
+    assert not calibration.has_begun
+    for i in range(len(program.op)):
+        r = int(program.row[i])
+        calibration.run(program.part(i, i + 1), out, said)
+        if program.op[i] == PREDICT:
+            twins[r] = twin.say(raw[r].tolist())
+            assert out[r].tolist() == pytest.approx(twins[r][0], abs=1e-12, nan_ok=True)
+        elif program.w[i] > 0:
+            twin.learn(*twins[r], int(program.y[i]), program.w[i])
+        if i % 29 == 0 or i + 1 == len(program.op):
+            assert calibration.metrics() == pytest.approx(twin.metrics(), abs=1e-9)
+            recent = twin.metrics(fading=fading) if fading else twin.metrics(window=100)
+            assert calibration.windowed() == pytest.approx(recent, abs=1e-9)
+            assert calibration.temperature == pytest.approx(np.exp(-twin.power))
+
+
+def test_the_bits_do_not_depend_on_where_programs_end_nor_on_restoring():
+    program, out = world(2000, 2, 30)
+    other = out.copy()
+    whole, parts = (Calibration(4, scales=True, window=150) for _ in range(2))
+    said, says = np.full((len(out), 2), np.nan), np.full((len(out), 2), np.nan)
+    whole.run(program, out, said)
+    for a, b in itertools.pairwise([0, 1, 6, 700, 701, 2500, len(program.op)]):
+        parts.run(program.part(a, b), other, says)
+        after = Calibration(4, scales=True, window=150)
+        restore(after, parts.state()._asdict())
+        parts = after
+    assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in parts.state()]
+    assert out.tobytes() == other.tobytes()
+    assert said.tobytes() == says.tobytes()
+    assert whole.windowed() == parts.windowed()
+
+
+@pytest.mark.parametrize("delay", [0, 200])
+@pytest.mark.parametrize("power", [0.5, 2.5])
+def test_models_that_are_too_sure_or_not_sure_enough_are_mended_and_choose_the_same_classes(power, delay):
+    rng, n = np.random.default_rng(3), 15_000
+    p = rng.dirichlet(np.ones(3), n)
+    y = np.array([rng.choice(3, p=one) for one in p], float)
+    out = p**power / (p**power).sum(axis=1, keepdims=True)
+    before = out.copy()
+    plain, scaled = Calibration(3, window=3000), Calibration(3, scales=True, window=3000)
+    said = np.full((n, 2), np.nan)
+    plain.run(program_of(y, delay), before, said)
+    scaled.run(program_of(y, delay), out, said)
+    assert scaled.windowed()["calibration_error"] < 0.03 < plain.windowed()["calibration_error"]
+    assert scaled.temperature == pytest.approx(power, rel=0.15)
+    assert (out.argmax(axis=1) == before.argmax(axis=1)).all()
+    assert out.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_a_class_that_never_was_a_label_stays_at_0_and_room_for_more_changes_nothing():
+    program, out = world(1500, 4, 0)
+    wide = np.pad(out, ((0, 0), (0, 3)))
+    small, large = Calibration(4, scales=True), Calibration(4, scales=True)
+    small.run(program, out, np.full((len(out), 2), np.nan))
+    large.resize(7)
+    large.run(program, wide, np.full((len(out), 2), np.nan))
+    assert (np.nan_to_num(wide[:, 4:]) == 0).all()
+    assert wide[:, :4].tobytes() == out.tobytes()
+    assert small.metrics() == large.metrics()
+
+
+def test_a_damaged_state_is_refused():
+    program, out = world(300, 5, 0)
+    calibration = Calibration(4, scales=True)
+    calibration.run(program, out, np.full((len(out), 2), np.nan))
+    for name, value in (("n", -1), ("scaling", 1e9), ("bins", -1.0), ("ring", np.nan), ("seen", 2)):
+        arrays = {field: array.copy() for field, array in calibration.state()._asdict().items()}
+        arrays[name][:] = value
+        with pytest.raises(DamagedError):
+            restore(Calibration(4, scales=True), arrays)

@@ -1,0 +1,203 @@
+"""Intervals and sets against a naive twin; how often they hold labels that come late, and in odd worlds."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from models.conformal import Conformal, sets
+from models.contract import LEARN, PREDICT, Program
+from models.restoring import DamagedError, restore
+from tests.models.naive_conformal import NaiveConformal
+
+TASKS = ("regression", "classification")
+
+
+def program_of(y, delay, every=1.0, rng=None, weights=None):
+    """Each instance is predicted, and learned `delay` instances later; a share of the labels never comes."""
+    n = len(y)
+    ops = [(PREDICT, i, float(i)) for i in range(n)]
+    ops += [(LEARN, i, i + delay + 0.5) for i in range(n) if rng is None or rng.random() < every]
+    ops.sort(key=lambda one: one[2])
+    op, row = (np.array(column) for column in list(zip(*ops, strict=True))[:2])
+    w = np.ones(n) if weights is None else weights
+    return Program(op.astype(np.int8), row.astype(np.int32), y[row], np.where(op == LEARN, w[row], 1.0))
+
+
+def world(task, n, seed, delay=0):
+    """Predictions, some of nothing, and labels whose spread changes."""
+    rng = np.random.default_rng(seed)
+    weights = rng.choice([0.0, 0.5, 1.0, 3.0], n, p=[0.05, 0.1, 0.7, 0.15])
+    if task == "regression":
+        out = rng.normal(size=(n, 1))
+        y = out[:, 0] + rng.normal(size=n) * np.where(np.arange(n) < n // 2, 1.0, 4.0)
+        out[rng.random(n) < 0.03] = np.nan
+    else:
+        out = rng.dirichlet(np.ones(4) * 0.6, n).round(2)
+        y = np.array([rng.choice(4, p=p / p.sum()) for p in out], float)
+        y[: n // 10] = 0.0  # the other classes come later
+        out[rng.random(n) < 0.03] = 0.0
+        out[rng.random(n) < 0.03, 0] = np.nan
+    return program_of(y, delay, 0.9, rng, weights), out
+
+
+def arrays_for(conformal, out):
+    return [np.zeros(out.shape) for _ in range(conformal.n_said)]
+
+
+@pytest.mark.parametrize("fading", [None, 0.99])
+@pytest.mark.parametrize("delay", [0, 40])
+@pytest.mark.parametrize("task", TASKS)
+def test_it_says_and_scores_what_the_twin_does(task, delay, fading):
+    program, out = world(task, 1500, 1, delay)
+    conformal, twin = (
+        Conformal(task, out.shape[1], 0.8, window=100, fading=fading),
+        NaiveConformal(task == "regression", 0.8),
+    )
+    said, twins = arrays_for(conformal, out), {}
+    assert conformal.metrics() == conformal.windowed() == {}
+    n_said = 0
+    for i in range(len(program.op)):
+        conformal.run(program.part(i, i + 1), out, said)
+        r, p = int(program.row[i]), out[program.row[i]].tolist()
+        if program.op[i] == PREDICT:
+            twins[r] = twin.say(p)
+            if twins[r] is None:
+                assert np.isnan(said[0][r, 0])
+            elif task == "regression":
+                assert (said[0][r, 0], said[1][r, 0]) == pytest.approx(twins[r][0], abs=1e-9)
+            else:
+                assert set(np.flatnonzero(sets(said[0][r : r + 1])[0]).tolist()) == set(twins[r][0])
+            n_said += twins[r] is not None
+        elif program.w[i] > 0:
+            twin.learn(p, twins[r], program.y[i], program.w[i])
+        if i % 37 == 0 or i + 1 == len(program.op):
+            assert conformal.metrics() == pytest.approx(twin.metrics(), abs=1e-9)
+            recent = twin.metrics(fading=fading) if fading else twin.metrics(window=100)
+            assert conformal.windowed() == pytest.approx(recent, abs=1e-9)
+    assert n_said > 1000
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_bits_do_not_depend_on_where_programs_end_nor_on_restoring(task):
+    program, out = world(task, 2000, 2, 30)
+    whole, parts = (Conformal(task, out.shape[1], 0.9, window=150) for _ in range(2))
+    said, other = arrays_for(whole, out), arrays_for(parts, out)
+    whole.run(program, out, said)
+    for a, b in itertools.pairwise([0, 1, 6, 700, 701, 2500, len(program.op)]):
+        parts.run(program.part(a, b), out, other)
+        after = Conformal(task, out.shape[1], 0.9, window=150)
+        restore(after, parts.state()._asdict())
+        parts = after
+    assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in parts.state()]
+    assert [a.tobytes() for a in said] == [a.tobytes() for a in other]
+    assert whole.windowed() == parts.windowed()
+
+
+@pytest.mark.parametrize("delay", [0, 200])
+@pytest.mark.parametrize("task", TASKS)
+def test_they_hold_the_share_asked_for_whatever_the_spread(task, delay):
+    rng, n = np.random.default_rng(3), 20_000
+    if task == "regression":
+        out = np.zeros((n, 1))
+        y = rng.standard_t(3, n) * np.repeat([1.0, 5.0], n // 2)
+    else:  # overconfident: a probability of 0.9 is right half of the time, and then less
+        out = np.column_stack([np.full(n, 0.4) + rng.random(n) / 5, rng.random(n) / 5 + 0.2, rng.random(n) / 5])
+        y = rng.choice(3, n, p=[0.5, 0.3, 0.2]).astype(float)
+    conformal = Conformal(task, out.shape[1], 0.9, window=5000)
+    said = arrays_for(conformal, out)
+    program = program_of(y, delay)
+    for end in range(5000 + delay, n, 5000):
+        conformal.run(program.part(0 if end == 5000 + delay else 2 * (end - 5000), 2 * end), out, said)
+        worst = 0.01 if delay == 0 else 0.025  # labels in between were said something for another spread
+        assert abs(conformal.windowed()["coverage"] - 0.9) < worst
+
+
+def test_nothing_is_said_before_there_are_enough_scores():
+    y, out = np.arange(30.0), np.zeros((30, 1))
+    conformal = Conformal("regression", 1, 0.9)
+    said = arrays_for(conformal, out)
+    conformal.run(program_of(y, 0), out, said)
+    assert np.isnan(said[0][:, 0]).tolist() == [True] * 9 + [False] * 21
+
+
+def test_a_constant_target_has_intervals_without_width_and_finds_out_of_them():
+    y = np.concatenate([np.full(3000, 5.0), np.random.default_rng(4).normal(5, 1, 3000)])
+    out = np.full((6000, 1), 5.0)
+    conformal = Conformal("regression", 1, 0.9, window=1000)
+    said = arrays_for(conformal, out)
+    conformal.run(program_of(y, 0), out, said)
+    assert said[0][2999, 0] == said[1][2999, 0] == 5.0
+    assert abs(conformal.windowed()["coverage"] - 0.9) < 0.02
+
+
+def test_labels_that_are_far_from_all_before_make_intervals_grow_beyond_every_score():
+    y = np.concatenate([np.random.default_rng(5).normal(size=1000), 1e6 * 1.02 ** np.arange(400)])
+    out = np.zeros((1400, 1))
+    conformal = Conformal("regression", 1, 0.9, window=200)
+    said = arrays_for(conformal, out)
+    conformal.run(program_of(y, 0), out, said)
+    assert np.isfinite(said[1][9:]).all()
+    assert conformal.windowed()["coverage"] > 0.85
+
+
+def test_one_class_is_its_own_set():
+    out, y = np.tile([1.0, 0.0], (200, 1)), np.zeros(200)
+    conformal = Conformal("classification", 2, 0.9)
+    said = arrays_for(conformal, out)
+    conformal.run(program_of(y, 0), out, said)
+    assert sets(said[0])[9:].tolist() == [[True, False]] * 191
+    assert conformal.metrics() == {"coverage": 1.0, "set_size": 1.0}
+
+
+def test_forty_classes_of_which_a_model_knows_nothing_are_nearly_all_in_the_set():
+    rng, n = np.random.default_rng(6), 6000
+    out, y = rng.dirichlet(np.ones(40) * 50, n), rng.integers(0, 40, n).astype(float)
+    conformal = Conformal("classification", 40, 0.9, window=5000)
+    said = arrays_for(conformal, out)
+    conformal.run(program_of(y, 0), out, said)
+    assert abs(conformal.windowed()["coverage"] - 0.9) < 0.01
+    assert 34 < conformal.windowed()["set_size"] < 38
+
+
+def test_a_class_that_never_occurred_is_in_no_set_and_room_for_more_classes_changes_nothing():
+    program, out = world("classification", 1200, 7)
+    small, large = Conformal("classification", 4, 0.9), Conformal("classification", 4, 0.9)
+    wide = np.pad(out, ((0, 0), (0, 4)))
+    said, other = arrays_for(small, out), arrays_for(large, wide)
+    small.run(program, out, said)
+    large.resize(8)
+    large.run(program, wide, other)
+    assert small.metrics() == large.metrics()
+    assert not sets(other[0])[:, 4:].any()
+    assert (sets(other[0])[:, :4] == sets(said[0])).all()
+
+
+def test_another_coverage_goes_on_with_the_scores():
+    rng, n = np.random.default_rng(8), 4000
+    out, y = np.zeros((n, 1)), rng.normal(size=n)
+    one = Conformal("regression", 1, 0.8, window=1000)
+    said, program = arrays_for(one, out), program_of(y, 0)
+    one.run(program.part(0, n), out, said)
+    other = Conformal("regression", 1, 0.95, window=1000)
+    restore(other, one.state()._asdict())
+    other.run(program.part(n), out, said)
+    assert not np.isnan(said[0][n // 2, 0])
+    assert abs(other.windowed()["coverage"] - 0.95) < 0.015
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_damaged_state_is_refused(task):
+    program, out = world(task, 300, 9)
+    conformal = Conformal(task, out.shape[1], 0.9)
+    conformal.run(program, out, arrays_for(conformal, out))
+    for name, value in (("n", -1), ("scores", np.inf), ("adaptation", 1e9), ("sums", -1.0), ("ring", np.nan)):
+        arrays = {field: array.copy() for field, array in conformal.state()._asdict().items()}
+        arrays[name][:] = value
+        with pytest.raises(DamagedError):
+            restore(Conformal(task, out.shape[1], 0.9), arrays)
+
+
+def test_a_coverage_that_is_no_share_is_refused():
+    with pytest.raises(ValueError, match=r"coverage is 1\.5: give a share between 0 and 1"):
+        Conformal("regression", 1, 1.5)

@@ -1,0 +1,205 @@
+"""Two-sample tests of many series: against a slow twin that keeps every value, and their promise on streams without
+drift."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import hypergeom
+
+from models.drift.two_sample import (
+    ABSENT,
+    MISSING,
+    NEW,
+    OTHER,
+    OWN,
+    PREDICTION,
+    RANGE,
+    UNSEEN,
+    VALUES,
+    TwoSample,
+    fisher,
+    hellinger,
+    stability_index,
+)
+
+
+class NaiveSeries:
+    """One series, with all its values in lists."""
+
+    def __init__(self, nominal: bool, window: int) -> None:
+        self.nominal, self.window = nominal, window
+        self.kept = min(500, window // 2)
+        self.sampling = -(-self.kept // (window // 10)) * (window // 10)
+        self.values: list[float] = []
+
+    def shares(self) -> list[tuple[int, int, int, int]]:
+        """Kind and bin of each test, and its counts in reference and newest window."""
+        sample = [v for v in self.values[: self.kept] if not np.isnan(v)]
+        start = self.sampling + self.window
+        windows = self.values[self.sampling : start], self.values[start:][-self.window :]
+        tests = []
+
+        def count(kind, bin, holds):
+            tests.append((kind, bin, *(sum(bool(holds(v)) for v in values) for values in windows)))
+
+        if self.nominal:
+            often = sorted(Counter(sample).items(), key=lambda pair: (-pair[1], pair[0]))
+            own, known = [code for code, _ in often[:OWN]], set(sample)
+            for bin, code in enumerate(own):
+                count(VALUES, bin, lambda v, code=code: v == code)
+            if len(known) > OWN:
+                count(VALUES, OTHER, lambda v: v in known and v not in own)
+            count(NEW, UNSEEN, lambda v: v not in known and not np.isnan(v))
+        elif sample:
+            ordered = sorted(sample)
+            n = len(ordered)
+            inner = sorted({ordered[int(np.ceil(b * n / 10)) - 1] for b in range(1, 10)} - {ordered[0], ordered[-1]})
+            count(RANGE, 0, lambda v: v < ordered[0])
+            for bin, edge in enumerate(inner, 1):
+                count(VALUES, bin, lambda v, edge=edge: v <= edge)
+            count(RANGE, len(inner) + 2, lambda v: v > ordered[-1])
+        else:
+            count(RANGE, 0, lambda v: not np.isnan(v))
+        count(ABSENT, MISSING, np.isnan)
+        return tests
+
+    def p(self) -> tuple[float, int, int]:
+        """Corrected for tests and looks; kind and bin of the least."""
+        look = (len(self.values) - self.sampling - self.window) // (self.window // 10)
+        n = self.window
+        m = min(n, len(self.values) - self.sampling - self.window)
+        found = []
+        for kind, bin, a, b in self.shares():
+            law = hypergeom(n + m, a + b, m)
+            p = min(1.0, 2 * min(law.cdf(b), law.sf(b - 1)))
+            if (b - law.mean()) ** 2 < 6 * law.var() or not law.var():
+                p = 1.0
+            found.append((p, kind, bin))
+        least = min(found, key=lambda one: one[0])
+        return min(1.0, least[0] * len(found)) * look * (look + 1), least[1], least[2]
+
+
+def naive(columns, nominal, window, false_alarms, x, y):
+    """Instance, series, p, kind and bin of every alarm."""
+    series = [NaiveSeries(flag, window) for flag in nominal]
+    told = []
+    for i in range(len(x)):
+        for one, column in zip(series, columns, strict=True):
+            one.values.append(y[i] if column == PREDICTION else x[i, column])
+        if (i + 1) % (window // 10):
+            continue
+        for one, column in zip(series, columns, strict=True):
+            if column == PREDICTION and len(one.values) <= one.sampling and np.isnan(one.values).any():
+                one.values = []
+        found = {j: one.p() for j, one in enumerate(series) if len(one.values) > one.sampling + window}
+        most = 0.0
+        alarms = []
+        for r, (j, (p, kind, bin)) in enumerate(sorted(found.items(), key=lambda pair: pair[1][0])):
+            most = max(most, p * (len(series) - r))
+            if most > false_alarms:
+                break
+            alarms.append((i, j, most, kind, bin))
+        for alarm in sorted(alarms, key=lambda alarm: alarm[1]):
+            told.append(alarm)
+            series[alarm[1]].values = []
+    return told
+
+
+def run(tests, x, y, limit=10**9):
+    told = []
+    for first in range(0, len(x), limit):
+        part, start = slice(first, first + limit), 0
+        while start < len(x[part]):
+            stop, found = tests.update(x[part], y[part], start)
+            for one in found:
+                told.append((first + stop - 1, one.series, one.p, one.kind, one.bin))
+                tests.begin(one.series)
+            start = stop
+    return told
+
+
+def world(seed, n=4000):
+    """Columns that change in every way, and predictions that begin late."""
+    rng = np.random.default_rng(seed)
+    late = np.arange(n) >= n // 2
+    x = np.column_stack(
+        [
+            rng.normal(size=n) + 0.8 * late,
+            np.where(rng.random(n) < np.where(late, 0.3, 0.05), np.nan, rng.random(n).round(1)),
+            np.where(late & (rng.random(n) < 0.1), 50, rng.integers(0, 40, n)),
+            rng.zipf(1.4, n) % 3000,
+            np.full(n, 3.0),
+            np.where(late, 1.0, np.nan),
+            rng.normal(size=n) * np.where(late, 3.0, 1.0),
+        ]
+    )
+    y = rng.integers(0, 3, n).astype(float)
+    y[:77] = np.nan
+    return x, y
+
+
+COLUMNS = [0, 1, 2, 3, 4, 5, 6, PREDICTION]
+NOMINAL = [False, False, True, True, False, False, False, True]
+
+
+@pytest.mark.parametrize(("seed", "window"), [(0, 400), (1, 400), (2, 1200)])
+def test_alarms_are_those_of_a_slow_twin(seed: int, window: int) -> None:
+    x, y = world(seed)
+    tests = TwoSample(COLUMNS, NOMINAL, window, 0.2)
+    found, expected = run(tests, x, y), naive(COLUMNS, NOMINAL, window, 0.2, x, y)
+    assert [(i, j, kind) for i, j, _, kind, _ in found] == [(i, j, kind) for i, j, _, kind, _ in expected]
+    assert [p for _, _, p, _, _ in found] == pytest.approx([p for _, _, p, _, _ in expected], rel=1e-6, abs=1e-280)
+    assert {j for _, j, *_ in found} >= {0, 1, 2, 5, 6}
+    assert {kind for *_, kind, _ in found} >= {VALUES, ABSENT}
+
+
+@pytest.mark.parametrize("limit", [1, 7, 40, 999])
+def test_alarms_and_state_have_the_same_bits_for_every_cut(limit: int) -> None:
+    x, y = world(3, 2500)
+    whole, cut = (TwoSample(COLUMNS, NOMINAL, 400, 0.05) for _ in range(2))
+    assert run(whole, x, y) == run(cut, x, y, limit)
+    for name, array in whole.state()._asdict().items():
+        np.testing.assert_array_equal(array, getattr(cut.state(), name), name)
+
+
+def test_p_values_are_those_of_the_hypergeometric_distribution() -> None:
+    rng = np.random.default_rng(0)
+    seen = 0
+    for _ in range(3000):
+        n, m = rng.integers(1, 300, 2).tolist()
+        a, b = int(rng.integers(0, n + 1)), int(rng.integers(0, m + 1))
+        law = hypergeom(n + m, a + b, m)
+        p = fisher(a, n, b, m)
+        if p < 1.0:
+            seen += 1
+            assert p == pytest.approx(min(1.0, 2 * min(law.cdf(b), law.sf(b - 1))), rel=1e-7, abs=1e-300)
+        else:
+            assert 2 * min(law.cdf(b), law.sf(b - 1)) > 0.001
+    assert seen > 1000
+
+
+@pytest.mark.parametrize("kind", ["numbers", "rare values", "whole numbers"])
+def test_streams_that_do_not_change_raise_fewer_alarms_than_asked_for(kind: str) -> None:
+    """Values so many that each window has its own: bins that were set by the reference would alarm in every stream."""
+    alarmed, streams, n = 0, 200, 3000
+    rng = np.random.default_rng(5)
+    for _ in range(streams):
+        x = {
+            "numbers": lambda: rng.lognormal(size=(n, 4)),
+            "rare values": lambda: rng.integers(0, 10_000, (n, 4)).astype(float),
+            "whole numbers": lambda: rng.poisson(2.0, (n, 4)).astype(float),
+        }[kind]()
+        tests = TwoSample([0, 1, 2, 3], [kind == "rare values"] * 4, 200, 0.2)
+        alarmed += bool(tests.update(x, np.zeros(n))[1])
+    assert alarmed <= 0.2 * streams
+
+
+def test_distances() -> None:
+    a, b = np.array([5, 5, 0]), np.array([0, 10, 0])
+    assert hellinger(a, a) == 0.0
+    assert hellinger(a, np.array([0, 0, 9])) == 1.0
+    assert hellinger(a, b) == pytest.approx(np.sqrt(1 - np.sqrt(0.5)))
+    assert stability_index(a, a) == 0.0
+    p, q = np.array([5.5, 5.5, 0.5]) / 11.5, np.array([0.5, 10.5, 0.5]) / 11.5
+    assert stability_index(a, b) == pytest.approx(((q - p) * np.log(q / p)).sum())
