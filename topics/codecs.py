@@ -64,7 +64,8 @@ class Codec(Protocol):
         """What writes the records that this codec reads. labels_inside : whether labels go into the feature records."""
 
     # A prediction record an id. p, challengers : (n, k) class probabilities (k may exceed the known classes), or (n, 1)
-    # values. further : the names in `Mapping.further` -> n next offsets.
+    # values. further : the names in `Mapping.further` -> n next offsets. said : where `Mapping.says_more`,
+    # (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1 for each class in a set, else 0.
     encode_predictions: "EncodePredictions"
     # Of a format that sends several predictions as one record: these, and the bytes that a record may have -> records.
     join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None
@@ -110,6 +111,7 @@ class EncodePredictions(Protocol):
         probabilities: bool = True,
         challengers: MappingOf[str, Floats] | None = None,
         further: MappingOf[str, Sequence[int]] | None = None,
+        said: Floats | None = None,
     ) -> list[bytes]: ...
 
 

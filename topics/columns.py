@@ -136,6 +136,8 @@ class ColumnDecoder:
         y = None if mapping.y is None else fields.label(mapping.y, classes)
         if y is not None and set(map(type, y)) <= {type(None)}:
             y = None
+        if y is not None and mapping.task == r.ANOMALY:
+            fields.check_marks(mapping.y or (), y)
         if y is not None and classes is not None:
             columns.append(_Column(-1, dotted(mapping.y or ()), classes, y))
         for column, codes in zip(columns, _codes(columns, bad), strict=True):
@@ -228,6 +230,8 @@ class ColumnDecoder:
         ids = _ids(fields, mapping.label_id)
         times = _times(fields, mapping.label_time)
         y = fields.label(mapping.label_y, classes)
+        if mapping.task == r.ANOMALY:
+            fields.check_marks(mapping.label_y, y)
         name = dotted(mapping.label_y)
         if type(None) in set(map(type, y)):
             for i, value in enumerate(y):
@@ -259,6 +263,14 @@ class _Fields(NamedTuple):
 
     def label(self, path: Path, classes: Vocabulary | None) -> list[Any]:
         return self.column(path, headers.NUMBER if classes is None else headers.TEXT, r.WRONG_LABEL)
+
+    def check_marks(self, path: Path, y: list[Any]) -> None:
+        """Labels of anomalies are 1, or 0 of what is none."""
+        if not set(y) <= {0, 1, None}:
+            for i, value in enumerate(y):
+                if value not in (0, 1, None):
+                    said = f"{dotted(path)}: expected 1 of an anomaly, or 0, found {value:g}"
+                    self.bad.setdefault(i, (r.WRONG_LABEL, said))
 
     def feature(self, instances: list[Any], path: Path) -> list[Any]:
         """Of the nominal feature at `path`."""

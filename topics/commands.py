@@ -10,6 +10,7 @@ MAX_COMMAND_BYTES = 65_536
 
 PROMOTE, DEMOTE, FREEZE, THAW, RESET = "promote", "demote", "freeze", "thaw", "reset"
 ADD, DROP, APPLY, CHECKPOINT = "add", "drop", "apply", "checkpoint"
+PAUSE, RESUME = "pause", "resume"
 OF_A_MODEL = (PROMOTE, FREEZE, THAW, RESET, ADD, DROP)  # these name one
 
 APPLIED, REFUSED, PROPOSED = "applied", "refused", "proposed"
@@ -25,11 +26,14 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     model : of OF_A_MODEL, the name of the model: "champion", or a challenger's
     definition : of ADD, what stands at `challengers.NAME` of a stream file
     champion, challengers, file : of APPLY, what a stream file says of them, and `Spec.models_digest` of it
+    settings : of APPLY, what else of it takes effect while the stream runs (`Spec.running`); None: nothing of that
     by, asked : who asked, as they say themselves, and when, in ms since 1970
     """
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    command: Literal["promote", "demote", "freeze", "thaw", "reset", "add", "drop", "apply", "checkpoint"]
+    command: Literal[
+        "promote", "demote", "freeze", "thaw", "reset", "add", "drop", "apply", "checkpoint", "pause", "resume"
+    ]
     by: Annotated[str, msgspec.Meta(max_length=200)] = ""
     asked: Annotated[int, msgspec.Meta(ge=0, le=1 << 52)] = 0
     model: _Name | None = None
@@ -37,6 +41,7 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     champion: dict[str, Any] | None = None
     challengers: _Models | None = None
     file: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    settings: dict[str, Any] | None = None
 
 
 class EventRecord(msgspec.Struct, omit_defaults=True):
@@ -115,6 +120,8 @@ def read_command(value: bytes | None) -> Command:
                 WRONG_COMMAND,
                 f"{found.command}: expected {'a' if is_wanted else 'no'} field `{field}`",
             )
+    if found.settings is not None and found.command != APPLY:
+        raise WrongCommandError(WRONG_COMMAND, f"{found.command}: expected no field `settings`")
     return found
 
 

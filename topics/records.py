@@ -27,6 +27,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
 MULTI_INSTANCE = "multi-instance"
+ANOMALY = "anomaly"
+VALUES = (REGRESSION, ANOMALY)  # whose predictions are one number, and labels too
 
 NUMERIC = "numeric"
 NOMINAL = "nominal"
@@ -114,7 +116,7 @@ class Mapping:
 
     Attributes
     ----------
-    task : "classification", "regression" or "multi-instance".
+    task : "classification", "regression", "multi-instance" or "anomaly".
     features : in the order of the columns of x. Their paths begin at the record; of bags, at each instance.
     x : the object that must be there (features may stand elsewhere); () asks for none. Of bags, the list of instances.
     id, label_id : path of the id, or None where it is the Kafka key.
@@ -125,6 +127,7 @@ class Mapping:
     max_bytes : largest value that is decoded, in bytes.
     max_instances : most instances of a bag.
     further : fields of a prediction that name the next offsets of input logs besides features and labels.
+    says_more : whether predictions have an interval, or a set of classes.
     """
 
     task: str
@@ -141,6 +144,7 @@ class Mapping:
     max_bytes: int = 262_144
     max_instances: int = 1000
     further: tuple[str, ...] = ()
+    says_more: bool = False
 
 
 class Unread(bytes):
@@ -347,6 +351,27 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     estimated: dict[str, float] | None = None
 
 
+class Distance(msgspec.Struct, omit_defaults=True):
+    """How far a feature, or what a model predicts, is from its reference.
+
+    Attributes
+    ----------
+    signal : the feature's name, or "prediction". model : role; None for a feature.
+    hellinger, psi : distance of the newest values, and population stability index.
+    missing : share of the newest values that are missing.
+    unseen : likewise, values that the sample of the reference had not; None where numeric.
+    outside : likewise, values beyond its least and greatest; None where nominal.
+    """
+
+    signal: str
+    hellinger: float
+    psi: float
+    missing: float
+    model: str | None = None
+    unseen: float | None = None
+    outside: float | None = None
+
+
 class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag="partition"):
     """How a partition is doing in its worker, beside the records of its models: every `metrics.every` while it moves,
     and every ten seconds while it rests.
@@ -368,6 +393,8 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     checkpoint_seconds : what the last checkpoint took; None before the first.
     state_bytes : of all models, what waits and what watches for drift.
     alarms : models ("" for features) with a drift among the last 1,000 labels or values.
+    distances : how far features and predictions are from their references, the farthest 100; empty where that is not
+        watched, or no reference is whole yet.
     """
 
     stream: str
@@ -391,6 +418,35 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     delay_p50: float | None = None
     rejected: dict[str, int] = {}
     alarms: list[str] = []
+    distances: list[Distance] = []
+
+
+class Shift(msgspec.Struct, omit_defaults=True):
+    """How the distribution of a feature or of the predictions differs from its reference.
+
+    Attributes
+    ----------
+    kind : what differs most: "values", "missing", "unseen" (values that the sample of the reference had not) or "range"
+        (beyond its least and greatest value).
+    p : corrected for tests, looks and series.
+    hellinger, psi : distance of the two windows, and population stability index.
+    before, after : counts of the reference and of the newest window, by bin. Of a numeric series: below the range,
+        between each two edges, above the range, missing. Of a nominal one: of each of `values`, other values of the
+        sample, values that it had not, missing.
+    at : the edge up to which, or the value whose share differs most; None for the bins at the end.
+    edges : of a numeric series: least value, inner edges, greatest value; a value on an inner edge counts below it.
+    values : of a nominal series, the most frequent first, 61 at most; texts cut to 100 characters.
+    """
+
+    kind: str
+    p: float
+    hellinger: float
+    psi: float
+    before: list[int]
+    after: list[int]
+    at: str | int | float | bool | None = None
+    edges: list[float] | None = None
+    values: list[str | int | float | bool] | None = None
 
 
 class DriftRecord(msgspec.Struct, omit_defaults=True):
@@ -398,7 +454,7 @@ class DriftRecord(msgspec.Struct, omit_defaults=True):
 
     number : of the partition's events, from 0, without gaps
     model : its role, None for a feature
-    signal : "error", or the feature's name
+    signal : "error", "prediction", or the feature's name
     level : "warning", "drift", or "improvement" (errors have fallen); None at the end of a trial
     action : "alert", "reset", "replace-started", "replaced", "dropped", or None
     offset, label_offset, time : of the last prediction made before: its source offset, the next label then, its
@@ -409,6 +465,8 @@ class DriftRecord(msgspec.Struct, omit_defaults=True):
     before : mean of the values between the previous drift and these 100; where there are none, `after` of that drift.
         At the end of a trial they are the mean errors of the fresh and of the old model. None where there were no
         values.
+    shift : of the detector "two-sample", how a distribution changed. `before` and `after` are then the shares that
+        differ most: of the values up to `shift.at` (numeric), of that value, or of what `shift.kind` says.
     """
 
     stream: str
@@ -427,3 +485,4 @@ class DriftRecord(msgspec.Struct, omit_defaults=True):
     after: float | None = None
     index: int = 0
     label_index: int = 0
+    shift: Shift | None = None

@@ -45,6 +45,8 @@ def _record(rng: Random, number: int) -> bytes:
         found["definition"] = {"model": learner, "on_drift": pick(rng, ("reset", "replace", "alert", 3))}
     if what == "apply":
         found |= {"champion": {"model": tree, **parameters}, "challengers": {name: {"model": learner}}, "file": "f"}
+        if rng.random() < 0.6:
+            found["settings"] = _SPEC.running() | {"metrics": {"window": int(rng.integers(9))}}
     for _ in range(int(rng.integers(3))):
         found = mutate.of_value(rng, found)
     written = json.dumps(found).encode()

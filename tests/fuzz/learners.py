@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from app.partition.pending import PendingStore
 from app.partition.watch import ABSOLUTE, MISTAKES, VALUES, Signal
 from models.drift import DETECTORS
+from models.entry import VALUES as NUMBERS
 from models.prequential import Prequential
 from models.registry import REGISTRY, create
 from models.restoring import restore
@@ -88,9 +89,9 @@ def _learner(name: str, task: str, parameters: Mapping[str, Any]) -> Subject:
 
 def _evaluation(task: str, fading: float | None) -> Subject:
     rng = np.random.default_rng(1)
-    y = rng.normal(size=200) if task == "regression" else rng.integers(0, 3, 200).astype(float)
+    y = rng.normal(size=200) if task == "regression" else rng.integers(0, 2 if task == "anomaly" else 3, 200) * 1.0
     program = contract.interleaved(200, y, 5)
-    out = np.column_stack([y]) if task == "regression" else rng.dirichlet(np.ones(3), 200)
+    out = np.column_stack([y]) if task in NUMBERS else rng.dirichlet(np.ones(3), 200)
 
     def fresh() -> Prequential:
         return Prequential(task, out.shape[1], window=50, fading=fading)
@@ -178,6 +179,7 @@ def _makers() -> dict[str, Callable[[], Subject]]:
                 found[f"{name} {task} {i}"] = lambda a=name, b=task, c=case.parameters: _learner(a, b, c)
     for task in ("classification", "regression"):
         found |= {f"evaluation {task} {f}": lambda t=task, f=f: _evaluation(t, f) for f in (None, 0.99)}
+    found["evaluation anomaly"] = lambda: _evaluation("anomaly", None)
     found |= {f"detectors {kind}": lambda kind=kind: _signal(kind) for kind in (MISTAKES, ABSOLUTE, VALUES)}
     return found | {f"pending {whole}": lambda whole=whole: _pending(whole) for whole in (False, True)}
 

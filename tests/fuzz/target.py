@@ -52,6 +52,7 @@ _MODULES = {
     "avro": "avro",
     "registry": "registry",
     "control": "control",
+    "blocks": "blocks",
     **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow", "protobuf"), "formats"),
 }
 TARGETS = tuple(_MODULES)

@@ -372,6 +372,10 @@ def test_predictions_are_joined_and_split(task, challengers):
         else np.array([[1.5], [np.nan], [-0.0]])
     )
     named = {"challengers": dict.fromkeys(challengers, p)} if challengers else {}
+    if challengers:
+        named["said"] = np.array([[1.0, 0.0, 1.0], [0, 0, 0], [1, 1, 1]])
+        if classes is None:
+            named["said"] = np.array([[0.5, 2.5], [np.nan, np.nan], [-1.0, 1.0]])
     values = codec.encode_predictions(
         ["a", "b", "ü"], p, classes, "m", [1, 1, 2], [0, 0, 3], further={"index": [0, 1, 0], "label_index": [2, 3, 0]},
         **named,
@@ -389,6 +393,10 @@ def test_predictions_are_joined_and_split(task, challengers):
     assert whole["y"] == (["1", None, "up"] if classes is not None else [1.5, None, -0.0])
     assert whole["offset"] == [1, 1, 2]
     assert whole["label_index"] == [2, 3, 0]
+    if challengers and classes is None:
+        assert (whole["lower"], whole["upper"]) == ([0.5, None, -1.0], [2.5, None, 1.0])
+    elif challengers:
+        assert whole["set"] == [["up", "true"], None, ["up", "1", "true"]]
     if classes is not None:
         assert whole["p"][0] == [("up", 0.1), ("1", 0.7), ("true", 0.2)]
     assert codec.read_place(values[1]).places(codec.index_bits) == (place_of(1, 1, BITS), place_of(0, 3, BITS))

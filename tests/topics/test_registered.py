@@ -82,26 +82,31 @@ class Kit(NamedTuple):
         return b"\0" + number.to_bytes(4, "big") + self.encode(row)
 
 
-def read_avro(value: bytes) -> Any:
-    parsed = fastavro.parse_schema(json.loads(avro_predictions.PREDICTION.text))
+def read_avro(value: bytes, more: bool = False) -> Any:
+    schema = avro_predictions.SAYING_MORE if more else avro_predictions.PREDICTION
+    parsed = fastavro.parse_schema(json.loads(schema.text))
     return fastavro.schemaless_reader(io.BytesIO(value), parsed, None)
 
 
-def read_json(value: bytes) -> Any:
+def read_json(value: bytes, more: bool = False) -> Any:
     read = json.loads(value)
-    jsonschema.Draft7Validator(json.loads(json_schema.PREDICTION.text)).validate(read)
+    schema = json_schema.SAYING_MORE if more else json_schema.PREDICTION
+    jsonschema.Draft7Validator(json.loads(schema.text)).validate(read)
     return read
 
 
-def read_protobuf(value: bytes) -> Any:
+def read_protobuf(value: bytes, more: bool = False) -> Any:
     """By protobuf's own way to JSON."""
     assert value[:1] == b"\0"
-    message = class_of(Messages(protobuf_predictions.PREDICTION).named("riparian.Prediction"))
+    schema = protobuf_predictions.SAYING_MORE if more else protobuf_predictions.PREDICTION
+    message = class_of(Messages(schema).named("riparian.Prediction"))
     told = json_format.MessageToDict(message.FromString(value[1:]), preserving_proto_field_name=True)
     told |= {name: int(told[name]) for name in ("offset", "label_offset")}
     for part in (told, *told.get("challengers", {}).values()):
         said = {name: part.pop(name) for name in list(part) if name.startswith("y_")}
         part["y"] = int(said["y_int"]) if "y_int" in said else next(iter(said.values()), None)
+    for i, one in enumerate(told.get("set", ())):
+        told["set"][i] = int(one["y_int"]) if "y_int" in one else next(iter(one.values()))
     return told
 
 
@@ -259,14 +264,20 @@ def test_the_schema_of_its_rows_fits_the_stream(name: str, kit: Kit) -> None:
 
 def written(name: str, spec: Spec, number: int = 77) -> Any:
     schemas = Schemas()
-    schemas.written["predictions"] = Written(number, KITS[name].prediction)
-    return CODECS[name](spec.mapping(), schemas)
+    codec = CODECS[name](spec.mapping(), schemas)
+    assert codec.prediction is not None
+    schemas.written["predictions"] = Written(number, codec.prediction)
+    return codec
 
 
 def normal(prediction: dict[str, Any]) -> dict[str, Any]:
     """A prediction as every format can say it."""
     if prediction.get("challengers", True) is None:
         del prediction["challengers"]
+    for name in [name for name in ("lower", "upper", "set") if prediction.get(name, 0) is None]:
+        del prediction[name]
+    if "set" in prediction:
+        prediction["set"] = [str(one) if one == 2**70 else one for one in prediction["set"]]
     for part in (prediction, *prediction.get("challengers", {}).values()):
         part.setdefault("p", None)
         if part["y"] == 2**70:
@@ -297,6 +308,32 @@ def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bo
         assert value[:5] == b"\0\0\0\0\x4d"
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_intervals_and_sets_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit, task: str) -> None:
+    spec, rng = spec_of(task=task, predictions={"coverage": 0.9}), np.random.default_rng(0)
+    classes = spec.class_vocabulary()
+    for value in ("up", 3, True, 'a"b', 2**70, 1.5):
+        if classes is not None:
+            classes.code(value)
+    p = rng.random((50, 8))
+    said = rng.normal(size=(50, 2)) if classes is None else (rng.random((50, 8)) < 0.4).astype(float)
+    said[7] = math.nan if classes is None else 0.0
+    args = [f"i{i}" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
+    one, json_codec = written(name, spec), JsonCodec(spec.mapping())
+    assert one.prediction is not None
+    assert one.prediction != kit.prediction
+    values = one.encode_predictions(*args, challengers={"nb": p}, said=said)
+    others = json_codec.encode_predictions(*args, challengers={"nb": p}, said=said)
+    for value, other in zip(values, others, strict=True):
+        told = normal(json.loads(other))
+        assert normal(one.read_prediction(value)) == told
+        assert normal(kit.read(value[5:], True)) == told
+        assert one.read_place(value) == json_codec.read_place(other)
+    # What was written before they were asked for is read by the same codec.
+    before = written(name, spec_of(task=task)).encode_predictions(*args)
+    assert normal(one.read_prediction(before[0])) == normal(json.loads(json_codec.encode_predictions(*args)[0]))
+
+
 def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:
     spec = spec_of()
     one, classes = written(name, spec), spec.class_vocabulary()
@@ -314,6 +351,12 @@ def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:
         assert (read["p"], read["challengers"]["nb"]["p"]) == (None, None)
         assert read["y"] == "000" + "x" * 1000
         assert len(value) < 5000
+    codec = written(name, spec_of(predictions={"coverage": 0.9, "probabilities": False}))
+    (value,) = codec.encode_predictions(
+        ["1"], p[:1], large, "m", [1], [2], probabilities=False, said=np.ones((1, 1000))
+    )
+    assert len(value) < 5000
+    assert codec.read_prediction(value).get("set") is None
 
 
 def test_predictions_need_the_id_of_their_schema(name: str, kit: Kit) -> None:

@@ -1,8 +1,9 @@
 """Predictions as Arrow batches: those of a step in one record, a row each.
 
 Columns are the fields of the JSON ones: `id`, `y`, `p`, `model`, `offset`, `label_offset`, `index` and `label_index`
-where records of the inputs hold several instances, `challengers`. y is the text of a class, or float64; p a map of
-class to float64; challengers a struct with y and p of each. A record of the topic holds at most as many rows as fit it.
+where records of the inputs hold several instances, `lower` and `upper` or `set` where these are asked for,
+`challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of texts; challengers a
+struct with y and p of each. A record of the topic holds at most as many rows as fit it.
 
 Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
 """
@@ -21,12 +22,15 @@ from topics.formats.arrow_columns import written
 from topics.formats.arrow_messages import weigh
 from topics.formats.json_predictions import PredictionWriter, place_reader
 from topics.formats.json_text import read_object
-from topics.records import REGRESSION, Floats, Mapping
+from topics.formats.predictions import members
+from topics.records import VALUES, Floats, Mapping
 from topics.vocabulary import Vocabulary
 
 MOST_ROWS = 10_000  # of a record
 MOST_ROW_BYTES = 20_000  # of what may be written without a look at each row
 
+_SET = pa.list_(pa.string())
+_TYPES = {"id": pa.string(), "model": pa.string(), "lower": pa.float64(), "upper": pa.float64(), "set": _SET}
 _decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -53,7 +57,7 @@ class Predictions:
         self._write = PredictionWriter().write
         self.place = place_reader(mapping.further)
         self.read = read_object
-        self._y = pa.float64() if mapping.task == REGRESSION else pa.string()
+        self._y = pa.float64() if mapping.task in VALUES else pa.string()
 
     def encode(
         self, ids: Sequence[str], p: Floats, classes: Vocabulary | None, *args: Any, **named: Any
@@ -75,6 +79,7 @@ class Predictions:
         probabilities: bool = True,
         challengers: Columns[str, Floats] | None = None,
         further: Columns[str, Sequence[int]] | None = None,
+        said: Floats | None = None,
     ) -> list[bytes] | None:
         """Records of predictions without their texts in between: what `join` makes of `encode`. None where a row might
         be so large that it has to be looked at by itself."""
@@ -87,6 +92,11 @@ class Predictions:
         columns = {"id": pa.array(ids, pa.string()), **opinion(p), "model": pa.repeat(pa.scalar(model), len(ids))}
         places = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
         columns |= {name: pa.array(found, pa.int64()) for name, found in places.items()}
+        if said is not None and classes is None:
+            ends = zip(("lower", "upper"), said.T, strict=True)
+            columns |= {name: pa.array(end, mask=np.isnan(end)) for name, end in ends}
+        elif said is not None:
+            columns["set"] = pa.array([held or None for held in members(said, texts)], _SET)
         if challengers:
             parts = {role: opinion(output) for role, output in challengers.items()}
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
@@ -135,7 +145,7 @@ class Predictions:
             return pa.StructArray.from_arrays(opinions, list(parts))
         if name == "p":
             return _maps(column)
-        return pa.array(column, {"id": pa.string(), "model": pa.string(), "y": self._y}.get(name, pa.int64()))
+        return pa.array(column, (_TYPES | {"y": self._y}).get(name, pa.int64()))
 
 
 def _opinion(out: Floats, texts: list[str] | None, probabilities: bool) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Writer:
         values = inside(mapping)
         self._features: dict[Path, Any] = {f.path: number[f.type] for f in values.features if f.type in number}
         self._labels: dict[Path, Any] = {}
-        if mapping.task == r.REGRESSION:
+        if mapping.task in r.VALUES:
             self._features |= {} if values.y is None else {values.y: pa.float64()}
             self._labels |= {values.label_y: pa.float64()} if values.label_y else {}
 

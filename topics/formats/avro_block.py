@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topics.formats import avro_kernel as k
 from topics.formats.avro_program import Program, program
 from topics.formats.avro_types import parse
+from topics.formats.cells import Cells, view
 from topics.formats.framing import ID_BYTES, head_of
 from topics.formats.tuples import Block, SchemaOf, Shape
 
@@ -54,11 +54,10 @@ class BlockReader:
             return None
         bytes_ = b"".join([*values, _PADDING])
         data = np.frombuffer(bytes_, np.uint8)
-        doubles, floats = k.view(data, "<f8"), k.view(data, "<f4")
+        doubles, floats = view(data, "<f8"), view(data, "<f4")
         begins, counts = ends - lengths, np.zeros(k.MOST_COUNTERS, np.int64)
         numbers = np.full((n, len(self._shape.numbers)), np.nan)
-        kinds, wholes, stops = np.zeros((m, n), np.uint8), np.zeros((m, n), np.int64), np.zeros((m, n), np.int64)
-        beyond, out = np.zeros(m, np.uint8), np.full(n, k.OTHER, np.uint8)
+        cells, out = Cells(m, n), np.full(n, k.OTHER, np.uint8)
         rows = np.flatnonzero((lengths > ID_BYTES) & (lengths <= max_bytes))
         for _ in range(MOST_HEADS):
             if not rows.size:
@@ -69,39 +68,16 @@ class BlockReader:
                 continue
             k.walk(
                 data, doubles, floats, begins, ends, rows, np.frombuffer(head, np.uint8), made.code, made.targets,
-                counts, numbers, kinds, wholes, wholes.view(np.float64), stops, beyond, out,
+                counts, numbers, cells.kinds, cells.wholes, cells.reals, cells.stops, cells.beyond, out,
             )  # fmt: skip
             if (out == k.TAKEN).all():
                 break
             rows = rows[out[rows] == k.OTHER]
         taken = out == k.TAKEN
-        left: set[int] = set()
-        if not taken.all():
-            if not taken.any():
-                return None
-            left.update(np.flatnonzero(~taken).tolist())
-            # Whatever was filled in of these before the kernel left them is that of another record, until `put`.
-            for array in (kinds, wholes, stops):
-                array[:, ~taken] = array[:, [taken.argmax()]]
-        text = "" if beyond.all() else bytes_.decode("latin-1")
-        columns: list[list[Any]] = []
-        for kind, one, stop, foreign in zip(kinds, wholes, stops, beyond, strict=True):
-            if (kind == kind[0]).all():
-                if kind[0] == k.TEXTS and not foreign:
-                    columns.append([text[a:b] for a, b in zip(one.tolist(), stop.tolist(), strict=True)])
-                    continue
-                column = self._values(kind[0], one, stop, bytes_)
-            else:
-                column = [None] * n
-                for each in np.unique(kind):
-                    where = np.flatnonzero(kind == each)
-                    found = self._values(each, one[where], stop[where], bytes_)
-                    for i, value in zip(where.tolist(), found, strict=True):
-                        column[i] = value
-            if foreign:
-                left.update(i for i in np.flatnonzero(kind == k.TEXTS).tolist() if column[i] is None)
-            columns.append(column)
-        return Block(numbers, columns, sorted(left))
+        if not taken.any():
+            return None
+        columns, damaged = cells.columns(bytes_, taken, self._symbols)
+        return Block(numbers, columns, sorted(damaged.union(np.flatnonzero(~taken).tolist())))
 
     def _program(self, value: bytes, schema_of: SchemaOf) -> tuple[bytes, Program | None]:
         """The head of a record, and the program of its schema."""
@@ -113,25 +89,3 @@ class BlockReader:
             schema = schema_of(found.key)
             self._programs[head] = None if schema is None else program(self._shape, parse(schema), self._symbols)
         return head, self._programs[head]
-
-    def _values(self, kind: int, wholes: NDArray[np.int64], stops: NDArray[np.int64], data: bytes) -> list[Any]:
-        """The values of cells of one kind; None for a text that is not UTF-8."""
-        if kind == k.NONE:
-            return [None] * len(wholes)
-        if kind == k.REALS:
-            return list(wholes.view(np.float64).tolist())
-        values: list[int] = wholes.tolist()
-        if kind == k.TRUTHS:
-            return list(map(bool, values))
-        if kind == k.SYMBOLS:
-            return list(map(self._symbols.__getitem__, values))
-        if kind == k.TEXTS:
-            return [_text(data[begin:end]) for begin, end in zip(values, stops.tolist(), strict=True)]
-        return values
-
-
-def _text(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None

@@ -5,13 +5,13 @@ function that `avro_reader` makes for the schema, which is the truth about value
 takes with the bits that the reader would give. Each read is checked against the end of its record. Every turn of a list
 takes at least a byte of it, so a walk ends.
 
-The only module of the formats that knows of numba; `avro_block` imports it when the first block is read.
+`avro_block` imports this module, and with it numba, when the first block is read.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.kernel import kernel
+from topics.formats.cells import NONE, REALS, SYMBOLS, TEXTS, TRUTHS, WHOLES
 
 # What a line of a program does, with its values a, b and c. A `column` is one of the numbers, a `slot` another field.
 (
@@ -39,9 +39,6 @@ from models.kernel import kernel
     SYMBOL,  # a : slot. b : where its symbols begin. c : how many there are
     THERE,  # a : slot
 ) = range(23)
-
-# What a slot holds.
-NONE, TEXTS, WHOLES, REALS, TRUTHS, SYMBOLS = range(6)
 
 # What became of a record.
 TAKEN, LEFT, OTHER = range(3)  # OTHER : it begins with another head
@@ -246,9 +243,3 @@ def walk(  # type: ignore[no-untyped-def]
                 if op == END and p == end:
                     out[i] = TAKEN
                 break
-
-
-def view(data: NDArray[np.uint8], kind: str) -> NDArray[np.floating]:
-    """The numbers that begin at each byte: a view of unaligned numbers, which a kernel may read."""
-    size = np.dtype(kind).itemsize
-    return np.ndarray((max(0, data.size - size + 1),), kind, data.data, strides=(1,))

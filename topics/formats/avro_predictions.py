@@ -1,5 +1,6 @@
 """Prediction records as Avro: the fields of the JSON ones, by one schema for every stream.
 
+Where intervals or sets are asked for it is another schema, with fields more at the end; the other one is a part of it.
 The places that a prediction was made at come first and stay first, so that they can be read whatever comes behind them.
 y is null where a model knows nothing (or has no finite value); p is null then, too, and where it is not asked for, of
 regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text.
@@ -26,25 +27,27 @@ _OPINION = {
     "name": "Opinion",
     "fields": [{"name": "y", "type": _Y}, {"name": "p", "type": _P, "default": None}],
 }
-PREDICTION = Schema(
-    AVRO,
-    json.dumps(
-        {
-            "type": "record",
-            "name": "Prediction",
-            "namespace": "riparian",
-            "fields": [
-                {"name": "offset", "type": "long", "doc": "Of the features, in their topic."},
-                {"name": "label_offset", "type": "long", "doc": "Of the next label when it was made."},
-                {"name": "id", "type": "string"},
-                {"name": "model", "type": "string"},
-                {"name": "y", "type": _Y, "doc": "The likeliest class, or the value."},
-                {"name": "p", "type": _P, "default": None, "doc": "Probabilities by class."},
-                {"name": "challengers", "type": ["null", {"type": "map", "values": _OPINION}], "default": None},
-            ],
-        }
-    ),
-)
+_PREDICTION = {
+    "type": "record",
+    "name": "Prediction",
+    "namespace": "riparian",
+    "fields": [
+        {"name": "offset", "type": "long", "doc": "Of the features, in their topic."},
+        {"name": "label_offset", "type": "long", "doc": "Of the next label when it was made."},
+        {"name": "id", "type": "string"},
+        {"name": "model", "type": "string"},
+        {"name": "y", "type": _Y, "doc": "The likeliest class, or the value."},
+        {"name": "p", "type": _P, "default": None, "doc": "Probabilities by class."},
+        {"name": "challengers", "type": ["null", {"type": "map", "values": _OPINION}], "default": None},
+    ],
+}
+_SAID = [
+    {"name": "lower", "type": ["null", "double"], "default": None, "doc": "The interval begins here."},
+    {"name": "upper", "type": ["null", "double"], "default": None, "doc": "The interval ends here."},
+    {"name": "set", "type": ["null", {"type": "array", "items": _Y}], "default": None, "doc": "Classes in the set."},
+]
+PREDICTION = Schema(AVRO, json.dumps(_PREDICTION))
+SAYING_MORE = Schema(AVRO, json.dumps({**_PREDICTION, "fields": [*_PREDICTION["fields"], *_SAID]}))
 _NULL = b"\0"
 _double = Struct("<d").pack
 
@@ -89,13 +92,21 @@ class PredictionWriter(BinaryWriter):
         parts = [text(name) + y + p for name, (y, p) in zip(names, said, strict=True)]
         return b"".join((b"\2", whole(len(names)), *parts, _NULL))
 
+    def interval(self, lower: float, upper: float) -> bytes:
+        ends = (_NULL if math.isnan(end) else b"\2" + _double(end) for end in (lower, upper))
+        return b"".join((*ends, _NULL))
+
+    def set(self, answers: Sequence[bytes]) -> bytes:
+        listed = b"".join((b"\2", whole(len(answers)), *answers, _NULL)) if answers else _NULL
+        return _NULL + _NULL + listed
+
 
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
-        self._type = avro_types.parse(PREDICTION)
+        self._types = avro_types.parse(PREDICTION), avro_types.parse(SAYING_MORE)
 
     def place(self, value: bytes | None) -> Place:
         """Where a prediction record stands."""
@@ -115,14 +126,15 @@ class PredictionReader:
         if value is None or found is None:
             raise ValueError("it does not begin with the id of a schema")
         try:
-            record, p = self._type.value(value, found.start, 0)
+            record, p = self._types[0].value(value, found.start, 0)
+            if p != len(value):  # it goes on where one that says more does
+                record, p = self._types[1].value(value, found.start, 0)
         except (IndexError, UnicodeDecodeError, OverflowError, MalformedError) as error:
             raise ValueError(str(error)) from error
         except Exception as error:  # struct.error
             raise ValueError("it ends too early") from error
         if p != len(value):
             raise ValueError("it does not end where a prediction ends")
-        if record["challengers"] is None:
-            del record["challengers"]
-        fields: dict[str, Any] = record
+        absent = [name for name in ("challengers", "lower", "upper", "set") if record.get(name) is None]
+        fields: dict[str, Any] = {name: value for name, value in record.items() if name not in absent}
         return fields

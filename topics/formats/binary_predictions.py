@@ -9,8 +9,10 @@ from itertools import repeat
 from struct import Struct
 from typing import Any
 
+import numpy as np
+
 from topics.formats.json_predictions import MAX_BYTES
-from topics.formats.predictions import opinions
+from topics.formats.predictions import members, opinions
 from topics.formats.registered import written_by
 from topics.records import Floats
 from topics.schemas import Schemas
@@ -67,6 +69,14 @@ class BinaryWriter:
         """Of one record. said : y and p of each of them."""
         raise NotImplementedError
 
+    def interval(self, lower: float, upper: float) -> bytes:
+        """NaN where nothing is said."""
+        raise NotImplementedError
+
+    def set(self, answers: Sequence[bytes]) -> bytes:
+        """Of classes as `answer` writes them; none where nothing is said."""
+        raise NotImplementedError
+
     def write(
         self,
         ids: Sequence[str],
@@ -79,6 +89,7 @@ class BinaryWriter:
         probabilities: bool = True,
         challengers: Mapping[str, Floats] | None = None,
         further: Mapping[str, Sequence[int]] | None = None,
+        said: Floats | None = None,
     ) -> list[bytes]:
         """One record an id, as in `Codec`. further : none, since the schema has no fields for other input logs."""
         assert not further
@@ -89,17 +100,20 @@ class BinaryWriter:
             each = [zip(*self._outputs(out, classes, probabilities), strict=False) for out in challengers.values()]
             names = tuple(challengers)
             others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
-        rows = zip(offsets, label_offsets, ids, y, shares, others, strict=False)
+        rows = zip(offsets, label_offsets, ids, y, shares, others, self._more(said, classes), strict=False)
         made = [
-            b"".join((before, self.place(int(at), int(label_at)), self.id(one), name, said, share, more))
-            for at, label_at, one, said, share, more in rows
+            b"".join((before, self.place(int(at), int(label_at)), self.id(one), name, answer, share, other, more))
+            for at, label_at, one, answer, share, other, more in rows
         ]
-        if probabilities and classes is not None and max(map(len, made), default=0) > MAX_BYTES:
+        long = probabilities or (said is not None and said.any())
+        if long and classes is not None and max(map(len, made), default=0) > MAX_BYTES:
             large = [i for i, value in enumerate(made) if len(value) > MAX_BYTES]
             args = [ids[i] for i in large], p[large], classes, model
             places = [offsets[i] for i in large], [label_offsets[i] for i in large]
             left = {role: output[large] for role, output in (challengers or {}).items()} or None
-            for i, value in zip(large, self.write(*args, *places, probabilities=False, challengers=left), strict=True):
+            silent = None if said is None else np.zeros_like(said[large])
+            short = self.write(*args, *places, probabilities=False, challengers=left, said=silent)
+            for i, value in zip(large, short, strict=True):
                 made[i] = value
         return made
 
@@ -112,6 +126,14 @@ class BinaryWriter:
         k = min(out.shape[1], len(classes))
         shares = self._named(tuple(classes.texts[:k])).write if probabilities and k else None
         return opinions(out, list(map(self.answer, classes.values[:k])), shares, self.nothing, self.nothing)
+
+    def _more(self, said: Floats | None, classes: Vocabulary | None) -> Iterable[bytes]:
+        """The interval or the set of each row."""
+        if said is None:
+            return repeat(b"")
+        if classes is None:
+            return map(self.interval, *said.T.tolist())
+        return map(self.set, members(said, list(map(self.answer, classes.values))))
 
     def _named(self, names: tuple[str, ...]) -> Shares:
         if self._shares is None or self._shares[0] != names:

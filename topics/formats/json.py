@@ -20,6 +20,8 @@ from topics.formats.json_layout import Layout, Leaf
 from topics.formats.json_predictions import PredictionWriter, place_reader
 from topics.formats.json_rows import Renderer
 from topics.formats.json_text import SHALLOW_BYTES, is_utf8, read_object, too_deep
+from topics.formats.slots import OBJECT, Slot, of_features, of_labels
+from topics.formats.tuples import Block, Shape
 from topics.headers import inside
 from topics.paths import dotted
 from topics.records import Floats, Mapping, Path, RawBatch
@@ -42,6 +44,8 @@ class _Block(NamedTuple):
 class _Reader:
     """What features and labels have in common: bytes to structs, and structs to columns."""
 
+    few = 24  # records; fewer are sooner read one by one than as a block
+
     def __init__(
         self,
         mapping: Mapping,
@@ -55,7 +59,7 @@ class _Reader:
         named = [
             *([Leaf(id_path, ID)] if id_path is not None else []),
             *([Leaf(time, TIME)] if time is not None else []),
-            *([Leaf(y, SCALAR if mapping.task != r.REGRESSION else NUMBER)] if y else []),
+            *([Leaf(y, SCALAR if mapping.task not in r.VALUES else NUMBER)] if y else []),
         ]
         reasons = {path: reason for path, reason in ((time, r.WRONG_TIME), (y, r.WRONG_LABEL)) if path}
         leaves = [*named, *leaves]
@@ -63,6 +67,8 @@ class _Reader:
         if asked is not None and asked not in [leaf.path for leaf in leaves]:
             leaves.append(Leaf(asked, str | None))
         self.layout = Layout(leaves)
+        self.shape: Shape | None = None  # of records that may be read as blocks
+        self._blocks: Any = None
         self.reasons = {dotted(path): reason for path, reason in reasons.items()}
         self._ignores_tombstones = ignores_tombstones(envelope)
         self._envelope: Connect | CloudEvents | None = None
@@ -71,9 +77,30 @@ class _Reader:
         elif envelope is not None:
             self._envelope = Connect(envelope, leaves, self.layout, reasons)
 
-    def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
-        """The struct of each record; an empty one, and an entry in `bad`, where there is none."""
+    def warm_up(self) -> None:
+        """Compile what reads blocks, or load it."""
+        if self.shape is not None:
+            self._block_reader(self.shape).warm_up()
+
+    def _block_reader(self, shape: Shape) -> Any:
+        if self._blocks is None:
+            from topics.formats.json_block import BlockReader  # numba, which takes a while to import
+
+            self._blocks = BlockReader(shape, self._is_good)
+        return self._blocks
+
+    def _is_good(self, value: bytes) -> bool:
+        bad = Bad()
+        self._decode_one(0, value, self.layout.decode, self.layout.empty, bad)
+        return not bad
+
+    def decode(self, batch: RawBatch, bad: Bad) -> Any:
+        """The struct of each record; an empty one, and an entry in `bad`, where there is none. Or a block of them."""
         if self._envelope is None:
+            if self.shape is not None and len(batch) >= self.few:
+                block = self._block_reader(self.shape).read(batch.values, self.max_bytes)
+                if block is not None:
+                    return self._completed(block, batch.values, bad)
             return self._decode_all(batch.values, self.layout.decode, self.layout.empty, bad)
         records = self._envelope.decode(batch, self._decode_all, bad)
         if self._ignores_tombstones and None in batch.values:
@@ -81,6 +108,28 @@ class _Reader:
                 if value is None:
                     bad[i] = Ignored(*bad[i])
         return records
+
+    def _completed(self, block: Block, values: list[Any], bad: Bad) -> Block:
+        """A block with the records that were left."""
+        if block.left and self.shape is not None:
+            found = Bad()
+            left = [values[i] for i in block.left]
+            records = self._decode_all(left, self.layout.decode, self.layout.empty, found)
+            for i, why in found.items():
+                bad[block.left[i]] = why
+            columns = [self._of_slot(records, self.shape.slots[i]) for i in self.shape.others]
+            block.put(list(zip(*columns, strict=True)), self._numbers(records))
+        return block
+
+    def _of_slot(self, records: list[Any], slot: Slot) -> list[Any]:
+        if slot.kind != OBJECT:
+            return self.layout.column(records, slot.path)
+        missing = set(self.layout.objects(records, slot.path)[1])
+        return [None if i in missing else True for i in range(len(records))]
+
+    def _numbers(self, records: list[Any]) -> Floats:
+        """Those of the shape."""
+        return np.zeros((len(records), 0))
 
     def _decode_all(
         self, values: Sequence[bytes | None], decode: Callable[[bytes], Any], empty: Any, bad: Bad
@@ -140,7 +189,9 @@ class _Reader:
             return self.reasons[where], detail[:200]
         return (r.NOT_FINITE if message.startswith("Number out of range") else r.WRONG_TYPE), detail[:200]
 
-    def column(self, records: list[Any], path: Path) -> list[Any]:
+    def column(self, records: Any, path: Path) -> list[Any]:
+        if isinstance(records, Block):
+            return records.columns[self.shape.places[path]]  # type: ignore[union-attr]
         return self.layout.column(records, path)
 
 
@@ -154,7 +205,10 @@ class _FeatureReader(_Reader):
         super().__init__(mapping, leaves, mapping.id, mapping.time, mapping.y, mapping.envelope)
         self._inside = instance or self.layout
         self._features = mapping.features
-        self._blocks = self._numeric_blocks()
+        self._parts = self._numeric_blocks()
+        self._numeric = [i for i, feature in enumerate(mapping.features) if feature.type != r.NOMINAL]
+        if instance is None and mapping.envelope is None:
+            self.shape = Shape(of_features(mapping)[0])
 
     def _numeric_blocks(self) -> list[_Block]:
         layout = self._inside
@@ -170,16 +224,30 @@ class _FeatureReader(_Reader):
             blocks.append(_Block(parent, indices, msgspec.structs.astuple if whole else attrgetter(*names)))
         return blocks
 
-    def missing(self, records: list[Any], path: Path) -> list[int]:
+    def _numbers(self, records: list[Any]) -> Floats:
+        return self.numbers(records)[:, self._numeric]
+
+    def missing(self, records: Any, path: Path) -> list[int]:
+        if isinstance(records, Block):
+            there = self.column(records, path)
+            return [i for i, one in enumerate(there) if one is None] if None in there else []
         return self.layout.objects(records, path)[1]
 
-    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+    def feature(self, instances: Any, path: Path) -> list[Any]:
+        if isinstance(instances, Block):
+            return self.column(instances, path)
         return self._inside.column(instances, path)
 
-    def numbers(self, instances: list[Any]) -> Floats:
+    def numbers(self, instances: Any) -> Floats:
         layout, n, d = self._inside, len(instances), len(self._features)
-        x: Floats | None = None
-        for block in self._blocks:
+        if isinstance(instances, Block):
+            if len(self._numeric) == d:
+                return instances.numbers
+            x = np.full((n, d), np.nan)
+            x[:, self._numeric] = instances.numbers
+            return x
+        wide: Floats | None = None
+        for block in self._parts:
             objects, _ = layout.objects(instances, block.parent)
             width = len(block.columns)
             values: Any = map(block.take, objects)
@@ -189,10 +257,18 @@ class _FeatureReader(_Reader):
             part = np.fromiter(values, np.float64, count=n * width).reshape(n, width)
             if width == d:
                 return part
-            if x is None:
-                x = np.full((n, d), np.nan)
-            x[:, block.columns] = part
-        return np.full((n, d), np.nan) if x is None else x
+            if wide is None:
+                wide = np.full((n, d), np.nan)
+            wide[:, block.columns] = part
+        return np.full((n, d), np.nan) if wide is None else wide
+
+
+class _LabelReader(_Reader):
+    def __init__(self, mapping: Mapping) -> None:
+        paths = mapping.label_id, mapping.label_time, mapping.label_y
+        super().__init__(mapping, [], *paths, mapping.label_envelope)
+        if mapping.label_envelope is None:
+            self.shape = Shape(of_labels(mapping))
 
 
 class JsonCodec(ColumnDecoder):
@@ -200,11 +276,14 @@ class JsonCodec(ColumnDecoder):
 
     def __init__(self, mapping: Mapping) -> None:
         values = inside(mapping)
-        labels = _Reader(values, [], values.label_id, values.label_time, values.label_y, values.label_envelope)
-        self.readers = _FeatureReader(values), labels
+        self.readers = _FeatureReader(values), _LabelReader(values)
         super().__init__(mapping, *self.readers)
         self.encode_predictions = PredictionWriter().write
         self.read_place = place_reader(mapping.further)
+
+    def warm_up(self) -> None:
+        for reader in self.readers:
+            reader.warm_up()
 
     def writer(self, labels_inside: bool = False) -> Renderer:
         return Renderer(inside(self.mapping), labels_inside)

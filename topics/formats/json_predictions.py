@@ -4,9 +4,10 @@ Classification: `{"id", "y", "p": {class: probability}, "model", "offset", "labe
 offset of each further input log that the stream has. y is the likeliest class in
 the JSON form in which it was declared or first seen, the earlier one of equals; y and p are null while the model knows
 nothing. A class that is not listed in p has probability 0. A record of more than `MAX_BYTES` (hundreds of long classes,
-and challengers) is written with p null everywhere. Regression has no p, and a null y where the model has no value.
-Challengers, where they are asked for, stand under "challengers": `{name: {"y", "p"}}`. Floats are written in the
-shortest form that reads back to the same bits.
+and challengers) is written with p, and the set of classes, null everywhere. Regression has no p, and a null y where the
+model has no value. Where they are asked for, the ends of an interval stand under "lower" and "upper", or a set of
+classes, in their JSON forms, under "set"; null where nothing is said. Challengers, where they are asked for, stand
+under "challengers": `{name: {"y", "p"}}`. Floats are written in the shortest form that reads back to the same bits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from topics.formats.predictions import opinions
+from topics.formats.predictions import members, opinions
 from topics.records import Floats, Place, place_type
 from topics.vocabulary import Vocabulary
 
@@ -82,29 +83,41 @@ class PredictionWriter:
         probabilities: bool = True,
         challengers: Mapping[str, Floats] | None = None,
         further: Mapping[str, Sequence[int]] | None = None,
+        said: Floats | None = None,
     ) -> list[bytes]:
         """One record an id. offsets, label_offsets, and the values of further : n ints (or arrays of them). The rest as
         in `Codec`."""
         y, shares = self._outputs(p, classes, probabilities)
         places = (offsets, label_offsets, *(further or {}).values())
         columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, places)]
+        names = tuple(further or ())
+        if said is not None and classes is None:
+            columns += said.T.tolist()
+            names += ("lower", "upper")
+        elif said is not None and classes is not None:
+            columns.append([held or None for held in members(said, classes.values)])
+            names += ("set",)
         if challengers:
             parts = [
                 map(_Challenger, *self._outputs(output, classes, probabilities)) for output in challengers.values()
             ]
             columns.append(map(self._struct("challengers", tuple(challengers)), *parts))
-        written = list(map(self._encode, map(_prediction_type(tuple(further or ())), *columns)))
-        if probabilities and classes is not None and max(map(len, written), default=0) > MAX_BYTES:
+        written = list(map(self._encode, map(_prediction_type(names), *columns)))
+        if (
+            (probabilities or said is not None)
+            and classes is not None
+            and max(map(len, written), default=0) > MAX_BYTES
+        ):
             written = [self._shortened(value) for value in written]
         return written
 
     def _shortened(self, value: bytes) -> bytes:
-        """A record that Kafka might refuse, without its probabilities."""
+        """A record that Kafka might refuse, without its probabilities and its set."""
         if len(value) <= MAX_BYTES:
             return value
         record = msgspec.json.decode(value)
         for part in (record, *record.get("challengers", {}).values()):
-            part["p"] = None
+            part |= dict.fromkeys({"p", "set"} & part.keys())
         return self._encode(record)
 
     def _struct(self, role: str, names: tuple[str, ...]) -> Any:

@@ -23,26 +23,34 @@ from topics.schemas import JSON, NotToldError, Schema, Schemas
 _Y = {"type": ["string", "integer", "number", "boolean", "null"]}
 _P = {"type": ["object", "null"], "additionalProperties": {"type": ["number", "null"]}}
 _OPINION = {"type": "object", "properties": {"y": _Y, "p": _P}, "required": ["y"]}
-PREDICTION = Schema(
-    JSON,
-    json.dumps(
-        {
-            "$schema": "http://json-schema.org/draft-07/schema#",
-            "title": "riparian.Prediction",
-            "type": "object",
-            "properties": {
-                "id": {"type": "string"},
-                "y": {**_Y, "description": "The likeliest class, or the value."},
-                "p": {**_P, "description": "Probabilities by class."},
-                "model": {"type": "string"},
-                "offset": {"type": "integer", "description": "Of the features, in their topic."},
-                "label_offset": {"type": "integer", "description": "Of the next label when it was made."},
-                "challengers": {"type": "object", "additionalProperties": _OPINION},
-            },
-            "required": ["id", "y", "model", "offset", "label_offset"],
-        }
-    ),
-)
+_PROPERTIES = {
+    "id": {"type": "string"},
+    "y": {**_Y, "description": "The likeliest class, or the value."},
+    "p": {**_P, "description": "Probabilities by class."},
+    "model": {"type": "string"},
+    "offset": {"type": "integer", "description": "Of the features, in their topic."},
+    "label_offset": {"type": "integer", "description": "Of the next label when it was made."},
+    "challengers": {"type": "object", "additionalProperties": _OPINION},
+}
+_SAID = {
+    "lower": {"type": ["number", "null"], "description": "The interval begins here."},
+    "upper": {"type": ["number", "null"], "description": "The interval ends here."},
+    "set": {"type": ["array", "null"], "items": _Y, "description": "Classes in the set."},
+}
+
+
+def _schema(properties: dict[str, Any]) -> Schema:
+    content = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "riparian.Prediction",
+        "type": "object",
+        "properties": properties,
+        "required": ["id", "y", "model", "offset", "label_offset"],
+    }
+    return Schema(JSON, json.dumps(content))
+
+
+PREDICTION, SAYING_MORE = _schema(_PROPERTIES), _schema({**_PROPERTIES, **_SAID})
 
 
 _OF_FEATURES = ("missing", "numbers", "feature")
@@ -116,6 +124,7 @@ class JsonSchemaCodec(RegisteredCodec):
         values = inside(mapping)
         one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
         super().__init__(mapping, schemas, cast(FeatureReader, one), other)
+        self.prediction = SAYING_MORE if mapping.says_more else PREDICTION
         self.encode_predictions = self._encode_predictions
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas

@@ -1,7 +1,7 @@
 """What every format makes of the outputs of a model: the likeliest class of each row, and where nothing is known."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any
 
 from topics.records import Floats
@@ -36,3 +36,9 @@ def opinions(
             for i in unknown:
                 p[i] = nothing
     return y, p
+
+
+def members(said: Floats, values: Sequence[Any]) -> list[list[Any]]:
+    """The classes in the set of each row, in their form; none where nothing was said. said : (n, m), 1 for a class that
+    is in it. values : of the k classes that are known."""
+    return [list(compress(values, row)) for row in said[:, : len(values)].tolist()]

@@ -1,7 +1,8 @@
 """Prediction records as Protobuf: the fields of the JSON ones, by one schema for every stream.
 
 No member of `y` is set where a model knows nothing (or has no finite value); p is empty then, too, and where it is not
-asked for, of regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text. They are
+asked for, of regression, and in a record of more than MAX_BYTES. Where intervals or sets are asked for, the schema has
+fields more. An integer beyond 64 bits is written as text. They are
 written byte by byte, as Avro's are; protobuf reads them back.
 """
 
@@ -20,9 +21,7 @@ from topics.records import Place
 from topics.schemas import PROTOBUF, Schema
 from topics.vocabulary import Scalar
 
-PREDICTION = Schema(
-    PROTOBUF,
-    """syntax = "proto3";
+_TEXT = """syntax = "proto3";
 package riparian;
 
 message Prediction {
@@ -42,7 +41,7 @@ message Prediction {
   // Probabilities by class.
   map<string, double> p = 9;
   map<string, Opinion> challengers = 10;
-}
+%s}
 
 message Opinion {
   oneof y {
@@ -53,8 +52,25 @@ message Opinion {
   }
   map<string, double> p = 9;
 }
-""",
-)
+%s"""
+_FIELDS = """  // An interval around the value.
+  optional double lower = 11;
+  optional double upper = 12;
+  // The classes in the set.
+  repeated Class set = 13;
+"""
+_CLASS = """
+message Class {
+  oneof y {
+    bool y_bool = 5;
+    int64 y_int = 6;
+    double y_double = 7;
+    string y_string = 8;
+  }
+}
+"""
+PREDICTION = Schema(PROTOBUF, _TEXT % ("", ""))
+SAYING_MORE = Schema(PROTOBUF, _TEXT % (_FIELDS, _CLASS))
 _MESSAGE = b"\0"  # the first message of the schema
 _double = Struct("<d").pack
 
@@ -106,12 +122,18 @@ class PredictionWriter(BinaryWriter):
         parts = zip(names, said, strict=True)
         return b"".join(_field(10, _field(1, name.encode()) + _field(2, y + p)) for name, (y, p) in parts)
 
+    def interval(self, lower: float, upper: float) -> bytes:
+        return self.nothing if math.isnan(lower) else b"\x59" + _double(lower) + b"\x61" + _double(upper)
+
+    def set(self, answers: Sequence[bytes]) -> bytes:
+        return b"".join(_field(13, answer) for answer in answers)
+
 
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self) -> None:
-        message = Messages(PREDICTION).at((0,))
+        message = Messages(SAYING_MORE).at((0,))
         self._message = class_of(message)
 
     def place(self, value: bytes | None) -> Place:
@@ -126,6 +148,9 @@ class PredictionReader:
         read |= _opinion(found)
         if found.challengers:
             read["challengers"] = {name: _opinion(one) for name, one in found.challengers.items()}
+        read |= {name: getattr(found, name) for name in ("lower", "upper") if found.HasField(name)}
+        if found.set:
+            read["set"] = [_answer(one) for one in found.set]
         return read
 
     def _read(self, value: bytes | None) -> Any:
@@ -143,5 +168,9 @@ class PredictionReader:
 
 
 def _opinion(message: Any) -> dict[str, Any]:
+    return {"y": _answer(message), "p": dict(message.p) or None}
+
+
+def _answer(message: Any) -> Any:
     member = message.WhichOneof("y")
-    return {"y": None if member is None else getattr(message, member), "p": dict(message.p) or None}
+    return None if member is None else getattr(message, member)

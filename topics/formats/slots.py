@@ -76,7 +76,7 @@ def _named(*owned: tuple[str, Path | None, str]) -> list[Slot]:
 
 
 def _label(owner: str, mapping: Mapping, path: Path) -> Slot:
-    return Slot(owner, path, TARGET if mapping.task == r.REGRESSION else SCALAR, r.WRONG_LABEL)
+    return Slot(owner, path, TARGET if mapping.task in r.VALUES else SCALAR, r.WRONG_LABEL)
 
 
 def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence[str]]) -> list[Problem]:
