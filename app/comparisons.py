@@ -1,6 +1,6 @@
 """What the metrics topic says of challengers beside the champion, by partition and of all partitions together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from app.stream_file.spec import Spec
 
 BETTER, WORSE, OPEN = "better", "worse", "open"
+# Of a challenger's record and a number of labels: ms of the first record with more of them compared, None where it is
+# not known.
+Since = Callable[[MetricsRecord, float], int | None]
 
 
 class Compared(NamedTuple):
@@ -64,7 +67,7 @@ class Found:
         """A record of a model."""
         key = record.model, record.partition
         self._newest[record.partition] = _place(record)
-        if record.comparison is None:
+        if record.comparison is None or not is_compared(record):
             self._last.pop(key, None)  # the champion, or a comparison that will begin anew
             return
         labels, last = record.comparison["total_labels"], self._last.get(key)
@@ -75,13 +78,40 @@ class Found:
     def rows(self) -> list[Compared]:
         """Of the last records, challenger by challenger; without challengers that are none any more."""
         now = {key: last for key, last in self._last.items() if _place(last.record) == self._newest[key[1]]}
-        listed = []
-        for name in dict.fromkeys(name for name, _ in now):
-            of = [last for (role, _), last in sorted(now.items()) if role == name]
-            listed += [_row(last) for last in of]
-            if len(of) > 1:
-                listed.append(_together(name, of))
-        return listed
+
+        def since(record: MetricsRecord, labels: float) -> int | None:
+            before = now[record.model, record.partition].before
+            return next((time for time, n in before if n > labels), None)
+
+        return rows_of({key: last.record for key, last in now.items()}, since)
+
+
+NEEDED = {
+    *("labels", "since", "champion", "difference", "low", "high", "confidence", "reach", "error"),
+    *(f"total_{name}" for name in ("labels", "difference", "squares", "champion", "begun")),
+}
+
+
+def is_compared(record: MetricsRecord) -> bool:
+    """Whether a record says how a challenger does beside the champion; anybody may have written it."""
+    said = record.comparison
+    if said is None or not said.keys() >= NEEDED:
+        return False
+    return said["total_labels"] >= 1 and said["total_begun"] >= 1 and said["reach"] > 0 and 0 < said["error"] < 1
+
+
+def rows_of(records: Mapping[tuple[str, int], MetricsRecord], since: Since) -> list[Compared]:
+    """Every challenger by partition, and of all partitions where there are several.
+
+    records : (role, partition) -> the last record, of those that are compared.
+    """
+    listed = []
+    for name in dict.fromkeys(name for name, _ in records):
+        of = [records[key] for key in sorted(records) if key[0] == name]
+        listed += [_row(record, since) for record in of]
+        if len(of) > 1:
+            listed.append(_together(name, of, since))
+    return listed
 
 
 def _place(record: MetricsRecord) -> tuple[int, ...]:
@@ -114,15 +144,14 @@ async def read(spec: "Spec", connection: Connection) -> list[Compared]:
     return found.rows()
 
 
-def _row(last: Last) -> Compared:
-    record, said = last.record, last.record.comparison or {}
-    since = next((time for time, labels in last.before if labels > said["since"]), None)
+def _row(record: MetricsRecord, since: Since) -> Compared:
+    said = record.comparison or {}
     return Compared(
         challenger=record.model,
         partition=record.partition,
         learner=record.name,
         labels=int(said["labels"]),
-        since=since,
+        since=since(record, said["since"]),
         champion=said["champion"],
         challenger_loss=said["champion"] - said["difference"],
         difference=said["difference"],
@@ -134,23 +163,24 @@ def _row(last: Last) -> Compared:
     )
 
 
-def _together(name: str, lasts: Sequence[Last]) -> Compared:
+def _together(name: str, records: Sequence[MetricsRecord], since: Since) -> Compared:
     """All labels of all partitions since their comparisons began: sums of one sequence, whatever its order is, and a
     statement of its own with the same confidence."""
-    said = [last.record.comparison or {} for last in lasts]
+    said = [record.comparison or {} for record in records]
     n, reach = sum(one["total_labels"] for one in said), max(one["reach"] for one in said)
     fields = "total_difference", "total_champion"
     mean, loss = (sum(one[field] * one["total_labels"] for one in said) / n for field in fields)
     squares = sum(one["total_squares"] * one["total_labels"] for one in said) / reach**2
-    begun = 1 + sum(int(one["total_begun"]) - 1 for one in said)  # each anew is another statement
-    width = bound(squares, min(one["error"] for one in said) * share(0, begun) / 2.0) * reach / n
+    times = 1 + sum(int(one["total_begun"]) - 1 for one in said)  # each anew is another statement
+    width = bound(squares, min(one["error"] for one in said) * share(0, times) / 2.0) * reach / n
+    begun = [time for record in records if (time := since(record, -1)) is not None]
     low, high = max(-reach, mean - width), min(reach, mean + width)
     return Compared(
         name,
         None,
-        lasts[0].record.name,
+        records[0].name,
         int(n),
-        min(last.before[0][0] for last in lasts),
+        min(begun) if len(begun) == len(records) else None,
         loss,
         loss - mean,
         mean,

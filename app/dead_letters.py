@@ -78,13 +78,18 @@ class Letter(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which letters: of these reasons (none: of all), made since (ms)."""
+    """Which letters: of these reasons (none: of all), made since (ms), at these partitions and offsets (none: all)."""
 
     reasons: Collection[str] = ()
     since: int = 0
+    places: Collection[tuple[int, int]] = ()
 
     def has(self, letter: Letter) -> bool:
-        return letter.timestamp >= self.since and (not self.reasons or letter.reason in self.reasons)
+        return (
+            letter.timestamp >= self.since
+            and (not self.reasons or letter.reason in self.reasons)
+            and (not self.places or (letter.partition, letter.offset) in self.places)
+        )
 
 
 class Ranges:
@@ -359,7 +364,8 @@ class _Retry:
             wanted = set(left)
             while records := await reader.read(bounds[tp].end, CHUNK):
                 found = [letter for letter in map(letter_of, records) if letter and letter.offset in wanted]
-                for some in _in_pieces(self._fit(found)):
+                fit = await asyncio.to_thread(self._fit, found)  # decoding would hold up whoever else is in this loop
+                for some in _in_pieces(fit):
                     if producer is not None:
                         await self._write(producer, tp, some)
                     self.retried.update(letter.topic for letter in some)

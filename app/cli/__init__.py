@@ -6,6 +6,7 @@ Each command lives in a module of its own and is imported when it is called, so 
 
 import functools
 import importlib
+import logging
 import os
 import sys
 from pathlib import Path
@@ -43,10 +44,12 @@ COMMANDS = {
     "inspect": "inspect",
     "lag": "lag",
     "models": "models",
+    "pause": "control:pause",
     "promote": "control:promote",
     "rank": "rank",
     "replay": "replay",
     "reset": "control:reset",
+    "resume": "control:resume",
     "rollback": "rollback",
     "state": "state",
     "thaw": "control:thaw",
@@ -152,7 +155,9 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except RiparianError as error:
-        click.echo(f"riparian: {error}", err=True)
+        from app.cli.saying import say
+
+        say(str(error), logging.ERROR)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

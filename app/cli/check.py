@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="The command whose ACLs are looked at.",
 )
+@click.option(
+    "--compile", "compiling", is_flag=True, help="Compile the kernels of its models, so that no worker waits for it."
+)
 @click.option("--connect", is_flag=True, help="Look at the cluster that the stream file or the environment names.")
 @broker_option
 @click.pass_context
@@ -46,6 +49,7 @@ def command(
     as_json: bool,
     register: bool,
     user: str,
+    compiling: bool,
     connect: bool,
     connection: Connection,
 ) -> None:
@@ -67,6 +71,12 @@ def command(
     from app.stream_file.spec import load
 
     spec = load(stream)
+    if compiling:
+        from app.cli.progress import progress
+        from app.partition.learner import PartitionLearner
+
+        with progress(f"stream {spec.name}", only_compiling=True):
+            PartitionLearner(spec).warm_up()
     report, states, ids, warnings = None, None, None, list[str]()
     lacking: list[Right] = []
     # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.
@@ -162,6 +172,8 @@ def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
         click.echo(f"state of partition {partition}, checkpoint {sequence:,}: {fate}")
         if changes.steered is not None:
             click.echo(f"  steered: {changes.steered}")
+        if changes.kept is not None:
+            click.echo(f"  {changes.kept}")
         for change in changes.found:
             click.echo(f"  {change.fate}: {change.sentence}")
 
@@ -171,6 +183,7 @@ def waiting_bytes(spec: "Spec") -> int:
     possible."""
     from app.partition.pending import ROW_BYTES
     from app.partition.ragged import PLACE_BYTES
+    from models.conformal import N_SAID
     from models.registry import n_kept
 
     classes = spec.class_vocabulary()
@@ -179,6 +192,10 @@ def waiting_bytes(spec: "Spec") -> int:
     if spec.task == "multi-instance":
         x = PLACE_BYTES + spec.record.max_instances * x
     vectors = sum(1 + n_kept(model, spec.task, parameters) for model, parameters in spec.models().values())
+    if spec.predictions.coverage is not None:
+        vectors += N_SAID[spec.task == "regression"]
+    if spec.predictions.calibrated:
+        vectors += len(spec.models())
     each = ROW_BYTES + x + 8 * n_outputs * vectors
     return min(spec.join.max_pending * each, spec.join.max_pending_bytes)
 
@@ -223,6 +240,34 @@ def _summary(
             for k, (sequence, changes) in states.items()
         ]
     return summary
+
+
+def _of_auto(spec: "Spec") -> list[str]:
+    """What `auto` is, what it takes, and what a quarter or four times of its time would make of it."""
+    resolved = spec.resolved()
+    if resolved is None:
+        return []
+    if not resolved.n_bytes:
+        return [f"champion: auto is {resolved.parts}"]
+
+    def rate(microseconds: float) -> str:
+        return f"{microseconds:.1f} µs per instance ({_round(1e6 / microseconds):,} per second and core)"
+
+    lines = [
+        f"champion: auto is {resolved.parts}, estimated to take {resolved.n_bytes / 1e6:,.1f} MB "
+        f"and {rate(resolved.microseconds)}"
+    ]
+    for what, factor in (("faster", 0.25), ("better", 4.0)):
+        wanted = max(1, _round(factor * resolved.microseconds))
+        other = spec.resolved(max_microseconds=wanted)
+        if other is not None and other.parameters != resolved.parameters:
+            lines.append(f"  {what}: max_microseconds: {wanted} is {other.parts}, {rate(other.microseconds)}")
+    return lines
+
+
+def _round(value: float) -> int:
+    """To two digits."""
+    return int(float(f"{value:.2g}"))
 
 
 def _partitions(n: int) -> str:
@@ -270,16 +315,17 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
 
     models = table("", "role", "model", "parameters")
     for role, (name, parameters) in spec.models().items():
-        row(models, role, name, ", ".join(f"{key}={value}" for key, value in parameters.items()))
+        own = {key: value for key, value in parameters.items() if key != "members"}
+        row(models, role, name, ", ".join(f"{key}={value}" for key, value in own.items()))
+        for member, said in (parameters.get("members") or {}).items():
+            plain = {"model": said} if isinstance(said, str) else said
+            rest = ", ".join(f"{key}={value}" for key, value in plain.items() if key != "model")
+            row(models, f"· {member}", str(plain.get("model")), rest)
 
     console = Console()
     console.print(topics, features, models)
-    resolved = spec.resolved()
-    if resolved is not None:
-        takes = f", estimated to take {resolved.n_bytes / 1e6:,.1f} MB and {resolved.microseconds:.1f} µs per instance"
-        console.print(
-            f"champion: auto is {resolved.model}{takes if resolved.n_bytes else ''}", highlight=False, soft_wrap=True
-        )
+    for line in _of_auto(spec):
+        console.print(line, highlight=False, soft_wrap=True)
     if spec.task == "classification":
         classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"
         console.print(f"classes: {escape(classes)}")

@@ -112,6 +112,16 @@ freeze = _made("freeze", "Let a model of a running stream predict and not learn.
 thaw = _made("thaw", "Let a frozen model of a running stream learn again.")
 reset = _made("reset", "Put a new model in the place of one of a running stream.")
 drop = _made("drop", "Remove a challenger of a running stream, with what it has learned.")
+pause = _made(
+    "pause",
+    """Withhold the predictions of a running stream.
+
+    Each prediction is still written, for it records the order of records, with null y and p. All models go on
+    predicting for their scores, and learning. riparian resume ends it.
+    """,
+    with_model=False,
+)
+resume = _made("resume", "Have a stream whose predictions are paused tell them again.", with_model=False)
 checkpoint = _made("checkpoint", "Have a running stream write a checkpoint.", with_model=False)
 
 
@@ -152,10 +162,12 @@ def add(
 @click.command("apply")
 @_options
 def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool) -> None:
-    """Have a running stream take the challengers of its changed stream file.
+    """Have a running stream go on by its changed stream file.
 
-    Equal ones go on, others begin anew, those that it does not name are dropped. The champion has to be the one that
-    runs. Everything else that a stream file says changes at a restart, and is refused here, before anything is sent.
+    Models that are equal go on, also where only parameters differ that their states do not depend on; other challengers
+    begin anew, and those that the file does not name are dropped. The champion has to be the one that runs. drift,
+    promotion, the window or fading of metrics, and the bounds and horizon of join change as well. Everything else
+    changes at a restart, or never, and is refused here, before anything is sent.
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
@@ -166,14 +178,13 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         found = asyncio.run(prospects(spec, connection))
         said = [one for _, changes in found.values() for one in unsteerable(changes)]
         if said:
-            raise SpecError(f"{stream}: {said[0]}; this changes at a restart of the workers, not by riparian apply")
+            raise SpecError(f"{stream}: {said[0]}")
         models, own = spec.models(), spec.own_on_drift()
         plain = {
             role: {"model": name, **parameters} | ({} if own[role] is None else {"on_drift": own[role]})
             for role, (name, parameters) in models.items()
         }
-        champion = plain.pop("champion")
-        champion.pop("on_drift", None)
-        return make("apply", by, champion=champion, challengers=plain, file=spec.models_digest())
+        champion, running = plain.pop("champion"), spec.running()
+        return make("apply", by, champion=champion, challengers=plain, file=spec.models_digest(), settings=running)
 
     _run(stream, connection, made, wait, as_json, "apply")

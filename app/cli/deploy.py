@@ -24,6 +24,17 @@ config_option = click.option(
 )
 
 
+for_option = click.option(
+    "--for",
+    "users",
+    type=click.Choice(WITH_RIGHTS),
+    multiple=True,
+    default=["worker"],
+    show_default=True,
+    help="The command that the rights are for. Repeatable.",
+)
+
+
 @command.command("topics")
 @stream_argument
 @server_option
@@ -47,15 +58,7 @@ def topics(stream: Path, bootstrap_server: str | None, command_config: str | Non
 @command.command("acls")
 @stream_argument
 @click.option("--principal", required=True, metavar="User:NAME", help="Who shall have the rights.")
-@click.option(
-    "--for",
-    "users",
-    type=click.Choice(WITH_RIGHTS),
-    multiple=True,
-    default=["worker"],
-    show_default=True,
-    help="The command that the rights are for. Repeatable.",
-)
+@for_option
 @server_option
 @config_option
 @click.option("--apply", is_flag=True, help="Grant the rights at once, by the connection of --kafka-config.")
@@ -91,3 +94,46 @@ def acls(
 
         asyncio.run(grant(connection, rights, principal))
         click.echo(f"granted at {connection}: {len(rights)} ACLs", err=True)
+
+
+@command.command("kubernetes")
+@stream_argument
+@click.option("--cluster", required=True, metavar="NAME", help="Name of Strimzi's Kafka resource.")
+@click.option("--user", metavar="NAME", help="Name of the KafkaUser.  [default: riparian-STREAM]")
+@click.option(
+    "--authentication",
+    type=click.Choice(["scram-sha-512", "tls", "tls-external"]),
+    default="scram-sha-512",
+    show_default=True,
+    help="How the user is known to Kafka.",
+)
+@for_option
+@click.option(
+    "--api",
+    type=click.Choice(["v1", "v1beta2"]),
+    default="v1",
+    show_default=True,
+    help="Version of Strimzi's API; v1beta2 before Strimzi 0.49.",
+)
+def kubernetes(
+    stream: Path, cluster: str, user: str | None, authentication: str, users: tuple[str, ...], api: str
+) -> None:
+    """Print Strimzi's KafkaTopic and KafkaUser resources for STREAM.yaml.
+
+    Its topics, as workers would create them, and a user with the rights that commands need, and no more. No broker and
+    no cluster is asked.
+
+    \b
+    riparian deploy kubernetes orders.yaml --cluster main | kubectl -n kafka apply -f -
+    """
+    import yaml
+
+    from app.kafka import strimzi
+    from app.kafka.acls import needed
+    from app.stream_file.spec import load
+
+    spec = load(stream)
+    rights = list(dict.fromkeys(right for one in users for right in needed(spec, one)))
+    named = user or strimzi.resource_name(f"riparian-{spec.name}")
+    resources = [*strimzi.topics(spec, cluster, api), strimzi.user(named, cluster, rights, authentication, api)]
+    click.echo(yaml.safe_dump_all(resources, sort_keys=False), nl=False)

@@ -85,7 +85,9 @@ if TYPE_CHECKING:
     help="Take features, task, classes, metrics and seed from a stream file. Otherwise they are inferred.",
 )
 @click.option("--target", metavar="COLUMN", help="The column to predict. [default: the last]")
-@click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: inferred from the target]")
+@click.option(
+    "--task", type=click.Choice(["classification", "regression", "anomaly"]), help="[default: inferred from the target]"
+)
 @click.option("--nominal", multiple=True, metavar="COLUMN", help="Nominal although it looks numeric. Repeatable.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="No feature, such as an id. Repeatable.")
 @click.option(
@@ -102,6 +104,15 @@ if TYPE_CHECKING:
 )
 @click.option("--window", type=click.IntRange(min=1), metavar="N", help="Labels in the curve's window. [default: 1000]")
 @click.option("--fading", type=float, metavar="F", help="Factor by which the past fades, instead of the window.")
+@click.option(
+    "--coverage",
+    type=click.FloatRange(0.5, 0.999),
+    metavar="SHARE",
+    help="Say intervals, or sets of classes, that shall hold this share of the labels, such as 0.9.",
+)
+@click.option(
+    "--calibrated", is_flag=True, help="Scale probabilities, as labels come, so that they mean what they say."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Read the first N rows only.")
 @click.option(
     "--generate",
@@ -223,7 +234,8 @@ def check_combinations(given: dict[str, Any]) -> None:
     why = "--folds" if given["folds"] is not None else "--bag" if given["bag"] is not None else None
     if why is not None:
         options = {"--generate": "generate", "--stream": "stream", "--time": "clock", "--curve": "curves"}
-        options |= {"--detector": "detectors", "--shuffle": "shuffle"}
+        options |= {"--detector": "detectors", "--shuffle": "shuffle", "--coverage": "coverage"}
+        options |= {"--calibrated": "calibrated"}
         late = {"--label-delay": "label_delay"} if why == "--folds" and given["label_delay"] != "0" else {}
         for option, name in {**options, **late}.items():
             if given[name]:

@@ -27,6 +27,9 @@ COLUMNS = {
     "mae": ("MAE", "{:.5g}", 1.0, "{:.2g}"),
     "rmse": ("RMSE", "{:.5g}", 1.0, "{:.2g}"),
     "r2": ("R²", "{:.4f}", 1.0, "{:.4f}"),
+    "coverage": ("coverage %", "{:.2f}", 100.0, "{:.2f}"),
+    "interval_width": ("width", "{:.5g}", 1.0, "{:.2g}"),
+    "set_size": ("set size", "{:.3f}", 1.0, "{:.3f}"),
     "instances_per_second": ("instances/s", "{:,.0f}", 1.0, ""),
     "n_leaves": ("leaves", "{:,.0f}", 1.0, ""),
     "peak_live_bytes": ("bytes", "{:,.0f}", 1.0, ""),
@@ -54,7 +57,7 @@ def show_one(result: dict[str, Any], past: str) -> None:
     if len(result.get("classes", ())) > 0:
         _show_classes(console, result["classes"])
     measure = quality(result["task"])
-    values = result["curves"].get(measure, [])
+    values = [value for value in result["curves"].get(measure, []) if value is not None]
     if len(values) > 1:
         low, high = min(values), max(values)
         marks = [STEPS[round((v - low) / (high - low) * (len(STEPS) - 1)) if high > low else 0] for v in values]

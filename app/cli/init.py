@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @click.option(
     "--id", "id_", metavar="FIELD", help="With --from-topic: the field of the id, or @key. [default: guessed]"
 )
-@click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: guessed from the label]")
+@click.option(
+    "--task", type=click.Choice(["classification", "regression", "anomaly"]), help="[default: guessed from the label]"
+)
 @click.option("--nominal", multiple=True, metavar="COLUMN", help="Nominal although it looks numeric. Repeatable.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="No feature, such as an id. Repeatable.")
 @click.option("--bag", metavar="COLUMN", help="A row is an instance of the bag that this column names.")
@@ -115,7 +117,9 @@ def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connect
     if data is None:
         there = f"{quote(str(out))} {join(connection.arguments())}"
         return [f"riparian {command} {there}" for command in ("check", "worker")]
-    model = {"regression": "fimt-dd", "multi-instance": "stochastic-gradient-tree"}.get(draft.task, "hoeffding-tree")
+    model = {"regression": "fimt-dd", "multi-instance": "stochastic-gradient-tree", "anomaly": "half-space-trees"}.get(
+        draft.task, "hoeffding-tree"
+    )
     how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)}"
     last, data_, out_ = f" --target {quote(draft.label)}", quote(str(data)), quote(str(out))
     return [

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import click
-
+from app.cli.saying import say
 from app.compiling import SENTENCE, watch
 
 SLOW_SECONDS = 2.0  # of compiling, or of work without a known end, until it is said
@@ -55,7 +54,7 @@ class Work:
                     self._bars.start()
             elif slow and not said:
                 said = True
-                click.echo(f"riparian: {SENTENCE} …", err=True)
+                say(f"{SENTENCE} …")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
+from app.cli.saying import configure, log_format_option, say
 from app.errors import AccessError, BrokerError, SpecError
 from app.kafka.connection import Connection
 
@@ -48,8 +49,10 @@ PORT = 6080
 @click.option(
     "--actions",
     is_flag=True,
-    help="Have buttons that promote, freeze and reset models of streams with control: true. Prints the token for them.",
+    help="Have buttons that retry dead letters, and promote, freeze and reset models of streams with control: true. "
+    "Prints the token for them.",
 )
+@log_format_option
 @click.option("--open", "browse", is_flag=True, help="Open the page in the browser.")
 @click.pass_context
 def command(
@@ -60,6 +63,7 @@ def command(
     host: str,
     data_dir: Path,
     actions: bool,
+    log_format: str,
     browse: bool,
 ) -> None:
     """Show streams live in a browser: quality, drift, models, partitions, dead letters.
@@ -70,6 +74,7 @@ def command(
     """
     from app.stream_file import spec as stream_file
 
+    configure(log_format, "warning")
     specs = [(path, stream_file.load(path)) for path in streams]
     names = [spec.name for _, spec in specs]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -87,7 +92,7 @@ def command(
     from app.page.watch import Watch
 
     chosen = context.get_parameter_source("port") is not ParameterSource.DEFAULT
-    sock = listen(host, port, or_next=not chosen)
+    sock = listen(host, port, or_next=not chosen, options=("--host", "--port"))
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{sock.getsockname()[1]}/"
     with Store(data_dir / "history.sqlite") as store:
@@ -95,9 +100,9 @@ def command(
         paths = {spec.name: str(path) for path, spec in specs}
         allowed = Actions(connection) if actions else None
         page = Page(watch, paths, ModelPages(connection), loopback=is_loopback(host), actions=allowed)
-        click.echo(f"riparian: {', '.join(names)} on {connection}: {address} (Ctrl-C ends it)", err=True)
+        say(f"{', '.join(names)} on {connection}: {address} (Ctrl-C ends it)")
         if allowed is not None:
-            click.echo(f"riparian: the token for commands: {allowed.token}", err=True)
+            say(f"the token for commands: {allowed.token}")
         if browse:
             click.launch(address)
 

@@ -1,7 +1,7 @@
 """`riparian worker`: run a stream's worker until it is stopped."""
 
 import asyncio
-import logging
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
+from app.cli.saying import configure, log_format_option, say
 from app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from app.kafka.connection import Connection
 
@@ -54,12 +55,19 @@ if TYPE_CHECKING:
     help="How long a killed worker blocks its partitions, at most 90 (brokers allow 6 or more by default).",
 )
 @click.option(
+    "--instance-id",
+    metavar="ID",
+    help="This worker's place in the consumer group, which is kept for it while it restarts; none for none. "
+    "[default: group.instance.id of the connection, or NAME-N of a Kubernetes StatefulSet's pod]",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
     help="What is logged to standard error.",
 )
+@log_format_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -70,7 +78,9 @@ def command(
     data_dir: Path,
     wait: float,
     session_timeout: float,
+    instance_id: str | None,
     log_level: str,
+    log_format: str,
 ) -> None:
     """Predict, join labels, learn and report for the stream of STREAM.yaml.
 
@@ -79,30 +89,30 @@ def command(
     """
     from app.stream_file import spec as stream_file
 
+    configure(log_format, log_level)
     if not 0 < session_timeout <= LONGEST_SESSION:
         raise click.BadParameter(
             f"expected at most {LONGEST_SESSION:g} seconds, for which a request to Kafka may last, found "
             f"{session_timeout:g}; give less",
             param_hint="--session-timeout",
         )
-    spec = stream_file.load(stream)
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from app.worker import membership
 
+    spec = stream_file.load(stream)
+    instance = membership.instance_id(instance_id, connection.instance_id, os.environ)
+    connection = connection.with_instance(instance)
     for remark in remarks(spec):
-        click.echo(f"riparian: {remark}", err=True)
+        say(remark)
     check_key(spec)
 
     from app.kafka import rights
     from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
 
-    def waiting(message: str) -> None:
-        click.echo(f"riparian: {message}", err=True)
-
     async def prepare() -> None:
         until = time.monotonic() + wait
         while True:
-            await wait_for_broker(connection, max(0.0, until - time.monotonic()), waiting)
+            await wait_for_broker(connection, max(0.0, until - time.monotonic()), say)
             try:
                 await rights.check(spec, connection, "worker")
                 await ensure_topics(spec, connection)
@@ -113,8 +123,8 @@ def command(
                     raise
 
     asyncio.run(prepare())
-    for warning in asyncio.run(ask_registry(spec, wait, waiting)):
-        click.echo(f"riparian: {warning}", err=True)
+    for warning in asyncio.run(ask_registry(spec, wait, say)):
+        say(warning)
 
     from app.cli.progress import progress
     from app.kafka.ports import listen
@@ -137,12 +147,13 @@ def command(
         session_timeout=session_timeout,
     )
     expose(app, engine, metrics)
-    click.echo(f"riparian: worker of stream {spec.name} on {connection}", err=True)
+    named = "" if instance is None else f", instance id {instance}"
+    say(f"worker of stream {spec.name} on {connection}{named}")
     if web is not None:
         found = web.getsockname()[1]
         taken = "" if found == web_port else f" (port {web_port} is taken, perhaps by another worker)"
-        click.echo(f"riparian: metrics at http://{web_host}:{found}/metrics{taken}", err=True)
-    run(app, engine, loglevel=log_level)
+        say(f"metrics at http://{web_host}:{found}/metrics{taken}")
+    run(app, engine, loglevel=log_level, own_lines=log_format == "json")
 
 
 async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]) -> list[str]:
@@ -181,7 +192,7 @@ def remarks(spec: "Spec") -> list[str]:
     from models.registry import find
 
     resolved = spec.resolved()
-    said = [] if resolved is None else [f"champion: auto is {resolved.model}; riparian check tells its size"]
+    said = [] if resolved is None else [f"champion: auto is {resolved.parts}; riparian check tells its size"]
     slow = [(role, name) for role, (name, _) in spec.models().items() if find(name).slow]
     return said + [
         f"{role} ({name}) is slow: it learns in Python, an instance at a time, and the champion waits for it"

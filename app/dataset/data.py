@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import DataError
-from topics.records import CLASSIFICATION, NOMINAL, NUMERIC, REGRESSION
+from topics.records import CLASSIFICATION, NOMINAL, NUMERIC, REGRESSION, VALUES
 
 MISSING = ("", "?")
 BLOCK = 8192  # rows
@@ -276,8 +276,8 @@ class DataFile:
         target : str, optional
             The column to predict; by default the last one that is not ignored.
         task : str, optional
-            "classification" or "regression". By default a classification, unless the target is numeric with more
-            than 20 values or fractional ones.
+            "classification", "regression" or "anomaly". By default a classification, unless the target is numeric with
+            more than 20 values or fractional ones.
         nominal : sequence of str
             Columns that are nominal although they look like numbers, or like times.
         ignore : sequence of str
@@ -299,7 +299,7 @@ class DataFile:
             raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --target")
         if task is None:
             task = goal.task
-        if task == REGRESSION and not goal.numeric:
+        if task in VALUES and not goal.numeric:
             raise DataError(
                 f"column {target!r} of {self.path} is not numeric: use --task classification, or another --target"
             )

@@ -14,7 +14,7 @@ from app.errors import DataError
 from app.stream_file.draft import Draft, Feature, listed, quoted
 from app.stream_file.spec_parts import NAME
 from topics.paths import check_paths
-from topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, REGRESSION, Path
+from topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NOMINAL, NUMERIC, VALUES, Path
 
 LABELS = ("label", "class", "target", "y", "outcome")
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
@@ -153,7 +153,7 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
             f"column {label!r} of {where} has {len(goal)} value: name another --label, or show more records"
         )
     found = task or goal.task
-    if found == REGRESSION:
+    if found in VALUES:
         if not goal.numeric:
             raise DataError(f"column {label!r} of {where} is not numeric: use --task classification")
         return found, []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.dataset.data import BLOCK, Block, DataFile, Floats, texts
 from app.stream_file.spec import Spec
-from topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, REGRESSION, Rows
+from topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, VALUES, Rows
 
 # Numbers one per line, each as JSON writes them.
 _JSON_NUMBERS = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\n)*")
@@ -44,7 +44,7 @@ def rows_of_file(
             _column(file, block, j, name, feature.type) for j, (name, feature) in enumerate(spec.features.items())
         ]
         y: list[str | None]
-        if spec.task != REGRESSION:
+        if spec.task not in VALUES:
             labels = texts(block.columns[-1])
             known = {text: json.dumps(text, ensure_ascii=False) for text in set(labels) if text is not None}
             y = [None if text is None else known[text] for text in labels]
@@ -105,7 +105,7 @@ def rows_of_arrays(spec: Spec, x: Floats, y: NDArray[Any], prefix: str = "", siz
             numbers(part[:, j]) if kind == NUMERIC else _coded(part[:, j].tolist(), kind)
             for j, kind in enumerate(kinds)
         ]
-        coded = _coded(labels, CLASSIFICATION) if spec.task != REGRESSION else numbers(np.array(labels))
+        coded = _coded(labels, CLASSIFICATION) if spec.task not in VALUES else numbers(np.array(labels))
         ids = [f"{prefix}{i}" for i in range(first, first + len(part))]
         yield Rows(first, ids, features, [None if text == "null" else text for text in coded])
 

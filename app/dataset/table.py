@@ -16,7 +16,7 @@ from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile, Floats, texts
 from app.errors import DataError
 from models.contract import Bags, Schema
 from models.entry import MULTI_INSTANCE
-from topics.records import CLASSIFICATION, NUMERIC, REGRESSION
+from topics.records import CLASSIFICATION, NUMERIC, VALUES
 
 
 class Table(NamedTuple):
@@ -98,7 +98,7 @@ def read_table(
             else:
                 part[:, j] = file.numbers(block, j, name)
         x.append(part)
-        if types.task == REGRESSION:
+        if types.task in VALUES:
             labels += [None if v != v else repr(v) for v in file.numbers(block, len(features), types.target).tolist()]
         else:
             labels += texts(block.columns[len(features)])
@@ -114,14 +114,14 @@ def read_table(
     kept = np.array([i for i, label in enumerate(labels) if label is not None])
     named = [label for label in labels if label is not None]
     slab = slab.take(kept) if isinstance(slab, Bags) else slab[kept]
-    classes = [] if types.task == REGRESSION else sorted(set(named))
+    classes = [] if types.task in VALUES else sorted(set(named))
     if bag is not None and len(classes) != 2:
         raise DataError(f"column {types.target!r} of {file.path} has {len(classes)} classes: bags have two")
     place = {name: float(code) for code, name in enumerate(classes)}
-    y = [float(v) if types.task == REGRESSION else place[v] for v in named]
+    y = [float(v) if types.task in VALUES else place[v] for v in named]
     n_values = tuple(0 if kind == NUMERIC else max(1, len(codes[name])) for name, kind in features.items())
     goal = types.task if bag is None else MULTI_INSTANCE
-    schema = Schema(n_values, 1 if goal == REGRESSION else max(2, len(classes)), goal)
+    schema = Schema(n_values, 1 if goal in VALUES else max(2, len(classes)), goal)
     ids = [owners[i] for i in kept] if bag is not None else []
     values = {name: list(known) for name, known in codes.items()}
     return Table(slab, np.array(y), schema, classes, ids, features, values, types.remarks())

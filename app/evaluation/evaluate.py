@@ -67,6 +67,8 @@ def problem_for(
     clock: str | None = None,
     window: int | None = None,
     fading: float | None = None,
+    coverage: float | None = None,
+    calibrated: bool = False,
     label_delay: float = 0,
     limit: int | None = None,
 ) -> Problem:
@@ -135,6 +137,10 @@ def problem_for(
         metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
         metrics |= {k: v for k, v in {"window": window, "fading": fading}.items() if v is not None}
         fields["metrics"] = metrics
+    if coverage is not None or calibrated:
+        said = {} if stream is None else stream.predictions.model_dump()
+        asked = {"coverage": coverage, "calibrated": calibrated}
+        fields["predictions"] = said | {name: value for name, value in asked.items() if value}
     return Problem(fields, str(file.path), goal, n, remarks)
 
 

@@ -58,6 +58,8 @@ class Protocol(NamedTuple):
     seed: int | None = None
     window: int | None = None
     fading: float | None = None
+    coverage: float | None = None
+    calibrated: bool = False
     points: int | None = None
     detectors: Sequence[str] = ()
     folds: int | None = None
@@ -136,6 +138,8 @@ class _OfStream(Experiment):
                 clock=rows.clock,
                 window=protocol.window,
                 fading=protocol.fading,
+                coverage=protocol.coverage,
+                calibrated=protocol.calibrated,
                 label_delay=protocol.label_delay,
                 limit=rows.limit,
             )

@@ -20,7 +20,7 @@ from models.auto import AUTO, resolve
 from models.contract import LEARN, Floats, Program
 from models.memory import live_bytes
 from models.registry import create, validate
-from topics.records import REGRESSION
+from topics.records import VALUES
 
 
 def folds_of(y: NDArray[np.float64], n_folds: int, seed: int, stratified: bool) -> NDArray[np.int64]:
@@ -65,12 +65,12 @@ def cross_validate(
     asked = model
     try:
         if model == AUTO:
-            n_classes = 1 if table.schema.task == REGRESSION else table.schema.n_outputs
+            n_classes = 1 if table.schema.task in VALUES else table.schema.n_outputs
             model, parameters, *_ = resolve(table.schema.task, table.schema.n_values, n_classes, parameters)
         given = validate(model, table.schema.task, parameters)
     except ValueError as error:
         raise SpecError(str(error)) from None
-    fold = folds_of(table.y, n_folds, seed, table.schema.task != REGRESSION)
+    fold = folds_of(table.y, n_folds, seed, table.schema.task not in VALUES)
     out = np.zeros((n, table.schema.n_outputs))
     seconds, n_bytes, live, done = 0.0, 0, 0, 0
     rng = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from app.evaluation import auroc
 from app.partition.watch import ABSOLUTE, MISTAKES, Signal, errors
 from models.contract import LEARN, Floats, Program
 from models.prequential import Prequential
-from topics.records import REGRESSION
+from topics.records import ANOMALY, VALUES
 
 NOTHING = -1  # was known
 NEGLIGIBLE = 1e-9  # a weight that has faded so far does not count in the AUROC of a fading past
@@ -51,7 +51,7 @@ class Measured(Prequential):
         seed: int = 0,
     ) -> None:
         super().__init__(task, n_outputs, window=window, fading=fading)
-        kind = ABSOLUTE if task == REGRESSION else MISTAKES
+        kind = ABSOLUTE if task in VALUES else MISTAKES
         self._signal = Signal({name: {} for name in detectors}, kind, seed=seed)
         self.changes: list[dict[str, Any]] = []
         self._ranking = auroc.Ranking()
@@ -67,12 +67,16 @@ class Measured(Prequential):
 
     def score(self, program: Program, out: Floats) -> None:
         """As Prequential.score."""
-        known = None if self.task == REGRESSION else self.state().seen.astype(bool)
+        known = None if self.task in VALUES else self.state().seen.astype(bool)
         super().score(program, out)
         if self._signal.detectors:
             for found in self._signal.update(errors(self._signal.kind, program, out)[1]):
                 fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
                 self.changes.append({key: None if value != value else value for key, value in fields.items()})
+        if self.task == ANOMALY:
+            scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))
+            p = out[program.row[scored], :1]
+            self._ranking.add(program.y[scored].astype(np.int64), np.hstack((1.0 - p, p)), program.w[scored])
         if known is None:
             return
         scored = np.flatnonzero((program.op == LEARN) & (program.w > 0.0) & ~np.isnan(out[program.row, 0]))

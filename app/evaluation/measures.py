@@ -30,6 +30,10 @@ MEASURES = {
     "mae": Measure("MAE", False, "{:.6g}"),
     "rmse": Measure("RMSE", False, "{:.6g}"),
     "r2": Measure("R²", True, "{:.4f}"),
+    "calibration_error": Measure("calibration error", False, "{:.4f}"),
+    "coverage": Measure("labels held by interval or set", True, "{:.4%}"),
+    "interval_width": Measure("mean width of intervals", False, "{:.6g}"),
+    "set_size": Measure("mean number of classes in a set", False, "{:.4f}"),
     "instances_per_second": Measure("instances/s", True, "{:,}"),
     "seconds": Measure("seconds of CPU", False, "{:.3f}"),
     "wall_seconds": Measure("seconds by the clock", False, "{:.3f}"),
@@ -44,7 +48,7 @@ MEASURES = {
 # Of a curve: over the window or the fading past, or as it stands at the point.
 RECENT = (
     *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "balanced_accuracy", "auroc"),
-    *("mae", "rmse", "r2"),
+    *("mae", "rmse", "r2", "calibration_error", "coverage", "interval_width", "set_size"),
 )
 STANDING = {
     "running_accuracy": "accuracy so far",
@@ -68,4 +72,4 @@ def curve_text(name: str) -> str:
 
 def quality(task: str) -> str:
     """By what models of a task are compared unless something else is said."""
-    return "mae" if task == "regression" else "accuracy"
+    return {"regression": "mae", "anomaly": "auroc"}.get(task, "accuracy")

@@ -10,7 +10,7 @@ The client library is imported when the first client is made: a command that ask
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,20 @@ class Connection:
     def rack(self) -> str | None:
         """Where this client is, so that consumers read from replicas that are near."""
         return None if self.settings is None else self.settings.rack
+
+    @property
+    def instance_id(self) -> str | None:
+        """Of a worker: the name of its place in the consumer group; None where it has none for good."""
+        return None if self.settings is None else self.settings.instance_id
+
+    def with_instance(self, instance_id: str | None) -> "Connection":
+        """The same connection for a worker of another instance id."""
+        if instance_id == self.instance_id:
+            return self
+        from app.kafka.settings import Settings
+
+        settings = self.settings or Settings.model_validate({})
+        return replace(self, settings=settings.model_copy(update={"instance_id": instance_id}))
 
     @property
     def principal(self) -> str:

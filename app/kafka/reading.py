@@ -35,7 +35,8 @@ class Bounds(NamedTuple):
     end: int
 
 
-def _as_it_is(value: bytes) -> bytes:
+def as_it_is(value: bytes | None) -> bytes | None:
+    """A deserializer that is none. A mark of a retry, and some dead letters, have no value."""
     return value
 
 
@@ -87,7 +88,7 @@ async def read_to_end(
         fetch_max_wait_ms=100,
         max_partition_fetch_bytes=FETCH_BYTES,
         isolation_level=isolation,
-        value_deserializer=_as_it_is,  # records, and not batches, of source topics too (app.worker.transport)
+        value_deserializer=as_it_is,  # records, and not batches, of source topics too (app.worker.transport)
     )
     await consumer.start()
     try:

@@ -1,4 +1,4 @@
-"""Commands from the page to a stream that runs, where `riparian ui --actions` allows them.
+"""Commands from the page to a stream that runs, and retries of dead letters, where `riparian ui --actions` allows them.
 
 Who gives one has the token that was printed at the start. It is sent in a header that no form can set, nor a script of
 another page without this server's permission, which it never gives. Besides, the Origin has to be this page.
@@ -6,24 +6,31 @@ another page without this server's permission, which it never gives. Besides, th
 
 import asyncio
 import hmac
+import re
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from app import control
+from app import control, dead_letters
 from app.errors import SpecError
+from app.kafka import rights
 from app.kafka.connection import Connection
 from app.page.lines import Steps, answered
 from app.page.view import StreamView
-from topics.commands import DEMOTE, FREEZE, PROMOTE, RESET, THAW, EventRecord
+from app.stream_file import spec as stream_file
+from topics.commands import DEMOTE, FREEZE, PAUSE, PROMOTE, RESET, RESUME, THAW, EventRecord
+from topics.records import REASONS
 
 TOKEN = "X-Riparian-Token"
-COMMANDS = (PROMOTE, DEMOTE, FREEZE, THAW, RESET)
+COMMANDS = (PROMOTE, DEMOTE, FREEZE, THAW, RESET, PAUSE, RESUME)
+OF_NO_MODEL = (DEMOTE, PAUSE, RESUME)
 MOST_BYTES = 4096
 WAIT_SECONDS = 30.0
+T = TypeVar("T")
 
 
 class Wanted(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,6 +40,31 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
     model: str | None = None
     by: str = ""
     stream: str = ""
+
+
+class Again(msgspec.Struct, forbid_unknown_fields=True):
+    """Which dead letters the browser wants to be retried.
+
+    reason : all of this one. at : or one alone, PARTITION/OFFSET among the dead letters. dry_run : only say what would
+    be done.
+    """
+
+    reason: str | None = None
+    at: str | None = None
+    dry_run: bool = True
+
+    def letters(self) -> dead_letters.Wanted:
+        """ValueError where it is neither or both."""
+        if (self.reason is None) == (self.at is None):
+            raise ValueError("expected reason or at: retry the letters of one reason, or one letter")
+        if self.reason is not None:
+            if self.reason not in REASONS:
+                raise ValueError(f"reason: expected one of {', '.join(REASONS)}")
+            return dead_letters.Wanted((self.reason,))
+        place = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,18})", self.at or "")
+        if place is None:
+            raise ValueError("at: expected PARTITION/OFFSET, such as 0/17")
+        return dead_letters.Wanted(places=((int(place[1]), int(place[2])),))
 
 
 class Actions:
@@ -50,6 +82,7 @@ class Actions:
     def __init__(self, connection: Connection) -> None:
         self.token = secrets.token_urlsafe(32)
         self._connection = connection
+        self._retrying = asyncio.Lock()
 
     def refusal(self, request: web.Request) -> str | None:
         """Why a request is not taken; None where it is."""
@@ -60,19 +93,26 @@ class Actions:
             return "The token is not right. It was printed when riparian ui started."
         return None
 
-    async def handle(
-        self, request: web.Request, view: StreamView, headers: Mapping[str, str], closing: asyncio.Event
-    ) -> web.StreamResponse:
-        """Send a command, and answer with lines: each partition's `answer`, and at last `done`."""
+    async def _wanted(self, request: web.Request, kind: type[T]) -> T:
+        """What a request asks for; HTTPForbidden or HTTPBadRequest where it is not taken."""
         refused = self.refusal(request)
         if refused is not None:
             raise web.HTTPForbidden(text=refused)
         if request.content_type != "application/json" or (request.content_length or 0) > MOST_BYTES:
             raise web.HTTPBadRequest(text=f"expected application/json of at most {MOST_BYTES:,} bytes.")
         try:
-            wanted = msgspec.json.decode(await request.content.read(MOST_BYTES + 1), type=Wanted)
+            return msgspec.json.decode(await request.content.read(MOST_BYTES + 1), type=kind)
+        except msgspec.DecodeError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+
+    async def handle(
+        self, request: web.Request, view: StreamView, headers: Mapping[str, str], closing: asyncio.Event
+    ) -> web.StreamResponse:
+        """Send a command, and answer with lines: each partition's `answer`, and at last `done`."""
+        wanted = await self._wanted(request, Wanted)
+        try:
             asked = self._command(view, wanted)
-        except (msgspec.DecodeError, SpecError) as error:
+        except SpecError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
 
         async def work(steps: Steps) -> dict[str, Any]:
@@ -85,12 +125,39 @@ class Actions:
 
         return await answered(request, headers, closing, work)
 
+    async def retry(
+        self, request: web.Request, path: str, headers: Mapping[str, str], closing: asyncio.Event
+    ) -> web.StreamResponse:
+        """Do what `riparian deadletters retry` does, or say what it would do: lines with how far it is, and `done`.
+
+        path : of the stream file, which is read anew: as a rule it was changed so that records are read.
+        """
+        again = await self._wanted(request, Again)
+        try:
+            wanted = again.letters()
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+
+        async def work(steps: Steps) -> dict[str, Any]:
+            def told(done: int, total: int) -> None:
+                if steps.empty():
+                    steps.put_nowait({"progress": done / max(1, total)})
+
+            async with self._retrying:  # two at once would fence each other
+                spec = await asyncio.to_thread(stream_file.load, Path(path))
+                await rights.enter(spec, self._connection, "retry")
+                report = await dead_letters.retry(spec, self._connection, wanted, dry_run=again.dry_run, told=told)
+            left = {why: n for why, n in report.left.items() if n}
+            return {"done": {"retried": dict(report.retried), "left": left, "rejected": dict(report.reasons)}}
+
+        return await answered(request, headers, closing, work)
+
     def _command(self, view: StreamView, wanted: Wanted) -> Any:
         control.check(view.spec)
         if wanted.command not in COMMANDS:
             raise SpecError(f"command: expected one of {', '.join(COMMANDS)}, found {wanted.command!r}")
-        if (wanted.model is None) != (wanted.command == DEMOTE):
-            raise SpecError(f"{wanted.command}: expected {'no' if wanted.command == DEMOTE else 'a'} model")
+        if (wanted.model is None) != (wanted.command in OF_NO_MODEL):
+            raise SpecError(f"{wanted.command}: expected {'no' if wanted.command in OF_NO_MODEL else 'a'} model")
         if wanted.command == RESET and wanted.stream != view.spec.name:
             raise SpecError(f"reset: expected the stream's name, {view.spec.name}, found {wanted.stream!r}")
         by = wanted.by.strip()[:200]

@@ -1,6 +1,6 @@
 """Series over time that are kept in bounded memory: fine lately, coarser further back. Pure.
 
-A series is a number that is told every few seconds, say the accuracy of a model in a partition. It is kept in three
+A series is a number that is told every few seconds, say the accuracy of a model in a partition. It is kept in four
 tiers of buckets, each with the least, the largest and the mean value of its time. Buckets are aligned to absolute time,
 so that a picture does not shimmer while time goes on, and values may come in any order: of a topic the last hour is
 read first, and the days before it after that.
@@ -26,7 +26,12 @@ class Tier(NamedTuple):
     n: int
 
 
-TIERS = (Tier(10_000, 360), Tier(60_000, 1440), Tier(600_000, 1152))  # an hour, a day, eight days
+TIERS = (  # a quarter of an hour, an hour, a day, eight days
+    Tier(2_000, 450),
+    Tier(10_000, 360),
+    Tier(60_000, 1440),
+    Tier(600_000, 1152),
+)
 BLOCK = 48  # buckets that are stored together
 FIELDS = 4  # of a bucket: least, largest, mean, number of values
 
@@ -88,6 +93,25 @@ class Series:
         number, tier = self.newest[0], TIERS[0]
         return float(self.rings[0][number % tier.n, 2]) if number >= 0 and number >= since // tier.width else None
 
+    def since(self, least: float) -> int | None:
+        """ms since when a value has been above `least` that only grows until it begins anew; None where it is not."""
+        found = None
+        for tier, ring, newest in zip(TIERS, self.rings, self.newest, strict=True):
+            numbers = np.arange(max(0, newest - tier.n + 1), newest + 1)
+            rows = ring[numbers % tier.n]
+            numbers, values = numbers[~np.isnan(rows[:, 3])], rows[~np.isnan(rows[:, 3]), 1]
+            if not len(values) or values[-1] <= least:
+                return found
+            falls = np.flatnonzero(np.diff(values) < 0.0)
+            begun = int(falls[-1]) + 1 if len(falls) else 0
+            first = begun + int(np.argmax(values[begun:] > least))
+            at = int(numbers[first]) * tier.width
+            if found is None or not at <= found < at + tier.width:  # else the finer tier says it better
+                found = at
+            if first:
+                break  # what was before is known: coarser tiers say no more
+        return found
+
     def between(self, start: int, stop: int, n: int) -> Range:
         """About n buckets, at most twice as many, of the finest tier that reaches back to `start`. All in ms."""
         i = next((i for i, tier in enumerate(TIERS) if start >= stop - tier.n * tier.width), len(TIERS) - 1)
@@ -112,6 +136,8 @@ class Series:
         """(tier, block number, values) of the blocks that changed since the last call. A block is BLOCK buckets."""
         changed, self.dirty = self.dirty, set()
         for i, block in sorted(changed):
+            if (block + 1) * BLOCK <= self.newest[i] - TIERS[i].n:
+                continue  # out of the ring by now
             numbers = np.arange(block * BLOCK, (block + 1) * BLOCK)
             rows = self.rings[i][numbers % TIERS[i].n]
             rows[(numbers > self.newest[i]) | (numbers <= self.newest[i] - TIERS[i].n)] = np.nan

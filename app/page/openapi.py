@@ -22,10 +22,10 @@ def _get(summary: str, *parameters: dict[str, Any], kind: str = "application/jso
     return {"get": {"summary": summary, "parameters": list(parameters), "responses": answers}}
 
 
-def _post(summary: str, *parameters: dict[str, Any]) -> dict[str, Any]:
-    fields = {name: {"type": "string"} for name in ("command", "model", "by", "stream")}
-    schema = {"type": "object", "properties": fields, "required": ["command"], "additionalProperties": False}
-    found: dict[str, Any] = _get(summary, *parameters, kind="application/x-ndjson")["get"]
+def _post(summary: str, fields: dict[str, Any], required: list[str], *parameters: dict[str, Any]) -> dict[str, Any]:
+    token = {"name": "X-Riparian-Token", "in": "header", "required": True, "schema": {"type": "string"}}
+    schema = {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
+    found: dict[str, Any] = _get(summary, *parameters, token, kind="application/x-ndjson")["get"]
     found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     found["responses"]["403"] = {"description": "The token is wrong, or the request is of another page."}
     return {"post": found}
@@ -56,6 +56,18 @@ def document() -> dict[str, Any]:
             ),
             f"{at}/history": _get("Series over time, about n steps.", _STREAM, _PARTITION, _FROM, _TO, n),
             f"{at}/events": _get("What happened: drift, fresh models, assignments.", _STREAM, _PARTITION, _FROM, _TO),
+            f"{at}/comparison": _get(
+                "Each challenger beside the champion, by partition and of all: mean losses, how much lower the "
+                "challenger's is, an interval that holds however often one looks, since when; the rule that promotes, "
+                "and what it proposes.",
+                _STREAM,
+                _PARTITION,
+            ),
+            f"{at}/distances": _get(
+                "How far features and predictions are from their references, where drift.distributions watches them.",
+                _STREAM,
+                _PARTITION,
+            ),
             f"{at}/deadletters": _get("Dead letters: reasons by hour, and the last hundred.", _STREAM, _FROM),
             f"{at}/predictions": _get(
                 "A prediction by its id, the label that came, and the paths through the trees: lines of JSON, each how "
@@ -65,11 +77,21 @@ def document() -> dict[str, Any]:
                 last,
                 kind="application/x-ndjson",
             ),
+            f"{at}/deadletters/retry": _post(
+                "What riparian deadletters retry does, where riparian ui runs with --actions: write the records of "
+                "dead letters of a reason, or of one at PARTITION/OFFSET of the dead letters, to the end of their "
+                "topics once more. dry_run (true unless said otherwise) says what would be done. Lines of JSON, at "
+                "last `done` or `error`. Origin has to be this page.",
+                {"reason": {"type": "string"}, "at": {"type": "string"}, "dry_run": {"type": "boolean"}},
+                [],
+                _STREAM,
+            ),
             f"{at}/commands": _post(
                 "A command to the stream, where riparian ui runs with --actions: lines of JSON, the `answer` of each "
                 "partition, and at last `done` or `error`. Origin has to be this page.",
+                {name: {"type": "string"} for name in ("command", "model", "by", "stream")},
+                ["command"],
                 _STREAM,
-                {"name": "X-Riparian-Token", "in": "header", "required": True, "schema": {"type": "string"}},
             ),
             f"{at}/partitions/{{partition}}/models/{{role}}": _get(
                 "A model as its last checkpoint has it: trees, what they look at, and an outline.", _STREAM, *place

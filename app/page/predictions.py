@@ -15,7 +15,7 @@ from app.state.finding import Found, find, label_of
 from app.state.moment import Moment, moment_of
 from app.stream_file.spec import Spec
 from topics.names import CHAMPION
-from topics.records import MULTI_INSTANCE, REGRESSION
+from topics.records import MULTI_INSTANCE, VALUES
 
 MOST_TREES = 10  # of an ensemble whose paths are told
 Progress = Callable[[str, int, int], None]
@@ -85,7 +85,7 @@ def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dic
         row: dict[str, Any] = {"role": role, "learner": found.sent.get("model") if role == CHAMPION else None}
         row |= {"y": y, "p": dict(sorted(p.items(), key=lambda one: -one[1])) if isinstance(p, dict) else p}
         if label is not None and y is not None:
-            if spec.task == REGRESSION:
+            if spec.task in VALUES:
                 row["error"] = float(y) - float(label["y"])
             else:
                 row["right"] = str(y) == str(label["y"]) or y == label["y"]

@@ -120,13 +120,20 @@ class Page:
                 web.get("/api/streams/{stream}/live", self._live),
                 web.get("/api/streams/{stream}/history", self._history),
                 web.get("/api/streams/{stream}/events", self._events),
+                web.get("/api/streams/{stream}/comparison", self._comparison),
+                web.get("/api/streams/{stream}/distances", self._distances),
                 web.get("/api/streams/{stream}/deadletters", self._letters),
                 web.get("/api/streams/{stream}/predictions", self._prediction),
                 web.get("/api/streams/{stream}/partitions/{partition}/models/{role}", self._model),
             ]
         )
         if self._actions is not None:
-            app.add_routes([web.post("/api/streams/{stream}/commands", self._command)])
+            app.add_routes(
+                [
+                    web.post("/api/streams/{stream}/commands", self._command),
+                    web.post("/api/streams/{stream}/deadletters/retry", self._retry),
+                ]
+            )
         app.on_shutdown.append(self._close)
         return app
 
@@ -243,6 +250,14 @@ class Page:
         kept = [e for e in view.events if since <= e.time <= until and partition in (None, e.partition)]
         return await self._json(request, {"events": [as_json(e) for e in kept[-1000:]], "n": len(kept)})
 
+    async def _comparison(self, request: web.Request) -> web.Response:
+        view = self._view(request)
+        return await self._json(request, telling.comparison(view, self._partition(request, view)))
+
+    async def _distances(self, request: web.Request) -> web.Response:
+        view = self._view(request)
+        return await self._json(request, {"rows": telling.distances(view, self._partition(request, view))})
+
     async def _letters(self, request: web.Request) -> web.Response:
         view, now = self._view(request), now_ms()
         since = self._number(request, "from", now - DAY_MS, 0, now) or 0
@@ -254,7 +269,7 @@ class Page:
             "reasons": view.letters_since(since),
             "by_hour": by_hour,
             "total": sum(view.n_letters.values()),
-            "letters": [as_json(letter) for letter in reversed(view.letters)],
+            "letters": [as_json(letter) | {"retried": view.is_retried(letter)} for letter in reversed(view.letters)],
         }
         return await self._json(request, body)
 
@@ -292,6 +307,11 @@ class Page:
     async def _command(self, request: web.Request) -> web.StreamResponse:
         assert self._actions is not None
         return await self._actions.handle(request, self._view(request), HEADERS, self._closing)
+
+    async def _retry(self, request: web.Request) -> web.StreamResponse:
+        assert self._actions is not None
+        path = self._paths[self._view(request).spec.name]
+        return await self._actions.retry(request, path, HEADERS, self._closing)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: the status of a stream whenever something has come, at most once a second."""

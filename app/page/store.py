@@ -12,7 +12,7 @@ from typing import Self
 from app.errors import RiparianError
 from app.page.history import BLOCK, TIERS
 
-VERSION = 1
+VERSION = 2
 TABLES = """
 CREATE TABLE IF NOT EXISTS position (topic TEXT, partition INTEGER, offset INTEGER, PRIMARY KEY (topic, partition));
 CREATE TABLE IF NOT EXISTS block (stream TEXT, series TEXT, tier INTEGER, number INTEGER, data BLOB,

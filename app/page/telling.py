@@ -6,10 +6,12 @@ The verdict is the worst that is true, then how good the champion is. It is a li
 
 from typing import Any, NamedTuple
 
+from app import comparisons
 from app.page.view import DAY_MS, Event, Seen, StreamView, as_json
 from app.partition.drift import ALARM
+from topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from topics.names import CHAMPION
-from topics.records import REGRESSION, MetricsRecord
+from topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
 
 SILENT_MS = 25_000  # a partition whose worker says nothing for so long has none: it should every ten seconds
 QUIET_MS = 30_000
@@ -17,8 +19,10 @@ FEW = 100  # records that a partition may be behind without a word
 BEHIND_SECONDS = 3.0
 LATE_MS = 60_000
 NEW_MS = 60_000  # so long a drift is news, however fast labels come
-BETTER = 0.02  # by which a challenger is better than the champion, to be worth a word; of an error, as a share of it
 SHOWN_EVENTS = 10
+
+# of a model that are shown, by task
+FIELDS = {REGRESSION: ("mae", "rmse", "r2"), ANOMALY: ("auroc",)}
 
 DRIFTS = ("drift", "reset", "replace-started")  # kinds of events that a drift begins
 
@@ -106,6 +110,9 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
         said = [text("Nobody works on "), strong(listed(alone))]
         said += [text(" since "), since(max(known))] if known else []
         return Verdict("nobody", BAD, [*said, text(f". Start a worker: riparian worker {path}"), *_then(quality)])
+    withheld = _paused(view)
+    if withheld is not None:
+        return Verdict("paused", WORSE, [*withheld, *_then(quality)])
     behind = [p for p, seen in view.partitions.items() if is_behind(seen)]
     drift = _drift_now(view, now)
     if drift is not None:
@@ -126,6 +133,17 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
     return Verdict("good", GOOD, [text("All is well. "), *quality[:-1], text(f"{quality[-1]['text'][:-1]}; {keeps}.")])
 
 
+def _paused(view: StreamView) -> list[dict[str, Any]] | None:
+    """Where predictions are withheld by a command."""
+    found = {k: event for k, event in view.paused.items() if event.action == PAUSE}
+    if not found or not view.spec.control:
+        return None
+    first = min(found.values(), key=lambda event: event.time)
+    by = f" by {first.by}" if first.by else ""
+    said = [strong("Predictions are paused"), text(f" in {listed(sorted(found))}{by} since "), since(first.time)]
+    return [*said, text(": they come without a value, and everything is learned. riparian resume goes on.")]
+
+
 def _then(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [text(" "), *said] if said else []
 
@@ -139,14 +157,16 @@ def _quality(view: StreamView) -> list[dict[str, Any]]:
     span = "labels lately" if spec.metrics.fading else f"the last {spec.metrics.window:,} labels"
     if spec.task == REGRESSION:
         return [text("The champion is off by "), strong(number(found)), text(f" (mean of {span}).")]
+    if spec.task == ANOMALY:
+        return [text("The champion ranks anomalies with an AUROC of "), strong(number(found)), text(f" ({span}).")]
     of = "of the" if spec.metrics.fading else "of"
     return [text("The champion is right on "), strong(percent(found)), text(f" {of} {span}.")]
 
 
-def _value(view: StreamView, event: Event, value: float | None) -> str:
+def _value(view: StreamView, event: Event, value: float | None, digits: int = 0) -> str:
     if value is None:
         return "–"
-    return percent(value, 0) if event.signal == "error" and view.spec.task != REGRESSION else number(value)
+    return percent(value, digits) if event.signal == "error" and view.spec.task not in VALUES else number(value)
 
 
 def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
@@ -165,8 +185,11 @@ def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
     said = [strong("Drift "), ago(event.time), text(f" in partition {event.partition}. ")]
     values = ""
     if event.before is not None and event.after is not None:
-        values = f" from {_value(view, event, event.before)} to {_value(view, event, event.after)}"
-    if event.model is None:
+        digits = 0 if round(event.before, 2) != round(event.after, 2) else 1
+        values = f" from {_value(view, event, event.before, digits)} to {_value(view, event, event.after, digits)}"
+    if event.shift is not None:
+        said.append(text(_shifted(event)))
+    elif event.model is None:
         said.append(text(f"The mean of {event.signal} went{values} ({event.detector})."))
     else:
         said.append(text(f"Errors of the {event.model} rose{values} ({event.detector})."))
@@ -175,6 +198,20 @@ def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
         "replace-started": " A fresh model is on trial beside it.",
     }.get(event.action or "")
     return [*said, text(done)] if done else said
+
+
+def _shifted(event: Event) -> str:
+    """How the values of a feature, or the predictions, are distributed otherwise than before."""
+    shift = event.shift
+    assert shift is not None
+    whose = f"predictions of the {event.model}" if event.model is not None else f"values of {event.signal}"
+    what = {"missing": "missing", "unseen": "not seen before", "range": "beyond the range of before"}.get(shift.kind)
+    if what is None:
+        what = (
+            f"up to {number(float(shift.at))}" if shift.edges and isinstance(shift.at, int | float) else str(shift.at)
+        )
+    shares = f"{percent(event.before, 0)} before, {percent(event.after, 0)} now"
+    return f"The {whose} are distributed otherwise: {what}, {shares}."
 
 
 def _behind(view: StreamView, behind: list[int]) -> list[dict[str, Any]]:
@@ -220,32 +257,36 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
         said = [
             strong("No labels since "),
             since(at),
-            text(". The figures below are of then; drift would not be seen. "),
+            text(". Scores are of then; drift would not be seen. "),
         ]
-        return Verdict("late", WORSE, [*said, text(f"{waiting:,} instances wait.")])
+        said.append(text(f"{waiting:,} instances wait."))
+        expected, _ = view.expected()
+        if expected is not None:
+            said += [
+                text(" Without labels, "),
+                strong(percent(expected)),
+                text(" of the predictions lately are expected to be right."),
+            ]
+        return Verdict("late", WORSE, said)
     return None
 
 
 def _better(view: StreamView) -> list[dict[str, Any]] | None:
-    champion = view.recent(CHAMPION)
-    if champion is None:
-        return None
-    regression = view.spec.task == REGRESSION
-    found = [
-        (role, score)
-        for role in dict.fromkeys(role for role, _ in view.models)
-        if role != CHAMPION and (score := view.recent(role)) is not None
-    ]
+    """A challenger that is better than the champion for sure, in no partition worse."""
+    rows = view.compared()
+    doubtful = {row.challenger for row in rows if row.verdict == comparisons.WORSE}
+    found = [row for row in rows if row.verdict == comparisons.BETTER and row.challenger not in doubtful]
     if not found:
         return None
-    role, score = min(found, key=lambda one: one[1] if regression else -one[1])
-    gain = (champion - score) / champion if regression and champion else score - champion
-    if gain <= BETTER:
-        return None
-    show = number if regression else percent
+    row = max(found, key=lambda row: (row.partition is None, row.difference))
+    values = [
+        number(v) if view.spec.task == REGRESSION else f"{100 * v:.1f}" for v in (row.difference, row.low, row.high)
+    ]
+    more = "less mean absolute error" if view.spec.task == REGRESSION else "points more are right"
+    where = "" if row.partition is None or view.spec.partitions == 1 else f" in partition {row.partition}"
     return [
-        strong(f"{role} is better than the champion: "),
-        text(f"{show(score)} against {show(champion)}, over the last {view.spec.metrics.window:,} labels."),
+        strong(f"{row.challenger} is better than the champion{where}: "),
+        text(f"{values[0]} {more}, surely {values[1]} to {values[2]}, over {row.labels:,} labels."),
     ]
 
 
@@ -269,7 +310,7 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
             total = sum(n for _, n in known)
             return sum(value * n for value, n in known) / total if total else None
 
-        fields = ("mae", "rmse", "r2") if view.spec.task == REGRESSION else ("accuracy", "kappa", "log_loss")
+        fields = FIELDS.get(view.spec.task, ("accuracy", "kappa", "log_loss"))
         sizes = [record.size or {} for record in records]
         rows.append(
             {
@@ -322,6 +363,17 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
     return rows
 
 
+def distances(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
+    """How far features and predictions are from their references now, the farthest first."""
+    found = [
+        {"partition": k, **as_json(one)}
+        for k, seen in view.partitions.items()
+        if partition in (None, k)
+        for one in seen.last.distances
+    ]
+    return sorted(found, key=lambda row: -row["hellinger"])
+
+
 def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int | None = None) -> dict[str, Any]:
     """The figures at the head of the page, of one partition or all."""
     kept = [row for row in rows if partition in (None, row["partition"]) and "worker" in row]
@@ -346,6 +398,29 @@ def tiles(view: StreamView, now: int, rows: list[dict[str, Any]], partition: int
         "lag_of": most["partition"] if most is not None and most["lag"] else None,
         "waiting": sum(known("waiting")) if kept else None,
         "delay": max(known("delay"), default=None),
+        **dict(zip(("expected", "expected_error"), view.expected(partition), strict=True)),
+    }
+
+
+def comparison(view: StreamView, partition: int | None = None) -> dict[str, Any]:
+    """Challengers beside the champion, as `riparian compare` has them, the rule that promotes, and what it proposes."""
+    rows = view.compared(partition)
+    rule = view.spec.promotion
+    proposed: dict[tuple[str, int], int] = {}
+    for event in view.events:  # in order: a promotion ends what was proposed in its partition
+        if event.kind == PROPOSED and event.model is not None:
+            proposed[event.model, event.partition] = event.time
+        elif event.kind == APPLIED and event.action in (PROMOTE, DEMOTE):
+            proposed = {key: time for key, time in proposed.items() if key[1] != event.partition}
+    return {
+        "metric": view.score,
+        "rows": [row._asdict() for row in rows],
+        "rule": None if rule is None else rule.model_dump(),
+        "proposed": [
+            {"challenger": role, "partition": k, "time": time}
+            for (role, k), time in proposed.items()
+            if partition in (None, k)
+        ],
     }
 
 
@@ -364,5 +439,11 @@ def status(view: StreamView, now: int, path: str, partition: int | None = None) 
         "models": models(view, partition),
         "partitions": rows,
         "events": [as_json(e) for e in view.events if partition in (None, e.partition)][-SHOWN_EVENTS:],
+        "n_retried": view.n_marks,
+        "watched": {
+            "detectors": list(view.spec.drift.detectors),
+            "features": list(view.spec.watched()),
+            "on_drift": view.spec.drift.on_drift,
+        },
         "n_letters": sum(view.letters_since(now - DAY_MS).values()),
     }

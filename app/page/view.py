@@ -3,19 +3,22 @@ over time. Pure: records go in, and what the browser is told comes out (app/page
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
+from app import comparisons
+from app.dead_letters import Ranges
+from app.evaluation.measures import quality
 from app.page.history import Range, Series, together
 from app.stream_file.spec import Spec
 from topics import reports
-from topics.commands import APPLIED, PROPOSED, REFUSED, read_event
+from topics.commands import APPLIED, PAUSE, PROPOSED, REFUSED, RESUME, read_event
 from topics.names import CHAMPION, HEADER_DETAIL, HEADER_OFFSET, HEADER_PARTITION, HEADER_REASON, HEADER_TOPIC
-from topics.records import REGRESSION, DriftRecord, MetricsRecord, PartitionRecord
+from topics.records import DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 LETTERS = 100  # dead letters that are shown
 SHOWN_BYTES = 200  # of a dead letter
@@ -25,6 +28,7 @@ DAY_MS = 24 * HOUR_MS
 # How the series of partitions become one.
 TOGETHER = {"in": "sum", "learned": "sum", "lag": "sum", "waiting": "sum", "p50": "mean", "p99": "max", "delay": "mean"}
 MODEL_SERIES = ("score", "nodes")
+COMPARED = "compared:"  # series of labels compared, for since when a challenger has been: not drawn
 
 
 class Event(msgspec.Struct, omit_defaults=True):
@@ -38,7 +42,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     time : ms, when it was told of.
     partition : where.
     model, signal, detector, before, after, n, offset : as in `topics.records.DriftRecord`.
-    action : what was done, likewise.
+    action : what was done, likewise. shift : how a distribution changed, likewise.
     worker : who was given the partition.
     by, said : of a command, who asked, as they say, and the partition's sentence.
     """
@@ -57,6 +61,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     worker: str | None = None
     by: str | None = None
     said: str | None = None
+    shift: Shift | None = None
 
 
 class Letter(msgspec.Struct):
@@ -67,6 +72,7 @@ class Letter(msgspec.Struct):
     time : ms. topic, partition, offset : of the record that was rejected.
     reason, detail : why. size : bytes of its value.
     value : its first bytes as text; what is no UTF-8 is replaced.
+    home, at : partition and offset of the letter itself, among the dead letters.
     """
 
     time: int
@@ -77,6 +83,8 @@ class Letter(msgspec.Struct):
     detail: str
     size: int
     value: str
+    home: int = -1
+    at: int = -1
 
 
 @dataclass
@@ -108,12 +116,15 @@ class StreamView:
     ----------
     spec : Spec
     series : name of a series and partition -> Series. Names: "score:ROLE" (accuracy, of a regression the mean absolute
-        error), "nodes:ROLE", and those in TOGETHER.
+        error, of anomalies the AUROC), "nodes:ROLE", "compared:ROLE" (labels), "estimated:champion" (accuracy before
+        labels come), "estimate-error:champion" (of it), and those in TOGETHER.
     models : (role, partition) -> newest record.
     partitions : partition -> Seen.
     events : the oldest first.
     letters : the newest last.
     n_letters : (hour since 1970, reason) -> dead letters.
+    retried : partition of the dead letters -> offsets of those that were retried. n_marks : records that said so.
+    paused : partition -> the last event that paused its predictions, or went on with them.
     first, newest : ms of the first and the newest record of the metrics topic; 0 where there is none.
     """
 
@@ -124,13 +135,16 @@ class StreamView:
     events: list[Event] = field(default_factory=list)
     letters: deque[Letter] = field(default_factory=lambda: deque(maxlen=LETTERS))
     n_letters: Counter[tuple[int, str]] = field(default_factory=Counter)
+    retried: dict[int, Ranges] = field(default_factory=dict)
+    paused: dict[int, Event] = field(default_factory=dict)
+    n_marks: int = 0
     newest: int = 0
     earlier: dict[int, PartitionRecord] = field(default_factory=dict)  # the last that was read of the days before
 
     @property
     def score(self) -> str:
         """The metric by which models are compared."""
-        return "mae" if self.spec.task == REGRESSION else "accuracy"
+        return quality(self.spec.task)
 
     def _add(self, name: str, partition: int, time: int, value: float | None) -> None:
         if value is None:
@@ -159,6 +173,11 @@ class StreamView:
         recent = record.window or record.fading or {}
         self._add(f"score:{record.model}", record.partition, record.time, recent.get(self.score))
         self._add(f"nodes:{record.model}", record.partition, record.time, (record.size or {}).get("n_nodes"))
+        if record.comparison is not None and comparisons.is_compared(record):
+            self._add(COMPARED + record.model, record.partition, record.time, record.comparison["total_labels"])
+        if record.model == CHAMPION and record.estimated is not None:
+            self._add(f"estimated:{CHAMPION}", record.partition, record.time, record.estimated.get("accuracy"))
+            self._add(f"estimate-error:{CHAMPION}", record.partition, record.time, record.estimated.get("error"))
         known = self.models.get(key)
         if known is None or record.time >= known.time:
             self.models[key] = record
@@ -202,6 +221,10 @@ class StreamView:
             self._add(name, partition, record.time, value)
 
     def _note(self, event: Event) -> None:
+        if event.kind == APPLIED and event.action in (PAUSE, RESUME):
+            known = self.paused.get(event.partition)
+            if known is None or event.time >= known.time:
+                self.paused[event.partition] = event
         at = len(self.events)
         while at and self.events[at - 1].time > event.time:
             at -= 1
@@ -238,7 +261,9 @@ class StreamView:
         self._note(event)
         return event
 
-    def take_letter(self, headers: Mapping[str, bytes], value: bytes | None, time: int) -> Letter:
+    def take_letter(
+        self, headers: Mapping[str, bytes], value: bytes | None, time: int, home: int = -1, at: int = -1
+    ) -> Letter:
         """A dead letter. Its headers are a worker's, its value is anybody's."""
 
         def header(name: str) -> str:
@@ -251,10 +276,20 @@ class StreamView:
         shown = (value or b"")[:SHOWN_BYTES].decode("utf-8", "replace")
         letter = Letter(
             time, header(HEADER_TOPIC), number(HEADER_PARTITION), number(HEADER_OFFSET),
-            header(HEADER_REASON), header(HEADER_DETAIL)[:SHOWN_BYTES], len(value or b""), shown,
+            header(HEADER_REASON), header(HEADER_DETAIL)[:SHOWN_BYTES], len(value or b""), shown, home, at,
         )  # fmt: skip
         self.keep_letter(letter)
         return letter
+
+    def take_marks(self, home: int, ranges: Iterable[Sequence[int]]) -> None:
+        """Offsets of dead letters that were retried, with exclusive ends."""
+        self.n_marks += 1
+        marked = self.retried.setdefault(home, Ranges())
+        for start, stop in ranges:
+            marked.add(start, stop)
+
+    def is_retried(self, letter: Letter) -> bool:
+        return letter.home in self.retried and letter.at in self.retried[letter.home]
 
     def keep_letter(self, letter: Letter) -> None:
         at = len(self.letters)
@@ -277,7 +312,8 @@ class StreamView:
 
     def history(self, start: int, stop: int, n: int, partition: int | None = None) -> dict[str, Range]:
         """Name -> the series between two times (ms), of one partition or of all together."""
-        found = {name: self.over(name, start, stop, n, partition) for name in self.names()}
+        names = [name for name in self.names() if not name.startswith(COMPARED)]
+        found = {name: self.over(name, start, stop, n, partition) for name in names}
         return {name: series for name, series in found.items() if series is not None}
 
     def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> Range | None:
@@ -291,6 +327,14 @@ class StreamView:
         for (name, partition), series in self.series.items():
             for tier, block, data in series.blocks():
                 yield self.spec.name, f"{partition}/{name}", tier, block, data
+
+    def last_records(self) -> dict[int, list[bytes]]:
+        """Partition -> its newest records of the metrics topic, to be taken again before `restore`."""
+        found: dict[int, list[bytes]] = {}
+        records: list[MetricsRecord | PartitionRecord] = [*self.models.values()]
+        for record in [*records, *(seen.last for seen in self.partitions.values())]:
+            found.setdefault(record.partition, []).append(reports.write(record))
+        return found
 
     def restore(self, rows: Iterable[tuple[str, int, int, bytes]]) -> None:
         """Take back what was stored of the series, all at once: others may read them meanwhile, in another thread."""
@@ -313,6 +357,31 @@ class StreamView:
                 parts.append((value, min(record.n, window)))
         total = sum(n for _, n in parts)
         return sum(value * n for value, n in parts) / total if total else None
+
+    def compared(self, partition: int | None = None) -> list[comparisons.Compared]:
+        """Challengers beside the champion, of one partition or of each and of all together."""
+        told = {
+            key: record
+            for key, record in self.models.items()
+            if key[0] != CHAMPION and comparisons.is_compared(record) and partition in (None, key[1])
+        }
+
+        def since(record: MetricsRecord, labels: float) -> int | None:
+            series = self.series.get((COMPARED + record.model, record.partition))
+            return None if series is None else series.since(labels)
+
+        return comparisons.rows_of(told, since)
+
+    def expected(self, partition: int | None = None) -> tuple[float | None, float | None]:
+        """The accuracy that is expected of the champion before labels come, and the error of such an estimate: the mean
+        over partitions."""
+        told = [r.estimated for (role, k), r in self.models.items() if role == CHAMPION and partition in (None, k)]
+        found = [
+            [each[name] for each in told if each is not None and each.get(name) is not None]
+            for name in ("accuracy", "error")
+        ]
+        accuracy, error = (sum(values) / len(values) if values else None for values in found)
+        return accuracy, error
 
     def letters_since(self, since: int) -> dict[str, int]:
         """Reason -> dead letters of the hours that end after `since` (ms), the most frequent first."""
@@ -351,6 +420,7 @@ def of_drift(record: DriftRecord, time: int) -> Event:
         n=record.n,
         offset=record.offset,
         action=record.action,
+        shift=record.shift,
     )
 
 

@@ -15,9 +15,10 @@ import msgspec
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from app.dead_letters import marked
 from app.kafka import unpacking
 from app.kafka.connection import Connection
-from app.kafka.reading import EVERYTHING, close, read_to_end
+from app.kafka.reading import EVERYTHING, as_it_is, close, read_to_end
 from app.page.store import Store
 from app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView
 from topics.names import HEADER_TOPIC
@@ -31,6 +32,7 @@ AGAIN_SECONDS = 3.0  # after the broker was away
 ASK_SECONDS = 5.0  # between two questions whether the broker is there
 REQUEST_MS = 4000
 METRICS, DRIFT, LETTERS, EVENTS = "metrics", "drift", "letters", "events"
+MARKS, LAST = "marks", "last"  # notes: which letters were retried; the last records of a partition
 
 
 def now_ms() -> int:
@@ -81,12 +83,17 @@ class Watch:
     def restore(self, view: StreamView) -> None:
         """What was stored of a stream."""
         name = view.spec.name
+        for _, _, data in self._store.notes(name, LAST):  # before the series, which have them already
+            for value in msgspec.msgpack.decode(data, type=list[bytes]):
+                view.take_report(value)
         view.restore(self._store.blocks(name))
         for kind in (DRIFT, EVENTS):
             for _, _, data in self._store.notes(name, kind):
                 view._note(msgspec.msgpack.decode(data, type=Event))
         for _, _, data in self._store.notes(name, LETTERS):
             view.keep_letter(msgspec.msgpack.decode(data, type=Letter))
+        for home, _, data in self._store.notes(name, MARKS):
+            view.take_marks(home, msgspec.msgpack.decode(data, type=list[tuple[int, int]]))
 
     async def run(self) -> None:
         """Until it is cancelled. While the broker is away it is tried again."""
@@ -110,10 +117,10 @@ class Watch:
             fetch_max_wait_ms=POLL_MS,
             request_timeout_ms=REQUEST_MS,
             isolation_level=EVERYTHING,
-            value_deserializer=bytes,  # records, and not batches, where the workers' transport is in this process, too
+            value_deserializer=as_it_is,  # records, and not batches, beside the workers' transport, too
         )
-        await consumer.start()
         try:
+            await consumer.start()
             history = await self._assign(consumer)
             self.away_since = None
             task = asyncio.create_task(self._read_history(history))
@@ -190,8 +197,8 @@ class Watch:
         if not history:
             return []
         consumer = self._connection.consumer(request_timeout_ms=REQUEST_MS)
-        await consumer.start()
         try:
+            await consumer.start()
             now, found = now_ms(), []
             before = {tp: stop for tp, (_, stop) in history.items()}
             for day in range(1, self._days_read + 1):
@@ -239,15 +246,22 @@ class Watch:
             event = take(record.value, record.timestamp)
             if event is not None:
                 self._notes.append((name, kind, record.partition, record.offset, msgspec.msgpack.encode(event)))
-        elif any(header == HEADER_TOPIC for header, _ in record.headers):  # others are marks of retries
-            letter = view.take_letter(dict(record.headers), record.value, record.timestamp)
-            self._notes.append((name, LETTERS, record.partition, record.offset, msgspec.msgpack.encode(letter)))
+        elif any(header == HEADER_TOPIC for header, _ in record.headers):
+            home, at = record.partition, record.offset
+            letter = view.take_letter(dict(record.headers), record.value, record.timestamp, home, at)
+            self._notes.append((name, LETTERS, home, at, msgspec.msgpack.encode(letter)))
+        elif ranges := marked(record):
+            view.take_marks(record.partition, ranges)
+            self._notes.append((name, MARKS, record.partition, record.offset, msgspec.msgpack.encode(ranges)))
 
     def save(self) -> None:
         """Write what changed to the store; nothing before the history is there, which would be missing then."""
         if self.progress is not None:
             return
         notes, self._notes = self._notes, []
+        for view in self.views:
+            for partition, values in view.last_records().items():
+                notes.append((view.spec.name, LAST, partition, 0, msgspec.msgpack.encode(values)))
         blocks = [block for view in self.views for block in view.dirty()]
         positions = {(tp.topic, tp.partition): offset for tp, offset in self._positions.items()}
         self._store.write(positions, blocks, notes, now_ms())

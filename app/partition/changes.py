@@ -27,7 +27,12 @@ REFUSED = "refused"
 
 DETECTORS = "drift.detectors"  # the place of what watches for drift; events know it by this
 
+DISTRIBUTIONS = "drift.distributions"
+
+LATER = ("predictions.coverage", "predictions.calibrated")  # noted only where the stream file asks for them
 NEW_FILE = "; a stream file with other models counts from then on"
+OTHER_FILE = "; one in which these are edited counts from then on"
+NEXT = "auto is another {} now: to get it, name it as a challenger, and as the champion once it is better"
 CURE = "restore it in the stream file, or give the stream a new name to start afresh"
 
 Model = tuple[str, dict[str, Any]]  # a learner's name and all its parameters
@@ -46,11 +51,13 @@ class Changes(NamedTuple):
 
     found : nothing where the stream file is as it was. takes : role of a model -> role that its model had in the state;
     None for one that starts afresh. steered : a sentence where commands have left other models than the stream file's.
+    kept : a sentence where the state's champion is what `auto` was, and not what it is.
     """
 
     found: list[Change]
     takes: dict[str, str | None]
     steered: str | None = None
+    kept: str | None = None
 
     @property
     def refused(self) -> list[str]:
@@ -71,9 +78,12 @@ def next_origin(meta: Mapping[str, Any]) -> list[int]:
 
 def settings(spec: Spec) -> dict[str, Any]:
     """What the fold and its predictions depend on besides the models and the values known: place -> plain value."""
-    found: dict[str, Any] = {"task": spec.task, "codec": spec.codec.plain(), "seed": spec.seed}
+    found: dict[str, Any] = {"task": spec.task, "codec": spec.codec.plain(), "seed": spec.seed, "control": spec.control}
     for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
         found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
+    for place in LATER:
+        if not found[place]:
+            del found[place]
     bounds = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
     found |= {f"join.{field}": getattr(spec.join, field) for field in bounds}
     found |= {f"metrics.{field}": getattr(spec.metrics, field) for field in ("window", "fading")}
@@ -83,6 +93,8 @@ def settings(spec: Spec) -> dict[str, Any]:
         found |= {f"drift.{field}": getattr(spec.drift, field) for field in ("on_drift", "window", "patience")}
         overridden = {CHAMPION: spec.champion, **spec.challengers}
         found |= {f"{place_of(role)}.on_drift": m.on_drift for role, m in overridden.items() if m.on_drift is not None}
+    if spec.drift.distributions is not None:
+        found[DISTRIBUTIONS] = spec.drift.distributions.model_dump(mode="json") | {"features": list(spec.distributed())}
     if spec.promotion is not None:
         found |= {f"promotion.{field}": value for field, value in spec.promotion.model_dump(mode="json").items()}
     for name, feature in spec.features.items():
@@ -94,6 +106,17 @@ def settings(spec: Spec) -> dict[str, Any]:
         found["max_classes"] = None if spec.classes is not None else spec.max_classes
         found["max_class_bytes"] = None if spec.classes is not None else spec.max_class_bytes
     return found
+
+
+def differing(spec: Spec, other: Spec) -> dict[str, Any]:
+    """Places of settings in which another file differs from this one, with its values; not those of single models."""
+    was, now = settings(spec), settings(other)
+    places = [*now, *(place for place in was if place not in now)]
+    return {
+        place: now.get(place)
+        for place in places
+        if was.get(place) != now.get(place) and not (place.endswith(".on_drift") and place != "drift.on_drift")
+    }
 
 
 def reconcile(
@@ -113,10 +136,16 @@ def reconcile(
         The stream's `input_topics`, where the state must have been made with these.
     """
     said, spec = spec, spec.adopting(meta)
-    steered = None
-    if spec is not said and spec.models() != said.models() and spec.is_steered:
+    steered, kept = [], None
+    if spec is not said and spec.models() != said.models() and not spec.is_steered:
+        was, now = spec.models()[CHAMPION][0], said.models()[CHAMPION][0]
+        kept = f"{CHAMPION}: the state goes on with the {was} that auto was when it began; {NEXT.format(now)}"
+    elif spec is not said and spec.models() != said.models():
         now = ", ".join(f"{role} {name}" for role, (name, _) in spec.models().items())
-        steered = f"the models are those that commands have left ({now}), and not the stream file's{NEW_FILE}"
+        steered.append(f"the models are those that commands have left ({now}), and not the stream file's{NEW_FILE}")
+    if other := differing(said, spec):
+        places = ", ".join(f"{place} {_value(place, value)}" for place, value in other.items())
+        steered.append(f"an applied file has left {places}, and the stream file says otherwise{OTHER_FILE}")
     found = [*_topics(meta, topics or {}), *_task(spec, meta)]
     if found:
         return Changes(found, {})
@@ -125,7 +154,10 @@ def reconcile(
         return Changes(found, {})
     found = [*_values(spec, vocabularies), *_classes(spec, meta)]
     models, takes = _models(spec, meta)
-    return Changes([*found, *models, *_settings(spec, meta)], takes, steered)
+    if spec.control and (meta.get("steering") or {}).get("paused"):
+        steered.append("predictions are paused, until riparian resume")
+    left = "; also, ".join(steered) or None
+    return Changes([*found, *models, *_settings(spec, meta)], takes, left, kept)
 
 
 def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:
@@ -227,7 +259,7 @@ def _same(was: Model, now: Model) -> bool:
     return was == now
 
 
-def _goes_on(was: Model, now: Model) -> bool:
+def goes_on(was: Model, now: Model) -> bool:
     """Whether a model's state is one of another model, too: nothing differs that its arrays depend on."""
     if was[0] != now[0] or was[0] not in REGISTRY:
         return False
@@ -248,7 +280,7 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
     takes: dict[str, str | None] = {}
     found = []
     for role, model in spec.models().items():
-        candidates = [(fits, old) for fits in (_same, _goes_on) for old in (role, *was) if old in was]
+        candidates = [(fits, old) for fits in (_same, goes_on) for old in (role, *was) if old in was]
         source = next((old for fits, old in candidates if fits(was[old], model)), None)
         takes[role] = source
         before = was.get(role)
@@ -289,9 +321,13 @@ def _settings(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
     if was:
         for place in [*now, *(place for place in was if place not in now)]:
             old, new = was.get(place), now.get(place)
+            if spec.is_steered and place.endswith(".on_drift") and place != "drift.on_drift":
+                continue  # the state's models come with their own
             # A setting that this version has and the one before had not was what it is by default.
             if old != new and (
-                place in was or place.startswith(("features.", "promotion.")) or place.endswith(".on_drift")
+                place in was
+                or place.startswith(("features.", "promotion.", *LATER, DISTRIBUTIONS))
+                or place.endswith(".on_drift")
             ):
                 if place.startswith("drift.") and DETECTORS not in was:
                     continue
@@ -309,8 +345,12 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
         return CARRIED, ": it keeps the last labels that fit"
     if place == DETECTORS:
         return RESTARTED, ": all detectors start afresh"
+    if place == DISTRIBUTIONS:
+        return RESTARTED, ": all references begin anew" if new else ""
     if place == "drift.features":
         return CARRIED, ": those that are new are watched from here on"
+    if place == "control":
+        return CARRIED, ": predictions name the commands before them from here on" if new else ": no more commands"
     if place == "seed":
         return CARRIED, ": only what starts afresh has it"
     return CARRIED, ""
@@ -332,6 +372,9 @@ def _value(place: str, value: Any) -> str:
         return ", ".join(_detector(name, parameters) for name, parameters in value.items()) or "none"
     if place == "drift.features":
         return ", ".join(value) or "none"
+    if place == DISTRIBUTIONS:
+        said = {**value, "features": f"of {', '.join(value['features']) or 'no feature'}"}
+        return ", ".join(f"{key} {what}" for key, what in said.items()).replace("features of", "of")
     if isinstance(value, list | tuple):
         return ".".join(value) or '""'
     return f"{value}"

@@ -20,6 +20,7 @@ from models.comparison import Advantage, Comparison, warm_up
 from models.contract import LEARN, Program
 from models.restoring import restore
 from topics.names import CHAMPION
+from topics.records import ANOMALY
 
 
 class Decision(NamedTuple):
@@ -51,12 +52,23 @@ class Comparing:
     """
 
     def __init__(self, spec: Spec, roles: Mapping[str, Role]) -> None:
-        self._task, self._rule = spec.task, spec.promotion
-        self.confidence = CONFIDENCE if self._rule is None else self._rule.confidence
+        self._task = spec.task
+        self.settle(spec)
         self._champion = roles[CHAMPION]
-        self._of = {role: Comparison(spec.task) for name, role in roles.items() if name != CHAMPION}
+        self._of = self._begun(roles, {})
         self._proposed: set[Role] = set()
         self._ahead = 0  # promotions that were decided on and not carried out yet
+
+    def _begun(self, roles: Mapping[str, Role], known: Mapping[Role, Comparison]) -> dict[Role, Comparison]:
+        """Of each challenger. Scores of anomalies have no losses: each learner has a scale of its own."""
+        if self._task == ANOMALY:
+            return {}
+        return {role: known.get(role) or Comparison(self._task) for n, role in roles.items() if n != CHAMPION}
+
+    def settle(self, spec: Spec) -> None:
+        """The rule of this stream file holds from here on. Comparisons go on."""
+        self._rule = spec.promotion
+        self.confidence = CONFIDENCE if self._rule is None else self._rule.confidence
 
     @property
     def error(self) -> float:
@@ -75,7 +87,7 @@ class Comparing:
                 return
         known = self._of if roles[CHAMPION] is self._champion else {}
         self._champion = roles[CHAMPION]
-        self._of = {role: known.get(role) or Comparison(self._task) for n, role in roles.items() if n != CHAMPION}
+        self._of = self._begun(roles, known)
         self._proposed = {role for role in self._proposed if role in known}
 
     def score(self, program: Program, n_learned: int) -> list[Decision]:

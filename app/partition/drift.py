@@ -1,11 +1,11 @@
-"""What is said about drift in a partition: events with numbers, of the errors of its models and the values of its
-features. Pure.
+"""What is said about drift in a partition: events with numbers, of the errors of its models, the values of its
+features and their distributions. Pure.
 
 The roles watch the errors of their models and do something about them (role.py). Here the features are watched, and
 what was found of both becomes events, numbered in the order of records. An event names the last prediction before it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.partition.arrays import over, under
+from app.partition.distributions import Distributions
 from app.partition.role import ALERT, ERROR, Role
 from app.partition.watch import LEVELS, VALUES, Finding, Signal
 from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import NOTHING
+from app.stream_file.spec_parts import NOTHING, DistributionsSpec
 from models.contract import PREDICT, Floats, Program, Schema
 from models.restoring import Arrays
+from topics.names import CHAMPION
 from topics.places import index_of, offset_of
-from topics.records import DriftRecord
+from topics.records import Distance, DriftRecord
+from topics.vocabulary import Vocabulary
 
 ALARM = 1000  # values for which a drift counts as recent
 
@@ -34,17 +37,27 @@ class Drift:
     partition : int
     roles : mapping
         Name -> role. Others may take their place between two steps (`line_up`).
+    vocabularies, classes : of the partition, which grow.
     """
 
-    def __init__(self, spec: Spec, partition: int, roles: Mapping[str, Role]) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        partition: int,
+        roles: Mapping[str, Role],
+        vocabularies: Sequence[Vocabulary | None],
+        classes: Vocabulary | None,
+    ) -> None:
         self.partition = partition
         self.n_events = 0
         self._stream = spec.name
         self._roles = roles
-        self._alerts = spec.drift.on_drift != NOTHING  # about features
-        detectors, seed = spec.drift.detectors, spec.seed + partition
-        columns = spec.watched() if detectors else {}
-        self._features = {j: (name, Signal(detectors, VALUES, seed=seed)) for name, j in columns.items()}
+        self._detectors = spec.drift.detectors
+        self._features: dict[int, tuple[str, Signal]] = {}
+        self._vocabularies, self._classes = vocabularies, classes
+        self.distributions: Distributions | None = None
+        self._asked: tuple[DistributionsSpec, dict[str, int]] | None = None
+        self.settle(spec)
         # Of the last prediction: offset, label offset and time; and where records hold several instances, their index.
         bits = spec.make_codec().index_bits
         self._bits = bits.features, bits.labels
@@ -54,10 +67,29 @@ class Drift:
         """Compile the kernels, or load them from the cache, before the first record."""
         for _, signal in list(self._features.values())[:1]:
             signal.warm_up()
+        if self.distributions is not None:
+            self.distributions.warm_up()
 
     def line_up(self, roles: Mapping[str, Role]) -> None:
         """These are the roles from here on."""
         self._roles = roles
+
+    def settle(self, spec: Spec) -> None:
+        """Watch the features as this stream file says; what was watched in the same way goes on."""
+        self._alerts = spec.drift.on_drift != NOTHING  # about features
+        detectors, seed = spec.drift.detectors, spec.seed + self.partition
+        known = self._features if detectors == self._detectors else {}
+        columns = spec.watched() if detectors else {}
+        self._features = {
+            j: known.get(j) or (name, Signal(detectors, VALUES, seed=seed)) for name, j in columns.items()
+        }
+        self._detectors = detectors
+        asked = None if spec.drift.distributions is None else (spec.drift.distributions, spec.distributed())
+        if asked is None:
+            self.distributions = None
+        elif self.distributions is None or asked != self._asked:
+            self.distributions = Distributions(spec, self._vocabularies, self._classes)
+        self._asked = asked
 
     # -- a program ---------------------------------------------------------------------------------------------
 
@@ -78,6 +110,14 @@ class Drift:
                 action = ALERT if found.is_drift and self._alerts else None
                 findings.append(Finding(int(places[whose[found.i]]), None, name, signal, found, action))
         return findings
+
+    def watch_distributions(self, program: Program, x: Floats, p: Floats) -> list[Finding]:
+        """What is found in how a program's features and predictions are distributed. x : (n, d), of its PREDICTs.
+        p : (n, k), what the champion predicted for them."""
+        if self.distributions is None:
+            return []
+        places = np.flatnonzero(program.op == PREDICT)
+        return self.distributions.watch(places, x, p, ALERT if self._alerts else None)
 
     def events_of(
         self,
@@ -108,7 +148,7 @@ class Drift:
             return [], 0
         predicted = np.flatnonzero(program.op == PREDICT)
         events, n_settled = [], 0
-        for place, role, name, signal, found, action in sorted(findings, key=lambda finding: finding.place):
+        for place, role, name, signal, found, action, shift in sorted(findings, key=lambda finding: finding.place):
             k = int(np.searchsorted(predicted, place, side="right")) - 1
             found_at = last if k < 0 else self._place(offsets[k], label_offsets[k], times[k])
             offset, label_offset, time, index, label_index = (*map(int, found_at), 0, 0)[:5]
@@ -129,6 +169,7 @@ class Drift:
                 n=found.n,
                 before=None if np.isnan(found.before) else found.before,
                 after=None if np.isnan(found.after) else found.after,
+                shift=shift,
             )
             events.append(event)
             self.n_events += 1
@@ -159,6 +200,12 @@ class Drift:
             for k, detector in enumerate(signal.detectors):
                 for i, level in enumerate(LEVELS):
                     yield role, name, detector, level, int(signal.counts[k, i]), int(signal.times[k, i])
+        if self.distributions is not None:
+            yield from self.distributions.events()
+
+    def distances(self) -> list[Distance]:
+        """How far features and predictions are from their references, where that is watched."""
+        return [] if self.distributions is None else self.distributions.distances()
 
     def alarms(self) -> dict[str, bool]:
         """Role ("" for all features) -> whether there was a drift lately; without those that nobody wants to be told
@@ -167,22 +214,30 @@ class Drift:
         found = {role.name: role.signal.alarmed(ALARM) for role in watched}
         if self._features and self._alerts:
             found[""] = any(signal.alarmed(ALARM) for _, signal in self._features.values())
+        if self.distributions is not None and self._alerts:
+            features, predictions = self.distributions.alarmed(ALARM)
+            found[""] = found.get("", False) or features
+            found[CHAMPION] = found.get(CHAMPION, False) or predictions
         return found
 
     @property
     def n_bytes(self) -> int:
         """Bytes of detectors and of models on trial."""
-        return sum(array.nbytes for array in (*self._signals().values(), *self._trials().values()))
+        of_distributions = 0 if self.distributions is None else self.distributions.n_bytes
+        return sum(array.nbytes for array in (*self._signals().values(), *self._trials().values())) + of_distributions
 
     # -- state -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, NDArray[Any]]:
         """`signals`, all that watches as one array of bytes (it is many small ones, which all change all the time), and
-        the live arrays of models on trial. Nothing where nothing is watched."""
-        if not self.n_events and not any(role.watched for role in self._roles.values()):
+        the live arrays of models on trial and of distributions. Nothing where nothing is watched."""
+        watched = self.distributions is not None or any(role.watched for role in self._roles.values())
+        if not self.n_events and not watched:
             return {}
         plain = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in self._signals().items()}
-        return {"signals": np.frombuffer(msgspec.msgpack.encode(plain), np.uint8)} | self._trials()
+        signals = {"signals": np.frombuffer(msgspec.msgpack.encode(plain), np.uint8)}
+        tests = {} if self.distributions is None else over("distributions/", self.distributions.state())
+        return signals | self._trials() | tests
 
     def _signals(self) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {"last": self._last, "events": np.array([self.n_events], np.int64)}
@@ -205,6 +260,7 @@ class Drift:
         arrays: Mapping[str, NDArray[Any]],
         sources: Mapping[str, str | None],
         same: bool,
+        same_tests: bool,
         schema: Schema,
     ) -> None:
         """Take over what `state` gave, after the pending store has been restored.
@@ -213,6 +269,7 @@ class Drift:
         ----------
         sources : name of a role -> the name that it had there; None for one that starts afresh.
         same : whether the detectors and their parameters are those of then; others begin anew.
+        same_tests : whether the tests of distributions are.
         schema : that models on trial had room for.
 
         Raises
@@ -230,6 +287,9 @@ class Drift:
         if len(self._last) not in (3, 5):
             a.refuse("last", f"has {len(self._last)} numbers")
         self._last = np.concatenate((self._last, np.zeros(2, np.int64)))[: 5 if any(self._bits) else 3]
+        tests = under(arrays, "distributions/")
+        if self.distributions is not None and same_tests and tests:
+            self.distributions.restore(tests)
         if not same:
             return
         for role in self._roles.values():

@@ -60,7 +60,7 @@ class Limits(NamedTuple):
     """What bounds the waiting instances and labels.
 
     horizon : ms that they may wait.
-    max_pending, max_labels : how many may wait.
+    max_pending, max_labels : how many may wait; of max_pending 0 says that none is to.
     max_bytes : that all instances may take.
     row_bytes : that an instance takes without its id and its predictions.
     column_bytes : that one column of predictions takes, of all models.
@@ -372,6 +372,8 @@ def join(instances, labels, early_y, limits, clock, gaps, counts, features, late
             k += 1
             n_learned += 1
             counts[JOINED] += 1
+            _free(instances, rows[i])
+        elif limits.max_pending == 0:  # nothing waits
             _free(instances, rows[i])
         elif find(instances, features, i) >= 0:
             counts[REPEATED_IDS] += 1

@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from app.errors import RiparianError, StateError
 from app.partition.arrays import over, under
-from app.partition.changes import DETECTORS, next_origin, reconcile, room_of, settings
+from app.partition.changes import DETECTORS, DISTRIBUTIONS, next_origin, reconcile, room_of, settings
 from app.partition.clock import LEAPS, Clock
 from app.partition.comparing import Comparing
 from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
+from app.partition.intervals import Intervals
 from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
 from app.partition.outcome import Figures, Outcome, dead_letters, together
 from app.partition.pending import PendingStore
 from app.partition.promotion import Promotion
-from app.partition.role import Role, kept_names
+from app.partition.role import SAID, Role, kept_names, said_name
 from app.partition.steering import Steering, due
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
@@ -88,18 +89,20 @@ class PartitionLearner:
         self._settings = settings(spec)
         self._room: Schema | None = None
         self._last: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
+        self._aside: dict[str, int] = {}  # where a log stands that the stream file has switched off
         self.schema = self._first = self._schema()
         self.pending = PendingStore(
             self.schema.n_features,
             dict.fromkeys(spec.models(), self.schema.n_outputs),
             horizon=spec.join.horizon,
-            max_pending=spec.join.max_pending,
+            max_pending=spec.most_waiting,
             max_labels=spec.join.max_labels,
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
         )
         self.roles = {name: self.make_role(name, spec) for name in spec.models()}
-        self.drift = Drift(spec, partition, self.roles)
+        self.intervals = Intervals(spec, self.schema.n_outputs, self.pending)
+        self.drift = Drift(spec, partition, self.roles, self.vocabularies, self.classes)
         self.comparing = Comparing(spec, self.roles)
         self.steering = Steering(self)
         self.promotion = Promotion(self, self.steering)
@@ -111,6 +114,17 @@ class PartitionLearner:
         if self.schema != self._first:
             role.resize(self.schema)
         return role
+
+    def settle(self, spec: Spec) -> None:
+        """What this stream file says besides its models holds from here on (`Spec.running`)."""
+        self.spec, self._settings = spec, settings(spec)
+        join = spec.join
+        self.pending.bound(join.horizon, self.spec.most_waiting, join.max_labels, join.max_pending_bytes)
+        for role in self.roles.values():
+            role.settle(spec)
+        self.drift.settle(spec)
+        self.comparing.settle(spec)
+        self.intervals.settle(spec)
 
     def line_up(self, roles: dict[str, Role]) -> None:
         """These are the models from here on. Others may look at those of before meanwhile."""
@@ -145,6 +159,7 @@ class PartitionLearner:
         self.drift.warm_up()
         self.codec.warm_up()
         self.comparing.warm_up()
+        self.intervals.warm_up()
 
     def _schema(self) -> Schema:
         n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)
@@ -162,7 +177,9 @@ class PartitionLearner:
         self.schema = schema
         for role in self.roles.values():
             role.resize(schema)
-        self.pending.resize(dict.fromkeys(self.pending.out, schema.n_outputs))
+        self.intervals.resize(schema.n_outputs)
+        outputs = [name for name in self.pending.out if not name.endswith(SAID)]
+        self.pending.resize(dict.fromkeys(outputs, schema.n_outputs))
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
@@ -256,11 +273,16 @@ class PartitionLearner:
         program, said, findings = joined.program, dict[Role, Floats](), list[Finding]()
         for role in self.roles.values():
             findings += role.run(program)
+            role.calibrate(program)
             role.score(program)
             said[role] = role.predictions[joined.predicted]
         decisions = self.comparing.score(program, self.pending.counts["joined"])
+        led = [(one.place + 1, one.role) for one in decisions if one.promoted]
+        self.intervals.run(program, [(0, self.roles[CHAMPION]), *led])
         findings = self.promotion.carry_out(decisions, program, findings)
         findings += self.drift.watch_features(program, features.x, features.sizes)
+        predictions = self.promotion.predictions(said)
+        findings += self.drift.watch_distributions(program, features.x, predictions[CHAMPION])
         known = np.where(times, times, stamps)  # the first records of a topic come before its time
         drifts, n_settled = self.drift.events_of(program, findings, offsets, next_offsets[LABELS], known)
         kernel_seconds = time.perf_counter() - started
@@ -273,7 +295,7 @@ class PartitionLearner:
             keys=keys,
             offsets=offsets,
             next_offsets=next_offsets,
-            p=self.promotion.predictions(said),
+            p=self.steering.withheld(predictions),
             waited=joined.waited,
             feature_times=np.maximum(times, stamps),
             n_labels=len(labels.ids),
@@ -289,6 +311,7 @@ class PartitionLearner:
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
             lineups=self.promotion.lineups,
             events=self.promotion.tell(offsets, next_offsets[LABELS], known),
+            said=self.intervals.said(joined.predicted, self.steering.paused),
         )
 
     def _next_offsets(self, release: Release) -> dict[str, Ints]:
@@ -364,6 +387,8 @@ class PartitionLearner:
                 "challengers": {role: outcome.p[role][at] for role in roles} or None,
                 "further": {name: column[part] for name, column in further.items()} or None,
             }
+            if outcome.said is not None:
+                columns["said"] = outcome.said[at]
             found.append(columns)
         return found
 
@@ -376,6 +401,10 @@ class PartitionLearner:
     def figures(self) -> Figures:
         """Metrics and sizes as they stand. Call it between steps."""
         leaps = (sum(clock.leaps[i] for clock in self.clocks.values()) for i in range(2))
+        overall = {name: role.overall() for name, role in self.roles.items()}
+        recent = {name: role.recent() for name, role in self.roles.items()}
+        overall[CHAMPION] |= self.intervals.metrics()
+        recent[CHAMPION] |= self.intervals.windowed()
         return Figures(
             offset=self.offsets[FEATURES],
             label_offset=self.offsets[LABELS],
@@ -387,11 +416,12 @@ class PartitionLearner:
             n_labels_waiting=self.pending.n_labels_waiting,
             counts=self.pending.counts | dict(zip(LEAPS, leaps, strict=True)),
             n_bytes=self.n_bytes,
-            overall={name: role.metrics.metrics() for name, role in self.roles.items()},
-            recent={name: role.metrics.windowed() for name, role in self.roles.items()},
+            overall=overall,
+            recent=recent,
             sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in self.roles.items()},
             compared=self.comparing.figures(),
             estimated={name: role.estimated() for name, role in self.roles.items()},
+            distances=self.drift.distances(),
         )
 
     def snapshot(self) -> Snapshot:
@@ -411,6 +441,7 @@ class PartitionLearner:
         for role in self.roles.values():
             arrays |= role.state()
         arrays |= over("compared/", self.comparing.state()) | over("drift/", self.drift.state())
+        arrays |= self.intervals.state()
         values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.vocabularies])
         arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8)
         return arrays
@@ -435,6 +466,7 @@ class PartitionLearner:
             **{state_field(role, "time"): clock.time for role, clock in self.clocks.items()},
             "stamps": {role: list(clock.stamps) for role, clock in self.clocks.items()},
             "leaps": {role: clock.leaps for role, clock in self.clocks.items()},
+            **self._aside,
             "n_instances": self.n_instances,
             "n_labels": self.n_labels,
             "settings": self._settings,
@@ -497,14 +529,17 @@ class PartitionLearner:
                 self.roles[name].restore(arrays, source, was)
         self.comparing.restore(under(arrays, "compared/"), self.promotion.restore(meta), changes.takes)
         n_classes = None if self.classes is None else len(self.classes)
-        sources = dict(changes.takes)
+        self.intervals.restore(arrays, self.schema.n_outputs)
+        sources = dict(changes.takes) | {name: name for name in self.intervals.names}
         for name, source in changes.takes.items():
             n = self.roles[name].model.n_kept
             there = [None] * n if source is None else kept_names(source, n)
             sources |= dict(zip(kept_names(name, n), there, strict=True))
+            sources[said_name(name)] = None if source is None else said_name(source)
         self.pending.restore(under(arrays, "pending/"), sources, n_classes)
-        same = (meta.get("settings") or {}).get(DETECTORS) == self._settings[DETECTORS]
-        self.drift.restore(under(arrays, "drift/"), changes.takes, same, was)
+        then = meta.get("settings") or {}
+        same, same_tests = (then.get(what) == self._settings.get(what) for what in (DETECTORS, DISTRIBUTIONS))
+        self.drift.restore(under(arrays, "drift/"), changes.takes, same, same_tests, was)
         self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])
         stamps, leaps = meta.get("stamps", {}), meta.get("leaps", {})  # states of before have none
         for role in self.rules:
@@ -513,10 +548,13 @@ class PartitionLearner:
             _, moment = (int(stood[field]) for field in fields)
             self.places[role] = self.place_in(meta, role)
             self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
+        field = state_field(CONTROL, "offset")
+        self._aside = {field: int(meta[field])} if CONTROL not in self.rules and field in meta else {}
         self.steering.restore(meta, changes.takes)
         self.origin = next_origin(meta) if changes.found else meta.get("origin")
         self._last = {role: Mark(*found) for role, found in meta.get("marks", {}).items()}  # formats before had none
-        return [*([changes.steered] if changes.steered else ()), *(change.sentence for change in changes.found)]
+        notes = [note for note in (changes.steered, changes.kept) if note]
+        return [*notes, *(change.sentence for change in changes.found)]
 
     def comparable(self) -> Snapshot:
         """The snapshot, without arrays whose bytes may differ though equal folds made them."""

@@ -8,7 +8,7 @@ import numpy as np
 from app.partition.merge import Ints, Piece
 from models.contract import Floats
 from topics.commands import EventRecord
-from topics.records import DriftRecord, Headers, Packed, Rejected
+from topics.records import Distance, DriftRecord, Headers, Packed, Rejected
 
 
 class DeadLetter(NamedTuple):
@@ -60,6 +60,8 @@ class Outcome(NamedTuple):
     ignored : why records were left out that are no instances, and no mistakes either
     lineups : which models made the predictions
     events : what became of commands, each before a prediction of this outcome
+    said : what was said besides the champion's prediction: (n, 2) lower and upper end of an interval, or (n, k) whether
+        each class is in a set, 1 or 0. NaN, or 0 everywhere, where nothing was said; None where nothing is asked for
     """
 
     ids: list[str]
@@ -79,6 +81,7 @@ class Outcome(NamedTuple):
     ignored: Sequence[str] = ()
     lineups: Sequence[Lineup] = ()
     events: Sequence[EventRecord] = ()
+    said: Floats | None = None
 
 
 class Figures(NamedTuple):
@@ -93,6 +96,7 @@ class Figures(NamedTuple):
     overall, recent : role of a model -> its prequential metrics over the whole stream, and over the window or fading
     sizes : role -> n_nodes, n_leaves, depth, n_bytes
     estimated : role -> what its accuracy is expected to be before labels come (`Role.estimated`)
+    distances : how far features and predictions are from their references
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
     """
 
@@ -111,11 +115,18 @@ class Figures(NamedTuple):
     label_index: int = 0
     compared: Mapping[str, dict[str, float]] = {}
     estimated: Mapping[str, dict[str, float]] = {}
+    distances: Sequence[Distance] = ()
 
 
 def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:
     """Of consecutive outcomes; an outcome without records has none, whatever the others have."""
     return [one for o in outcomes for one in o.headers or ()] if any(o.headers for o in outcomes) else None
+
+
+def _all_said(parts: list[Floats]) -> Floats | None:
+    """Of consecutive outcomes, in the room that the last one has for classes."""
+    width = max((part.shape[1] for part in parts), default=0)
+    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]) if parts else None
 
 
 def together(outcomes: list[Outcome]) -> Outcome:
@@ -156,6 +167,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
             ]
         ),
         events=[event for o in outcomes for event in o.events],
+        said=_all_said([o.said for o in outcomes if o.said is not None]),
     )
 
 

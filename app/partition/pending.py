@@ -197,9 +197,15 @@ class PendingStore:
         for name in names:
             self.out[name][:, 0] = np.nan
 
-    def forget(self, name: str) -> None:
-        """What stands in an output was never said."""
-        self.out[name][:, 0] = np.nan
+    def bound(self, horizon: float, max_pending: int, max_labels: int, max_bytes: int) -> None:
+        """Other bounds, as at the beginning; what is beyond them leaves with the next that has to wait."""
+        self.horizon_ms = int(horizon * 1000)
+        self.max_pending, self.max_labels, self.max_bytes = max_pending, max_labels, max_bytes
+
+    def forget(self, name: str, before: int = NEVER) -> None:
+        """What stands in an output was never said, of instances that arrived before the one of this number."""
+        rows = self._instances.rows()
+        self.out[name][rows[self._instances.entries[rows, SERIAL] < before], 0] = np.nan
         self._segments["instances"].outdate()
 
     def drop(self, name: str) -> None:

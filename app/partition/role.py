@@ -29,21 +29,36 @@ from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal
 from app.stream_file.lineup import place_of
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
+from models.calibration import SAID_WIDTH, Calibration
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.estimation import Estimation
 from models.prequential import Prequential
 from models.registry import create
 from models.restoring import Arrays, restore
-from topics.records import REGRESSION
+from topics.records import ANOMALY, VALUES
 
 ERROR = "error"  # the name of the signal of a model's errors
 ALERT, STARTED = "alert", "replace-started"
 REACTIONS = (RESET, REPLACED, DROPPED)  # that are counted
+SAID = "/said"
+NOT_SCALED = np.zeros((0, SAID_WIDTH))
 
 
 def kept_names(role: str, n: int) -> list[str]:
     """Of the n arrays that a model keeps beside instances, in the pending store."""
     return [f"{role}/{i}" for i in range(n)]
+
+
+def at_arrival(program: Program) -> Program:
+    """Of a program, its predictions, and each instance learned right after its own."""
+    row = np.repeat(program.row[program.op == PREDICT], 2)
+    op = np.tile(np.array([PREDICT, LEARN], np.int8), len(row) // 2)
+    return Program(op, row, np.full(len(row), np.nan), np.ones(len(row)))
+
+
+def said_name(role: str) -> str:
+    """Where the pending store keeps how the probabilities of a model were scaled."""
+    return f"{role}{SAID}"
 
 
 class Role:
@@ -69,6 +84,8 @@ class Role:
         Scores of all predictions of the role, whichever of its models made them.
     estimation : Estimation, optional
         What they are expected to be before the labels come; none of a regression.
+    calibration : Calibration, optional
+        Of its probabilities, which it scales where the stream file says so; none of a regression.
     signal : Signal
         The errors of `model`, and the detectors that watch them: none where the stream file says `drift: none`.
     trial : Trial, optional
@@ -86,6 +103,7 @@ class Role:
         self.schema = self._first = schema
         self._pending = pending
         self._seed = seed
+        self._at_arrival = spec.task == ANOMALY
         try:
             self.model = self._made(schema)
         except ValueError as error:  # raised by what an import path names
@@ -93,11 +111,18 @@ class Role:
         pending.keep(kept_names(name, self.model.n_kept), schema.n_outputs)
         window, fading = spec.metrics.window, spec.metrics.fading
         self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
-        self.estimation = None if spec.task == REGRESSION else Estimation()
-        self.signal = Signal(spec.drift.detectors, ABSOLUTE if spec.task == REGRESSION else MISTAKES, seed=seed)
+        self.estimation = None if spec.task in VALUES else Estimation()
+        self.calibration: Calibration | None = None
+        if spec.task not in VALUES:
+            scales = spec.predictions.calibrated
+            self.calibration = Calibration(schema.n_outputs, scales=scales, window=window, fading=fading)
+            if scales:
+                pending.keep([said_name(name)], SAID_WIDTH)
+        self.signal = self._new_signal(spec)
         self.reactions = np.zeros(len(REACTIONS), np.int64)
         self.trial: Trial | None = None
         self.frozen = False
+        self._detectors = spec.drift.detectors
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
         self._asked: int | None = None  # the detector that asked for a trial which has not begun
         # Arrival number of the first instance that `model` predicted; None: it predicted all that wait.
@@ -125,13 +150,18 @@ class Role:
         self.metrics.score(EMPTY, self.predictions)
         if self.estimation is not None:
             self.estimation.follow(EMPTY, self.predictions)
-        self.metrics.metrics()
-        self.metrics.windowed()
+        self.calibrate(EMPTY)
+        self.overall()
+        self.recent()
         if self.watched:
             self.signal.warm_up()
 
     def _made(self, schema: Schema) -> Learner:
         return create(self.learner_name, schema, seed=self._seed, **self._parameters)
+
+    def _new_signal(self, spec: Spec) -> Signal:
+        kind = ABSOLUTE if spec.task in VALUES else MISTAKES
+        return Signal(spec.drift.detectors, kind, seed=self._seed)
 
     def _fresh(self) -> Learner:
         """A new model with room for all values and classes known now."""
@@ -145,6 +175,8 @@ class Role:
         self.schema = schema
         self.model.resize(schema)
         self.metrics.resize(schema.n_outputs)
+        if self.calibration is not None:
+            self.calibration.resize(schema.n_outputs)
         if self.trial is not None:
             self.trial.model.resize(schema)
 
@@ -158,7 +190,7 @@ class Role:
         self._findings, at, n = [], 0, len(program.op)
         if self.frozen:
             predict = program.op == PREDICT
-            self._run_model(Program(*(column[predict] for column in program)))
+            self._run_as_it_is(Program(*(column[predict] for column in program)))
             if self.watched:
                 self._tell(self._watch(program, 0))
         elif not self.watched:
@@ -175,6 +207,21 @@ class Role:
                 self._run_piece(program, at, n)
         return self._findings
 
+    def calibrate(self, program: Program) -> None:
+        """Scale the predictions of a program that was run, if asked for, and see how well calibrated they were. Which
+        class is the likeliest does not change, nor what is known."""
+        if self.calibration is not None:
+            said = self._pending.out[said_name(self.name)] if self.calibration.scales else NOT_SCALED
+            self.calibration.run(program, self.predictions, said)
+
+    def overall(self) -> dict[str, float]:
+        """All scores over the whole stream."""
+        return self.metrics.metrics() | ({} if self.calibration is None else self.calibration.metrics())
+
+    def recent(self) -> dict[str, float]:
+        """The same over the window, or fading."""
+        return self.metrics.windowed() | ({} if self.calibration is None else self.calibration.windowed())
+
     def score(self, program: Program) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
         self.metrics.score(program, self.predictions)
@@ -182,8 +229,15 @@ class Role:
             self.estimation.follow(program, self.predictions)
 
     def _run_model(self, piece: Program, start: int = 0) -> None:
-        """Operations of the program from `start` on."""
-        self._forget(piece, start)
+        """Operations of the program from `start` on. What learns from features alone does so right after each
+        prediction; labels only score."""
+        if self._at_arrival:
+            self._run_as_it_is(at_arrival(piece))
+        else:
+            self._forget(piece, start)
+            self._run_as_it_is(piece)
+
+    def _run_as_it_is(self, piece: Program) -> None:
         self.model.run_with(piece, self._pending.slab, self.predictions, self.kept)
 
     def _forget(self, piece: Program, start: int) -> None:
@@ -284,6 +338,46 @@ class Role:
             self.action = action
             self._end_trial()
 
+    def settle(self, spec: Spec) -> None:
+        """Go on as this stream file says of metrics and of drift."""
+        window, fading = spec.metrics.window, spec.metrics.fading
+        if (window, fading) != (self.metrics.window, self.metrics.fading):
+            known = self.metrics.state()._asdict()
+            self.metrics = Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading)
+            self.metrics.restore(known)
+            if self.calibration is not None:
+                self.calibration.settle(window, fading)
+        self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
+        if self.trial is not None:
+            self.trial.bound(self._trial_window, self._trial_patience)
+        if spec.drift.detectors == self._detectors:
+            return
+        # A state without detectors knows neither `_since` nor `reactions`, so they must not matter from here on.
+        self._end_trial()
+        if self._since is not None:
+            for name in kept_names(self.name, self.model.n_kept)[:1]:
+                self._pending.forget(name, self._since)
+        if not (self._detectors and spec.drift.detectors):
+            self._since = None
+        self.reactions[:] = 0
+        self._detectors, self.signal = spec.drift.detectors, self._new_signal(spec)
+
+    def adjusted(self, parameters: dict[str, Any]) -> tuple[Learner, Learner | None]:
+        """The model, and the one on trial, with other parameters that their states do not depend on."""
+
+        def other(model: Learner) -> Learner:
+            made = create(self.learner_name, self.schema, seed=self._seed, **parameters)
+            restore(made, {name: array.copy() for name, array in model.state()._asdict().items()}, self.name)
+            return made
+
+        return other(self.model), None if self.trial is None else other(self.trial.model)
+
+    def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
+        """Go on with these parameters, and the models that `adjusted` made with them."""
+        self._parameters, self.model = parameters, model
+        if self.trial is not None and trial is not None:
+            self.trial.model = trial
+
     def _end_trial(self) -> None:
         self.trial = self._asked = None
 
@@ -324,6 +418,8 @@ class Role:
         arrays = over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
         if self.estimation is not None and self.estimation.has_begun:
             arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
+        if self.calibration is not None and self.calibration.has_begun:
+            arrays |= over(f"calibration/{self.name}/", self.calibration.state()._asdict())
         return arrays
 
     def state_of_watching(self) -> dict[str, NDArray[Any]]:
@@ -348,6 +444,10 @@ class Role:
         estimated = under(arrays, f"estimated/{source}/")
         if self.estimation is not None and estimated:  # states of before have none
             restore(self.estimation, estimated, f"the estimate of {self.name}")
+        calibrated = under(arrays, f"calibration/{source}/")
+        if self.calibration is not None and calibrated:  # likewise
+            restore(self.calibration, calibrated, f"the calibration of {self.name}")
+            self.calibration.resize(self.schema.n_outputs)
 
     def restore_watching(
         self, arrays: Mapping[str, NDArray[Any]], trial: Mapping[str, NDArray[Any]], schema: Schema

@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
 from app.errors import RiparianError
-from app.partition.changes import Changes
+from app.partition.changes import CURE, Changes, differing, goes_on
+from app.partition.changes import REFUSED as NEVER
 from app.partition.clock import Clock
 from app.partition.merge import Piece
 from app.partition.outcome import DeadLetter
@@ -25,15 +27,24 @@ from app.partition.pending import PendingStore
 from app.partition.role import Role, kept_names
 from app.stream_file.lineup import check_champion
 from app.stream_file.spec import Spec
-from models.contract import Schema
+from models.contract import Floats, Schema
 from topics import commands
 from topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
 from topics.names import CHAMPION, FEATURES, LABELS
 from topics.places import index_of, offset_of
+from topics.records import VALUES
 
 KNOWN = 200  # ids of commands that are remembered
 FILES = 50  # stream files that are
 MOST_CHALLENGERS = 50
+
+# What of a stream file takes effect while the stream runs: places of `Changes`.
+RUNNING = (CHAMPION, "challengers.", "drift", "metrics.", "join.", "promotion.")
+RECIPE = (
+    "a model knows features by their places. One that is gone may stay in the file, and is missing then. For a new "
+    "one, run a second stream: a new name, and topics.features and topics.labels of this one, which it learns from "
+    "their beginning; read its predictions instead once it is better"
+)
 
 
 class Steered(Protocol):
@@ -50,10 +61,21 @@ class Steered(Protocol):
 
     def make_role(self, name: str, spec: Spec) -> Role: ...
     def line_up(self, roles: dict[str, Role]) -> None: ...
+    def settle(self, spec: Spec) -> None: ...
 
 
 class RefusedError(RiparianError):
     """A command that cannot be done here, with a sentence; nothing has changed."""
+
+
+class _Applied(msgspec.Struct):
+    """What a file that was applied said besides its models.
+
+    settings : `Spec.running` of it. files : `Spec.running_digest` of the files that it takes the place of
+    """
+
+    settings: dict[str, Any]
+    files: list[str]
 
 
 class _State(msgspec.Struct):
@@ -64,6 +86,7 @@ class _State(msgspec.Struct):
     files : `Spec.models_digest` of the stream files that these models take the place of
     called : the champion's name as a challenger. before : that of the champion before it
     frozen : roles. on_drift : role -> its own reaction
+    paused : whether predictions are withheld; left out where they are not
     """
 
     events: int = 0
@@ -73,6 +96,7 @@ class _State(msgspec.Struct):
     before: str | None = None
     frozen: list[str] = []
     on_drift: dict[str, str | None] = {}
+    paused: bool = False
 
 
 class Steering:
@@ -82,6 +106,8 @@ class Steering:
     ----------
     n_events : int
         Number of the next event.
+    paused : bool
+        Whether predictions are withheld: what is sent says nothing but where it stands in the order.
     """
 
     def __init__(self, learner: Steered) -> None:
@@ -91,7 +117,9 @@ class Steering:
         self._files: list[str] = []
         self._called: str | None = None
         self._before: str | None = None
+        self._applied: _Applied | None = None
         self.n_events = 0
+        self.paused = False
 
     # -- commands ----------------------------------------------------------------------------------------------
 
@@ -127,11 +155,12 @@ class Steering:
         if command.command == commands.ADD:
             return self.add(name, command.definition or {})
         if command.command == commands.APPLY:
-            return self.apply(command.champion or {}, command.challengers or {}, command.file or "")
+            return self.apply(command.champion or {}, command.challengers or {}, command.file or "", command.settings)
         if command.command == commands.CHECKPOINT:
             return "a checkpoint is written next"
-        if command.command == commands.DEMOTE:
-            return self.demote()
+        plain = {commands.DEMOTE: self.demote, commands.PAUSE: self.pause, commands.RESUME: self.resume}
+        if command.command in plain:
+            return plain[command.command]()
         does = {
             commands.PROMOTE: self.promote,
             commands.FREEZE: self.freeze,
@@ -197,6 +226,27 @@ class Steering:
             raise RefusedError("no champion of before is there: promote the model that shall be champion")
         return self.promote(self._before)
 
+    def pause(self) -> str:
+        """Withhold predictions; everything else goes on."""
+        if self.paused:
+            raise RefusedError("predictions are paused already")
+        self.paused = True
+        return "predictions say nothing from here on, and all models go on learning"
+
+    def resume(self) -> str:
+        """Say again what is predicted."""
+        if not self.paused:
+            raise RefusedError("predictions are not paused")
+        self.paused = False
+        return "predictions are told again"
+
+    def withheld(self, p: dict[str, Floats]) -> dict[str, Floats]:
+        """What is told of the predictions of a program, by role: nothing known, as a codec writes it, where paused."""
+        if not self.paused:
+            return p
+        nothing = np.nan if self._learner.spec.task in VALUES else 0.0
+        return {role: np.full_like(made, nothing) for role, made in p.items()}
+
     def freeze(self, name: str) -> str:
         """Let a model predict and not learn."""
         role = self._role(name)
@@ -248,36 +298,62 @@ class Steering:
         self._line_up({other: kept for other, kept in self._learner.roles.items() if other != name})
         return f"the challenger {name} ({role.learner_name}) is dropped"
 
-    def apply(self, champion: Mapping[str, Any], challengers: Mapping[str, Mapping[str, Any]], file: str) -> str:
-        """Have the challengers of a stream file, whose champion has to be the one that there is.
+    def apply(
+        self,
+        champion: Mapping[str, Any],
+        challengers: Mapping[str, Mapping[str, Any]],
+        file: str,
+        settings: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Go on by a stream file, whose champion has to be the one that there is.
 
-        Equal ones go on, others begin anew. file : `Spec.models_digest` of it, whose models these are from here on.
+        Models that are equal, or differ in parameters that their state does not depend on, go on; other challengers
+        begin anew. file : `Spec.models_digest` of it, whose models these are from here on. settings : `Spec.running` of
+        it; None: nothing but the models.
         """
-        spec, roles = self._learner.spec, self._learner.roles
+        learner = self._learner
+        spec, roles = learner.spec, learner.roles
         try:
+            new_spec = spec if settings is None else spec.run_by(settings)
             wanted = {name: spec.challenger(name, given) for name, given in challengers.items()}
-            name, parameters, _ = spec.challenger("the-champion", champion)
+            name, parameters, own_of_champion = spec.challenger("the-champion", champion)
         except ValueError as error:
             raise RefusedError(str(error)) from None
         now = self._models()
-        if (name, parameters) != now[CHAMPION]:
+        if not goes_on(now[CHAMPION], (name, parameters)):
             raise RefusedError(
                 f"the champion is {now[CHAMPION][0]} with its parameters, and the stream file says {name}: promote it "
                 "first, or write the one that there is"
             )
         if len(wanted) > MOST_CHALLENGERS:
             raise RefusedError(f"more than {MOST_CHALLENGERS} challengers")
-        gone = [role for role in roles if role not in wanted and role != CHAMPION]
-        other = [role for role in wanted if role in roles and wanted[role][:2] != now[role]]
-        new = [role for role in wanted if role not in roles]
+        models = {CHAMPION: (name, parameters), **{role: one[:2] for role, one in wanted.items()}}
+        gone = [role for role in roles if role not in models]
+        other = [role for role in models if role in roles and not goes_on(now[role], models[role])]
+        new = [role for role in models if role not in roles]
+        free = [role for role in models if role not in (*other, *new) and models[role] != now[role]]
+        try:
+            made = {role: roles[role].adjusted(models[role][1]) for role in free}
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+        changed = list(differing(spec, new_spec))
+        if settings is not None:
+            files = [] if self._applied is None else self._applied.files
+            files = [*files, *(d for d in (spec.running_digest(), new_spec.running_digest()) if d not in files)]
+            self._applied = _Applied(new_spec.running(), [*files[:1], *files[1:][-FILES:]])
+            learner.settle(new_spec)
+        for role in free:
+            roles[role].adjust(models[role][1], *made[role])
         for role in (*gone, *other):
             self.drop(role)
         for role in (*other, *new):
             self.add(role, challengers[role])
         for role, (*_, own) in wanted.items():
             self._on_drift[role] = own
+        if settings is not None:
+            self._on_drift[CHAMPION] = own_of_champion
         self._line_up({role: self._learner.roles[role] for role in (CHAMPION, *wanted)}, file)
-        told = {"dropped": gone, "begun anew": other, "added": new}
+        told = {"dropped": gone, "begun anew": other, "added": new, "with other parameters": free, "changed": changed}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names) or "nothing is new"
 
     def _role(self, name: str) -> Role:
@@ -311,7 +387,14 @@ class Steering:
         found = _State(
             self.n_events, list(self._ids), list(self._files), self._called, self._before, frozen, self._on_drift
         )
-        return {"steering": msgspec.to_builtins(found)}
+        plain = msgspec.to_builtins(found)
+        if self._applied is not None:
+            plain["applied"] = msgspec.to_builtins(self._applied)
+        if self.paused:
+            plain["paused"] = True
+        else:
+            del plain["paused"]
+        return {"steering": plain}
 
     def restore(self, meta: Mapping[str, Any], takes: Mapping[str, str | None]) -> None:
         """Take over what `state` gave, after the roles.
@@ -322,15 +405,28 @@ class Steering:
             return
         found = msgspec.convert(meta["steering"], _State)
         self.n_events, self._ids = found.events, dict.fromkeys(found.ids)
+        self.paused = found.paused and self._learner.spec.control  # nobody could resume otherwise
         for name, source in takes.items():
             self._learner.roles[name].frozen = source in found.frozen
         if self._learner.spec.models_digest() in found.files:
             self._files, self._called, self._before = found.files, found.called, found.before
+        if "applied" in meta["steering"]:
+            applied = msgspec.convert(meta["steering"]["applied"], _Applied)
+            if self._learner.spec.running_digest() in applied.files:
+                self._applied = applied
 
 
 def unsteerable(changes: Changes) -> list[str]:
-    """Sentences on what a changed stream file changes besides its challengers."""
-    return [one.sentence for one in changes.found if not one.what.startswith("challengers.")]
+    """Sentences on what a changed stream file changes that a running stream cannot take."""
+    said = []
+    for one in changes.found:
+        if one.what == "features":
+            said.append(f"{one.sentence.removesuffix(CURE)}{RECIPE}")
+        elif one.fate == NEVER:
+            said.append(one.sentence)
+        elif not one.what.startswith(RUNNING):
+            said.append(f"{one.sentence}; this changes at a restart of the workers, not by riparian apply")
+    return said
 
 
 def _unique(name: str, taken: set[str]) -> str:

@@ -50,6 +50,11 @@ class Trial:
     def by(self) -> int:
         return int(self.numbers[1])
 
+    def bound(self, window: int, patience: int) -> None:
+        """Other bounds; a shorter window keeps the last labels."""
+        self.window, self.patience = window, patience
+        self.recent = self.recent[-window:].copy()
+
     def run(
         self, older: Learner, program: Program, slab: Floats | Bags, out: Floats, kept: Sequence[Floats] = ()
     ) -> None:

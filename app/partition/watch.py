@@ -15,7 +15,7 @@ however the series was divided into updates.
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from models.kernel import kernel
 from models.restoring import Arrays
 from models.restoring import restore as checked_restore
 from models.restoring.drift import scale as check_scale
+from topics.records import Shift
 
 RECENT = 100  # values that `after` is the mean of
 CLEARLY = 2.0  # errors have clearly risen where their mean is higher by more than so many standard errors
@@ -77,23 +78,31 @@ class Found(NamedTuple):
         return self.level != LEVELS[2] and self.after > self.before
 
 
+class Stamped(Protocol):
+    """What remembers when an event of it was."""
+
+    def stamp(self, found: Found, time: int) -> None: ...
+
+
 class Finding(NamedTuple):
     """What is to be said of one place in a program.
 
     place : of the operation.
-    role : of the model whose errors changed; None for a feature.
-    name : "error", or the feature's name.
+    role : of the model whose errors or predictions changed; None for a feature.
+    name : "error", "prediction", or the feature's name.
     signal : the series, and its detectors.
     found : what changed, and how.
     action : what is done about it; None for nothing.
+    shift : how its distribution changed, where that was tested.
     """
 
     place: int
     role: str | None
     name: str
-    signal: "Signal"
+    signal: Stamped
     found: Found
     action: str | None
+    shift: Shift | None = None
 
 
 class Signal:

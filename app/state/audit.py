@@ -416,10 +416,14 @@ def _begin(
     def leads(one: Version | None) -> bool:
         return (None if one is None else _start(spec, one)[0]) == origin and (one is not None or first)
 
-    origin, first = None, True  # whether the stream began with the models of this file
+    origin, first = None, True  # whether the stream began with this file
     if last is not None:
-        files = (last.manifest.meta.get("steering") or {}).get("files", ())
-        first = not files or files[0] == spec.models_digest()
+        left = last.manifest.meta.get("steering") or {}
+        for files, own in (
+            (left.get("files"), spec.models_digest()),
+            (left.get("applied", {}).get("files"), spec.running_digest()),
+        ):
+            first = first and (not files or files[0] == own)
         origin, changes = _start(spec, last)
         if changes.found:
             raise StateError(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app.stream_file.spec import Spec, loads
 from topics.names import FEATURES, LABELS, topic_name
 from topics.paths import Index, dotted, parse
-from topics.records import MULTI_INSTANCE, Path
+from topics.records import ANOMALY, MULTI_INSTANCE, Path
 
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
@@ -114,6 +114,8 @@ def _head(draft: Draft) -> list[str]:
 
 
 def _about_label(draft: Draft) -> str:
+    if draft.task == ANOMALY:
+        return f"scores from features alone; {draft.label!r}, 1 of an anomaly, ranks the scores"
     what = listed(draft.classes, "classes") if draft.classes else "a number"
     return f"predicts {draft.label!r}, {what}"
 
@@ -166,7 +168,7 @@ def _models(draft: Draft) -> list[str]:
             lines.append(_line(f"# {classes}", "without the first #: any other label is rejected"))
         if len(draft.classes) > MOST_CLASSES:
             lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
-        auto = "a forest that fits 64 MB and 25 µs per instance; `riparian models` lists others"
+        auto = "a pool of learners that fits 64 MB and 100 µs per instance; `riparian models` lists others"
         lines.append(_line("champion: auto", auto))
     lines.append(_line("join: {horizon: 7d}", "how long an instance waits for its label"))
     return lines

@@ -1,9 +1,15 @@
-"""The models of a stream: those that its file names, what `auto` stands for, and those that commands have left."""
+"""The models of a stream: those that its file names, what `auto` stands for, and those that commands have left. And
+what else of a file takes effect while the stream runs."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.stream_file.spec_parts import AUTO, ROLE, ModelSpec
+from pydantic import ValidationError
+
+from app.stream_file.spec_errors import sentence
+from app.stream_file.spec_parts import AUTO, ROLE, DriftSpec, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
 from topics import records
 from topics.names import CHAMPION
 
@@ -55,18 +61,19 @@ def check_model(spec: Any, role: str, model: ModelSpec) -> tuple[str, dict[str, 
     return checked
 
 
-def resolve(spec: Any) -> "Resolved":
+def resolve(spec: Any, **budget: Any) -> "Resolved":
+    """What `auto` stands for, by the stream file's budget, or where parts of it are others."""
     from models import auto
 
     n_classes = 1
-    if spec.task != records.REGRESSION:
+    if spec.task not in records.VALUES:
         n_classes = min(spec.max_classes, auto.UNNAMED) if spec.classes is None else len(spec.classes)
     n_values = []
     for feature in spec.features.values():
         learned = min(feature.max_values, auto.UNNAMED)
         nominal = learned if feature.values is None else len(feature.values)
         n_values.append({records.NUMERIC: 0, records.BOOLEAN: 2}.get(feature.type, nominal))
-    return auto.resolve(spec.task, n_values, n_classes, spec.champion.parameters)
+    return auto.resolve(spec.task, n_values, n_classes, {**spec.champion.parameters, **budget})
 
 
 def steered(spec: Any, meta: Mapping[str, Any]) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str | None]]:
@@ -93,6 +100,56 @@ def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
             f'{CHAMPION}: expected a model of Riparian\'s own, found "{name}", which is slow and keeps its '
             "state as a pickle; make it a challenger, or set as_champion: true beside it"
         )
+
+
+# Fields of a stream file that `riparian apply` sends besides the models.
+METRICS = ("window", "fading")
+JOIN = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
+
+
+def running(spec: Any, exclude_defaults: bool = False) -> dict[str, Any]:
+    """What of a stream file takes effect while the stream runs, besides its models; `run_by` takes it."""
+    metrics, join = (
+        part.model_dump(mode="json", include=set(fields), exclude_defaults=exclude_defaults)
+        for part, fields in ((spec.metrics, METRICS), (spec.join, JOIN))
+    )
+    if "horizon" in join:
+        join["horizon"] = f"{spec.join.horizon!r}s"
+    drift, rule = (
+        None if part is None else part.model_dump(mode="json", exclude_defaults=exclude_defaults)
+        for part in (spec.drift, spec.promotion)
+    )
+    return {"drift": drift, "metrics": metrics, "join": join, "promotion": rule}
+
+
+def run_by(spec: Any, given: Mapping[str, Any]) -> Any:
+    """The stream with what `running` gave of another file. ValueError where it is nothing of the kind."""
+    if set(given) != {"drift", "metrics", "join", "promotion"}:
+        raise ValueError(f"expected drift, metrics, join and promotion, found {', '.join(sorted(given)) or 'nothing'}")
+
+    def checked(place: str, kind: type[Part]) -> Any:
+        try:
+            return kind.model_validate(given[place])
+        except ValidationError as error:
+            said = sentence(error, kind)
+            raise ValueError(f"{place}{': ' if said.startswith('expected') else '.'}{said}") from None
+
+    metrics, join = checked("metrics", MetricsSpec), checked("join", JoinSpec)
+    changed = spec.model_copy(
+        update={
+            "drift": checked("drift", DriftSpec),
+            "metrics": spec.metrics.model_copy(update={field: getattr(metrics, field) for field in METRICS}),
+            "join": spec.join.model_copy(update={field: getattr(join, field) for field in JOIN}),
+            "promotion": None if given["promotion"] is None else checked("promotion", PromotionSpec),
+        }
+    )
+    changed._check_drift()
+    return changed
+
+
+def digest(said: Any) -> str:
+    """Of plain values."""
+    return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def place_of(role: str) -> str:

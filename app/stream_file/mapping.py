@@ -63,6 +63,7 @@ def mapping_of(spec: Any) -> records.Mapping:
         label_envelope=spec.label.envelope,
         max_bytes=spec.record.max_bytes,
         max_instances=spec.record.max_instances,
+        says_more=spec.predictions.coverage is not None,
         further=tuple(place_field(log.role) for log in spec.inputs if log.role not in INPUTS),
     )
 

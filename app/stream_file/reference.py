@@ -75,6 +75,7 @@ def _drift_schema(schema: dict[str, Any]) -> dict[str, Any]:
             {"type": "object", "properties": given, "additionalProperties": False},
         ],
     }
+    schema["properties"]["distributions"]["anyOf"].append({"type": "boolean"})
     return {"description": schema.pop("description"), "anyOf": [{"const": "none"}, schema]}
 
 
@@ -135,6 +136,9 @@ def _sections() -> Iterator[tuple[str, str, type[BaseModel]]]:
             plural = {"features": "features.NAME", "challengers": "champion, challengers.NAME"}.get(name, name)
             if name != "champion":
                 yield plural, " ".join((model.__doc__ or "").split()), model
+                for part, inner in model.model_fields.items():
+                    for within in _models_in(inner.annotation):
+                        yield f"{plural}.{part}", " ".join((within.__doc__ or "").split()), within
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

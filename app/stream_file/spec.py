@@ -4,8 +4,6 @@
 durations are float seconds in a Spec. docs/stream-file.md is generated from the descriptions (reference.py).
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +14,7 @@ from app.errors import SpecError
 from app.stream_file.batched import check_batched
 from app.stream_file.durations import duration
 from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
-from app.stream_file.lineup import check_model, models_of, place_of, resolve, steered
+from app.stream_file.lineup import check_model, digest, models_of, place_of, resolve, run_by, running, steered
 from app.stream_file.mapping import mapping_of
 from app.stream_file.rekey_spec import RekeySpec
 from app.stream_file.spec_errors import sentence
@@ -50,7 +48,7 @@ from app.stream_file.spec_parts import (
     trust_form,
 )
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
-from app.stream_file.topic_checks import check_registry, check_topics
+from app.stream_file.topic_checks import check_anomaly, check_reactions, check_registry, check_topics
 from topics import codecs, records
 from topics.names import (
     AS_IT_COMES,
@@ -82,9 +80,9 @@ class Spec(Part):
         description="Name of the stream: of its topics, its consumer group and its metrics.",
         json_schema_extra={"pattern": f"^{NAME.pattern}$"},
     )
-    task: Literal["classification", "regression", "multi-instance"] = Field(
-        description="Task of the learners: `classification`, `regression`, or `multi-instance`, the classification of "
-        "bags of instances."
+    task: Literal["classification", "regression", "multi-instance", "anomaly"] = Field(
+        description="Task of the learners: `classification`, `regression`, `multi-instance`, the classification of "
+        "bags of instances, or `anomaly`, which needs no labels ([anomalies](anomaly.md))."
     )
     partitions: int = Field(
         default=1,
@@ -163,8 +161,8 @@ class Spec(Part):
     champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
         default=ModelSpec(model=AUTO),
         description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
-        "`auto`, a forest that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (25), and if "
-        "challengers are left out, some to compare it with.",
+        "`auto`, a pool of learners that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (100), and "
+        "if challengers are left out, some to compare it with.",
     )
     challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
         Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
@@ -233,6 +231,11 @@ class Spec(Part):
         check_registry(self)
         check_batched(self)
         self._check_classes()
+        if self.predictions.calibrated and self.task in records.VALUES:
+            raise ValueError(
+                f"predictions.calibrated: expected false with task {self.task}, which has no probabilities, found "
+                "true; remove it"
+            )
         self._mapping = mapping_of(self)
         for kind in self.copied:
             if self.make_codec().index_bits.of(kind):
@@ -295,6 +298,7 @@ class Spec(Part):
             raise ValueError(
                 f"{place_of(role)}: {model.model} runs code of somebody else, which only the stream file may name"
             )
+        check_reactions(self, {place_of(role): model.on_drift})
         return *check_model(self, role, model), model.on_drift
 
     def lined_up(
@@ -309,19 +313,36 @@ class Spec(Part):
         """Of what the file says of its models."""
         said = {CHAMPION: self.champion, **self.challengers}
         plain = {role: model.model_dump(mode="json") for role, model in said.items()}
-        return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=8).hexdigest()
+        return digest(plain)
 
-    def resolved(self) -> "Resolved | None":
-        """What `auto` stands for here; None where the champion is named."""
-        return resolve(self) if self.champion.model == AUTO else None
+    def running(self) -> dict[str, Any]:
+        """What of the file takes effect while the stream runs, besides its models."""
+        return running(self)
+
+    def run_by(self, given: Mapping[str, Any]) -> "Spec":
+        """This stream with what another file said (`running`). ValueError where it is nothing of the kind."""
+        changed: Spec = run_by(self, given)
+        return changed
+
+    def running_digest(self) -> str:
+        """Of what `running` gives; the same in a later version whose fields are more."""
+        return digest(running(self, exclude_defaults=True))
+
+    def resolved(self, **budget: Any) -> "Resolved | None":
+        """What `auto` stands for here; None where the champion is named. budget : other than the stream file's."""
+        return resolve(self, **budget) if self.champion.model == AUTO else None
 
     def adopting(self, meta: Mapping[str, Any]) -> "Spec":
-        """This stream with the champion that a state has, where `auto` chose it by the same budget: another version may
-        choose another one. meta : of the state."""
+        """This stream as a state has it, where commands have left it so since this file; and with the state's champion,
+        where `auto` chose it by the same budget: another version may choose another one. meta : of the state."""
         from models.auto import CHOICES
         from models.registry import validate
 
-        if self.models_digest() in (meta.get("steering") or {}).get("files", ()):
+        left = meta.get("steering") or {}
+        if self.running_digest() in left.get("applied", {}).get("files", ()):
+            without = {**meta, "steering": {field: value for field, value in left.items() if field != "applied"}}
+            return self.run_by(left["applied"]["settings"]).adopting(without)
+        if self.models_digest() in left.get("files", ()):
             return self.lined_up(*steered(self, meta))
         if self.champion.model != AUTO or meta.get("auto") != self.champion.parameters:
             return self
@@ -339,6 +360,7 @@ class Spec(Part):
     def _check_drift(self) -> None:
         from models.drift import find
 
+        check_anomaly(self)
         numeric = [name for name, feature in self.features.items() if feature.type == records.NUMERIC]
         for name in self.drift.features if isinstance(self.drift.features, list) else ():
             if name not in numeric:
@@ -347,11 +369,35 @@ class Spec(Part):
                     if numeric
                     else f'drift.features: expected none, as no feature is numeric, found "{name}"; remove it'
                 )
+        self._check_distributions()
         if self.watched() and self.drift.detectors and all(find(name).errors_only for name in self.drift.detectors):
             raise ValueError(
                 f"drift.features: expected a detector that can watch values, found {', '.join(self.drift.detectors)}, "
                 "which are about errors only; add another to drift.detectors, such as adwin"
             )
+
+    def _check_distributions(self) -> None:
+        asked = self.drift.distributions
+        if asked is None:
+            return
+        if self.task == records.MULTI_INSTANCE:
+            raise ValueError(
+                "drift.distributions: expected instances that are independent of each other, found bags "
+                "(task: multi-instance), whose rows are not; remove it"
+            )
+        for name in asked.features if isinstance(asked.features, list) else ():
+            if name not in self.features:
+                raise ValueError(
+                    f'drift.distributions.features: expected features, found "{name}"; use some of '
+                    f"{', '.join(self.features)}"
+                )
+
+    def distributed(self) -> dict[str, int]:
+        """Features whose distribution is tested, and their columns."""
+        asked = self.drift.distributions
+        if asked is None:
+            return {}
+        return {n: j for j, n in enumerate(self.features) if asked.features == "all" or n in asked.features}
 
     def watched(self) -> dict[str, int]:
         """Features that are watched for drift, and their columns."""
@@ -390,6 +436,11 @@ class Spec(Part):
         logs = [InputLog(role, topic) for role, topic in topics.items() if topic is not None]
         further = [InputLog(CONTROL, self.topics.control, AS_IT_COMES)] if self.topics.control is not None else []
         return (*logs, *further)
+
+    @property
+    def most_waiting(self) -> int:
+        """Instances that wait for a label at most: none where they are learned without, and none can come later."""
+        return 0 if self.task == records.ANOMALY and self.topics.labels is None else self.join.max_pending
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -459,8 +510,8 @@ class Spec(Part):
         return new
 
     def class_vocabulary(self) -> Vocabulary | None:
-        """A new vocabulary of the classes; None for regression."""
-        if self.task == records.REGRESSION:
+        """A new vocabulary of the classes; None where labels are numbers."""
+        if self.task in records.VALUES:
             return None
         return Vocabulary(self.max_classes, self.classes, self.max_class_bytes)
 

@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -60,7 +61,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     if kind == "value_error":
         said = str(context["error"])
         return f"{where}: {said}" if where else said
-    if first["loc"][-1] == "[key]":
+    if first["loc"] and first["loc"][-1] == "[key]":
         where = ".".join(str(part) or '""' for part in parts[:-1])
         return f"{where}: expected a name, found {found(first['input'])}; put it in quotes"
     expected = _EXPECTED.get(kind, first["msg"]).format_map(_Plain(context))
@@ -72,7 +73,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     shown = str(context["actual_length"]) if kind == "too_short" else found(first["input"])
     if first["input"] is None and kind in ("string_type", "int_type", "float_type", "bool_type", "list_type"):
         cure = "write it, or remove the line"
-    return f"{where}: expected {expected}, found {shown}; {cure}"
+    return f"{where}: ".removeprefix(": ") + f"expected {expected}, found {shown}; {cure}"
 
 
 class _Plain(dict[str, Any]):
@@ -102,6 +103,8 @@ def _fields(model: type[BaseModel], parts: list[Any]) -> dict[str, Any]:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             by_name = {f.alias or name: f for name, f in annotation.model_fields.items()}
             annotation = by_name[str(part)].annotation
+            if isinstance(annotation, UnionType):  # a part that may be null
+                annotation = next(kind for kind in annotation.__args__ if kind is not type(None))
             continue
         # A dict of models: the value's type, whatever the name.
         annotation = getattr(annotation, "__args__", (None,))[-1]

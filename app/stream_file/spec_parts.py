@@ -350,7 +350,49 @@ def _check_watched(value: Any) -> Any:
     return value
 
 
+_DISTRIBUTED_SCHEMA = {"anyOf": [{"enum": ["all"]}, {"type": "array", "items": {"type": "string"}}]}
 _WATCHED_SCHEMA = {"anyOf": [{"enum": ["none", "all"]}, {"type": "array", "items": {"type": "string"}}]}
+
+
+def _distributions_form(value: Any) -> Any:
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
+
+
+def _check_distributed(value: Any) -> Any:
+    if value != "all" and not isinstance(value, list):
+        raise ValueError(f"expected all or a list of features, found {found(value)}; write it as [age, income]")
+    return _check_watched(value)
+
+
+def _check_tenths(value: int) -> int:
+    if value % 10:
+        raise ValueError(f"expected a multiple of 10, found {value}; give {value - value % 10}")
+    return value
+
+
+class DistributionsSpec(Part):
+    """Tests of how features and predictions are distributed, without labels. `distributions: true` for the
+    defaults."""
+
+    window: Annotated[int, AfterValidator(_check_tenths)] = Field(
+        default=1000,
+        ge=100,
+        le=100_000,
+        description="Instances of the reference, and of the newest ones that are compared with it; a multiple of 10.",
+    )
+    false_alarms: float = Field(
+        default=0.01,
+        gt=0,
+        lt=1,
+        description="Probability that a stream which does not change ever raises an alarm, of all features and looks "
+        "together.",
+    )
+    features: Annotated[Any, BeforeValidator(_check_distributed), WithJsonSchema(_DISTRIBUTED_SCHEMA)] = Field(
+        default="all",
+        description="Features of any type that are tested beside the predictions: `all`, or a list of names.",
+    )
 
 
 class DriftSpec(Part):
@@ -366,6 +408,11 @@ class DriftSpec(Part):
     features: Annotated[Any, BeforeValidator(_check_watched), WithJsonSchema(_WATCHED_SCHEMA)] = Field(
         default="none",
         description="Numeric features that are watched as well: `none`, `all`, or a list of names.",
+    )
+    distributions: Annotated[DistributionsSpec | None, BeforeValidator(_distributions_form)] = Field(
+        default=None,
+        description="Whether features and predictions are compared with a reference, without labels: `true`, or how "
+        "([drift](drift.md#without-labels)).",
     )
     on_drift: _OnDrift = Field(
         default="alert",
@@ -566,6 +613,19 @@ class PredictionsSpec(Part):
         default=False, description="Whether predictions of challengers are written beside the champion's."
     )
     probabilities: bool = Field(default=True, description="Whether the probabilities of the classes are written.")
+    calibrated: bool = Field(
+        default=False,
+        description="Whether the probabilities are scaled, as labels come, so that they mean what they say "
+        "([calibration](intervals.md#calibrated-probabilities)).",
+    )
+    coverage: float | None = Field(
+        default=None,
+        ge=0.5,
+        le=0.999,
+        description="Share of the labels, such as 0.9, that an interval around the predicted value (`lower`, "
+        "`upper`), or a set of classes (`set`), shall hold. It is then written beside the prediction "
+        "([intervals](intervals.md)).",
+    )
     trace: bool = Field(
         default=False,
         description="Whether a prediction has the headers `traceparent` and `tracestate` of its feature record (W3C "

@@ -4,9 +4,11 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
-from app.stream_file.spec_parts import TOPIC_NAME
+from app.stream_file.lineup import place_of
+from app.stream_file.spec_parts import REPLACE, TOPIC_NAME
 from topics import codecs
 from topics.names import INPUTS, OUTPUTS, PREDICTIONS, STEERING
+from topics.records import ANOMALY
 
 
 def check_topics(spec: Any) -> None:
@@ -38,7 +40,7 @@ def check_topics(spec: Any) -> None:
         if name is not None:
             roles[name] = role
     if spec.topics.labels is None:
-        if spec.record.y is None:
+        if spec.record.y is None and spec.task != ANOMALY:
             raise ValueError(
                 "topics.labels: expected a topic, or labels inside the feature records, found neither; name the "
                 "topic, or give record.y a path"
@@ -72,6 +74,38 @@ def _check_rekey(spec: Any, roles: Mapping[str, str]) -> None:
                     "remove one of them"
                 )
             owner[topic] = kind
+
+
+def check_reactions(spec: Any, on_drift: Mapping[str, str | None]) -> None:
+    """on_drift : place in the stream file -> what is done on drift."""
+    for place, action in on_drift.items():
+        if spec.task == ANOMALY and action == REPLACE:
+            raise ValueError(
+                f"{place}.on_drift: expected nothing, alert or reset, since models of anomalies learn without labels "
+                "and are not compared by errors, found replace; change it"
+            )
+
+
+def check_anomaly(spec: Any) -> None:
+    """What has no meaning for scores of anomalies."""
+    if spec.task != ANOMALY:
+        return
+    own = {place_of(role): action for role, action in spec.own_on_drift().items()}
+    check_reactions(spec, {"drift": spec.drift.on_drift, **own})
+    if spec.promotion is not None:
+        raise ValueError(
+            "promotion: expected nothing, since scores of anomalies have no errors to compare, found a rule; remove it"
+        )
+    if spec.predictions.coverage is not None:
+        raise ValueError(
+            "predictions.coverage: expected nothing, since a score of an anomaly is no guess of a label, found "
+            f"{spec.predictions.coverage:g}; remove it"
+        )
+    if spec.metrics.fading is not None:
+        raise ValueError(
+            "metrics.fading: expected a window, since a rank is among the scores of a window, found "
+            f"{spec.metrics.fading:g}; remove it"
+        )
 
 
 def check_registry(spec: Any) -> None:

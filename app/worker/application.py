@@ -72,9 +72,14 @@ def create_app(
         Seconds that a killed worker blocks its partitions.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
+    # Faust knows members by their addresses, and refuses the assignment of another one: the successor of a worker that
+    # has an instance id may run on another machine, or have another port.
+    name = connection.instance_id
+    address = {} if name is None else {"canonical_url": f"http://riparian/{name}"}
     app = faust.App(
         spec.group,
         **connection.faust(),
+        **address,
         store="memory://",
         datadir=str(data_dir),
         topic_partitions=spec.partitions,
@@ -148,8 +153,11 @@ def create_app(
     return app, engine
 
 
-def run(app: Any, engine: Engine, *, loglevel: str) -> None:
-    """Run the worker until a signal; raises what made it crash. Kernels must be warm by now."""
+def run(app: Any, engine: Engine, *, loglevel: str, own_lines: bool = False) -> None:
+    """Run the worker until a signal; raises what made it crash. Kernels must be warm by now.
+
+    own_lines : leave the log as it is set up; else Faust sets up lines of its own.
+    """
     # Batches are lists of short-lived objects: collecting at Python's default threshold costs more than it frees. What
     # is in cycles goes with the timer.
     gc.freeze()
@@ -163,7 +171,9 @@ def run(app: Any, engine: Engine, *, loglevel: str) -> None:
         for name in logging.root.manager.loggerDict:
             if name.partition(".")[0] == "aiokafka":
                 logging.getLogger(name).addFilter(Repeated())
-    worker = faust.Worker(app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None)
+    worker = faust.Worker(
+        app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None, override_logging=not own_lines
+    )
     worker.spinner = None  # it writes escape codes, into log files too
     engine.give_up = lambda: signal.raise_signal(signal.SIGTERM)
     try:

@@ -35,7 +35,7 @@ from app.partition.merge import concatenate
 from app.registry.client import Registry
 from app.registry.telling import tell
 from app.stream_file.spec import Spec
-from app.worker import copy_claims
+from app.worker import copy_claims, membership
 from app.worker.backpressure import POLL_PIECES, Backpressure
 from app.worker.copy_claims import Member
 from app.worker.copy_order import CopyOrder, Ordered
@@ -125,6 +125,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         self._since: dict[Key, float] = {}  # when the registry first said that it does not know a schema
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self._ending: asyncio.Future[None] | None = None
 
     # -- beginning and end -------------------------------------------------------------------------------------
 
@@ -166,6 +167,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             await self._admin.start()
             self._consumer = self.connection.consumer(
                 group_id=self.spec.rekey_group,
+                group_instance_id=self.connection.instance_id,
                 isolation_level=COMMITTED,
                 auto_offset_reset="earliest",
                 session_timeout_ms=int(1000 * self._session),
@@ -177,6 +179,9 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             )
             self._consumer.subscribe(topics=list(self._targets), listener=self)
             await self._consumer.start()
+            membership.guard(
+                self._consumer._coordinator, self.spec.rekey_group, self.connection.instance_id, self._replaced
+            )
             failed = 0
             while not self._stopping:
                 try:
@@ -199,6 +204,9 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             if self._admin is not None:
                 await self._admin.close()
             self._consumer = self._asker = self._admin = None
+
+    def _replaced(self, error: BaseException) -> None:
+        self._ending = asyncio.ensure_future(self._crash(error))
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         self._member = None

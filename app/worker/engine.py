@@ -93,12 +93,19 @@ class Engine:
         self.n_fenced = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loaded = False  # whether all that is assigned has been
         self._dropping = asyncio.Lock()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
 
     def attach(self, app: Any) -> None:
         """Give the engine the app whose consumer feeds it."""
         self._app = app
+
+    @property
+    def recovering(self) -> bool:
+        """Whether the worker waits for its partitions, or for their state: it has just started, the group rebalances,
+        a partition is loaded once more."""
+        return not self._loaded or bool(self._tasks)
 
     @property
     def consumer(self) -> Any:
@@ -230,7 +237,9 @@ class Engine:
         partitions = sorted({tp.partition for tp in tps})
         self.follower.stand_by(self._standbys() - set(partitions), partitions)
         try:
-            return await self._insist(partitions, generation)
+            offsets = await self._insist(partitions, generation)
+            self._loaded = True
+            return offsets
         except SupersededError:
             return {}
         except RiparianError as error:
@@ -417,6 +426,7 @@ class Engine:
     async def revoke(self) -> None:
         """Stop all runners; what an assignment has begun is superseded."""
         self._generation += 1
+        self._loaded = False
         await self._drop(list(self.runners))
 
     async def stop(self) -> None:

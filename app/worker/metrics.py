@@ -26,6 +26,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from app import __version__
+from app.partition.distributions import MOST_TOLD
 from app.partition.drift import ALARM
 from app.partition.outcome import Outcome
 from app.partition.role import REACTIONS
@@ -68,9 +69,14 @@ PREQUENTIAL = {
     "log_loss": "riparian_log_loss_nats",
     "f1_macro": "riparian_f1_macro_ratio",
     "balanced_accuracy": "riparian_balanced_accuracy_ratio",
+    "auroc": "riparian_auroc_ratio",
     "mae": "riparian_mean_absolute_error",
     "rmse": "riparian_root_mean_squared_error",
     "r2": "riparian_r2_ratio",
+    "calibration_error": "riparian_calibration_error",
+    "coverage": "riparian_coverage_ratio",
+    "interval_width": "riparian_interval_width",
+    "set_size": "riparian_set_size_classes",
 }
 
 # counter of the pending store -> name
@@ -121,11 +127,17 @@ ASSIGNED = "riparian_assigned_timestamp_seconds"
 DRIFTS = "riparian_drift_events_total"
 DRIFT_TIME = "riparian_drift_last_event_timestamp_seconds"
 ALERTING = "riparian_drift_alerting"
+DISTANCE = "riparian_distribution_distance"
+STABILITY = "riparian_population_stability_index"
+MISSING = "riparian_missing_values_ratio"
+UNSEEN = "riparian_unseen_values_ratio"
+OUTSIDE = "riparian_out_of_range_values_ratio"
 REPLACEMENTS = "riparian_model_replacements_total"
 WAITS = "riparian_model_waits_total"
 WAIT_TIME = "riparian_model_wait_seconds_total"
 ESTIMATED = "riparian_estimated_accuracy_ratio"
 ESTIMATE_ERROR = "riparian_estimated_accuracy_error"
+COVERAGE_TARGET = "riparian_coverage_target_ratio"
 ADVANTAGE = "riparian_challenger_advantage"
 COMPARED = "riparian_challenger_compared_labels"
 MODEL = "riparian_model_info"
@@ -180,9 +192,23 @@ METRICS: dict[str, Measure] = {
     PREQUENTIAL["log_loss"]: Measure(GAUGE, f"Log loss in nats, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["f1_macro"]: Measure(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["balanced_accuracy"]: Measure(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["auroc"]: Measure(GAUGE, f"AUROC of scores of anomalies, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["calibration_error"]: Measure(
+        GAUGE,
+        f"Mean distance between confidence and accuracy, in 15 bins of confidence, {QUALITY}.",
+        ("model", "scope"),
+    ),
+    PREQUENTIAL["coverage"]: Measure(
+        GAUGE, f"Share of the labels that the interval or set said for them held, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["interval_width"]: Measure(
+        GAUGE, f"Mean width of the intervals, in the target's unit, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["set_size"]: Measure(GAUGE, f"Mean number of classes in a set, {QUALITY}.", ("model", "scope")),
+    COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
     ESTIMATED: Measure(
         GAUGE, "Accuracy expected of the last predictions, by calibrated confidence, before labels come.", ("model",)
     ),
@@ -196,7 +222,8 @@ METRICS: dict[str, Measure] = {
     COMPARED: Measure(GAUGE, "Labels that this advantage is the mean of.", ("model",)),
     DRIFTS: Measure(
         COUNTER,
-        "Changes that drift detectors saw in a model's errors or (model empty) in a feature, since the stream began.",
+        "Changes that drift detectors saw in a model's errors or predictions, or (model empty) in a feature, since the "
+        "stream began.",
         ("model", "detector", "signal", "level"),
     ),
     DRIFT_TIME: Measure(
@@ -204,6 +231,20 @@ METRICS: dict[str, Measure] = {
     ),
     ALERTING: Measure(
         GAUGE, f"1 for {ALARM:,} labels (values) after a drift; none where on_drift is nothing.", ("model",)
+    ),
+    DISTANCE: Measure(
+        GAUGE,
+        "Hellinger distance of the newest values of a feature (model empty), or of what a model predicts, from the "
+        "reference: 0 to 1.",
+        ("model", "signal"),
+    ),
+    STABILITY: Measure(GAUGE, "Population stability index of the same.", ("model", "signal")),
+    MISSING: Measure(GAUGE, "Share of the newest values that are missing.", ("model", "signal")),
+    UNSEEN: Measure(
+        GAUGE, "Share of the newest values that the sample of the reference had not (nominal).", ("model", "signal")
+    ),
+    OUTSIDE: Measure(
+        GAUGE, "Share of the newest values beyond the range of the reference's sample (numeric).", ("model", "signal")
     ),
     REPLACEMENTS: Measure(
         COUNTER, "Models that were reset or replaced after a drift, and fresh ones dropped.", ("model", "action")
@@ -330,6 +371,7 @@ class Metrics(Collector):
             delay_p50=delay,
             rejected=dict(series.rejected),
             alarms=[role for role, on in learner.drift.alarms().items() if on],
+            distances=sorted(figures.distances, key=lambda one: -one.hellinger)[:MOST_TOLD],
         )
 
     def dropped(self, partition: int) -> None:
@@ -419,7 +461,7 @@ class Metrics(Collector):
         for labels, n in series.commands.items():
             yield COMMANDS, labels, n
         yield from self._inputs(runner)
-        scope = "fading" if self.spec.metrics.fading else "window"
+        scope = "fading" if learner.spec.metrics.fading else "window"
         for role, running in learner.roles.items():
             yield MODEL, (role, running.learner_name), 1
             if role not in figures.overall:  # a command has just brought it
@@ -437,6 +479,8 @@ class Metrics(Collector):
                 yield WAIT_TIME, (role,), running.model.wait_seconds
             for action, n in zip(REACTIONS, running.reactions.tolist(), strict=True) if running.watched else ():
                 yield REPLACEMENTS, (role, action), n
+        if self.spec.predictions.coverage is not None:
+            yield COVERAGE_TARGET, (), self.spec.predictions.coverage
         for role, estimated in figures.estimated.items():
             for field, name in (("accuracy", ESTIMATED), ("error", ESTIMATE_ERROR)):
                 if field in estimated:
@@ -449,6 +493,11 @@ class Metrics(Collector):
             yield DRIFTS, (role, detector, signal, level), n
             if n:
                 yield DRIFT_TIME, (role, detector, signal, level), last / 1000.0
+        for one in figures.distances:
+            shares = ((DISTANCE, one.hellinger), (STABILITY, one.psi), (MISSING, one.missing))
+            for name, share in (*shares, (UNSEEN, one.unseen), (OUTSIDE, one.outside)):
+                if share is not None:
+                    yield name, (one.model or "", one.signal), share
         for role, alerting in learner.drift.alarms().items():
             yield ALERTING, (role,), alerting
         for part, n_bytes in figures.n_bytes.items():

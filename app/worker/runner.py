@@ -413,7 +413,7 @@ class Runner:
 
     async def _send_metrics(self) -> None:
         figures = self.figures = await self.host.in_thread(self.learner.figures)
-        spec, ignored = self.host.spec, figures.counts["ignored_leaps"]
+        spec, ignored = self.learner.spec, figures.counts["ignored_leaps"]
         if ignored > self._ignored:
             said = (
                 "partition %d: timestamps ignored, as they are more than a minute ahead of the records around them: %d"

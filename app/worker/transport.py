@@ -40,6 +40,7 @@ from app.kafka.reading import COMMITTED, close
 from app.kafka.rights import denied
 from app.kafka.unpacking import BatchRecords, size_of
 from app.partition.merge import concatenate
+from app.worker import membership
 from app.worker.access import out_of_group
 from app.worker.backpressure import Backpressure
 from topics.records import RawBatch
@@ -107,6 +108,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             await push(error)
 
         coordinator._push_error_to_user = pushed
+        membership.guard(
+            coordinator,
+            coordinator.group_id,
+            coordinator._group_instance_id,
+            lambda error: self.parent_loop.call_soon_threadsafe(Consumer.refused, error),
+        )
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)

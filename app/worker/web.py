@@ -1,4 +1,5 @@
-"""The pages of a worker's web server: `/metrics`, and `/health`, whether its partitions are alive."""
+"""The pages of a worker's web server: `/metrics`; `/health`, whether its partitions are alive; `/ready`, whether it has
+them."""
 
 from typing import Any
 
@@ -9,10 +10,14 @@ from topics.names import place_field
 
 
 def health(engine: Engine) -> tuple[int, dict[str, Any]]:
-    """HTTP status and body of `/health`: 200 while no partition has failed, 503 after."""
+    """HTTP status and body of `/health`: 200 while no partition has failed, 503 after.
+
+    `status` is "recovering" while the worker waits for partitions or their state, "ok" when it has them all (none,
+    where there are more workers than partitions), "failed" once it ends because of an error.
+    """
     failure = engine.failure
     body: dict[str, Any] = {
-        "status": "ok" if failure is None else "failed",
+        "status": "failed" if failure is not None else "recovering" if engine.recovering else "ok",
         "stream": engine.spec.name,
         "version": __version__,
         "partitions": {
@@ -36,9 +41,15 @@ def health(engine: Engine) -> tuple[int, dict[str, Any]]:
     return (200 if failure is None else 503), body
 
 
+def ready(engine: Engine) -> tuple[int, dict[str, str]]:
+    """HTTP status and body of `/ready`: 200 while the worker has all that it was assigned, 503 otherwise."""
+    status = health(engine)[1]["status"]
+    return (200 if status == "ok" else 503), {"status": status}
+
+
 def expose(app: Any, engine: Engine, metrics: Metrics) -> None:
-    """Serve `/metrics` (Faust's own metrics with them, as `faust_*`) and `/health` on the app's web server, if it has
-    one."""
+    """Serve `/metrics` (Faust's own metrics with them, as `faust_*`), `/health` and `/ready` on the app's web
+    server, if it has one."""
     metrics.watch(engine)
     if not app.conf.web_enabled:
         return
@@ -50,4 +61,9 @@ def expose(app: Any, engine: Engine, metrics: Metrics) -> None:
     @app.page("/health")  # type: ignore[untyped-decorator]
     async def page(view: Any, request: Any) -> Any:
         status, body = health(engine)
+        return view.json(body, status=status)
+
+    @app.page("/ready")  # type: ignore[untyped-decorator]
+    async def whether_ready(view: Any, request: Any) -> Any:
+        status, body = ready(engine)
         return view.json(body, status=status)

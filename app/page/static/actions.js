@@ -7,43 +7,63 @@ import { count, h } from "./format.js";
 const WORDS = {
   promote: (model) => [`Promote ${model}`, `${model} becomes the champion, and the champion a challenger. Both keep what they have learned. Undo it by “Undo the promotion”.`],
   demote: () => ["Undo the promotion", "The champion of before becomes the champion again."],
+  pause: () => ["Pause predictions", "Predictions go on coming as records, but without a value. Models go on learning and being scored. Undo it by “Resume predictions”."],
+  resume: () => ["Resume predictions", "Predictions have their values again."],
   freeze: (model) => [`Freeze ${model}`, `${model} goes on predicting, and learns no more until it is thawed.`],
   thaw: (model) => [`Thaw ${model}`, `${model} learns again.`],
   reset: (model) => [`Reset ${model}`, `A new model takes the place of ${model}, and what it has learned is gone. This cannot be undone while the stream runs.`],
 };
 let token = "", by = "";
 
+export function field(label, attributes) {
+  const input = h("input", attributes);
+  return [h("label", { class: "field" }, label, input), input];
+}
+
+export const tokenField = () => field("Token, printed when riparian ui started", { type: "password", required: true, autocomplete: "off", value: token });
+
+// Sends what needs the token, and yields the lines of the answer; an error becomes one of ours.
+export async function* send(app, path, given, body) {
+  token = given;
+  const answer = await fetch(`/api/streams/${encodeURIComponent(app.stream)}${path}`, {
+    method: "POST", headers: { "Content-Type": "application/json", "X-Riparian-Token": token }, body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw new Error(await answer.text());
+  for await (const line of lines(answer)) {
+    if (line.error) throw new Error(line.error);
+    yield line;
+  }
+}
+
+export function dialogOf(title, ...content) {
+  const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => dialog.remove() }, h("h2", { id: "asked" }, title), ...content);
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
 // A dialog that asks for what a command needs, gives it, and shows the answers.
-function ask(app, command, model) {
+export function ask(app, command, model) {
   const [title, text] = WORDS[command](model);
   const said = h("p", { role: "status", class: "note" }), answers = h("div");
-  const field = (label, attributes) => { const input = h("input", attributes); return [h("label", { class: "field" }, label, input), input]; };
-  const [tokenLabel, tokenInput] = field("Token, printed when riparian ui started", { type: "password", required: true, autocomplete: "off", value: token });
+  const [tokenLabel, tokenInput] = tokenField();
   const [byLabel, byInput] = field("Who you are, for the timeline", { type: "text", maxlength: 200, value: by });
   const [nameLabel, nameInput] = field(`Type ${app.stream} to go on`, { type: "text", required: command === "reset", autocomplete: "off" });
   const go = h("button", { type: "submit", class: command === "reset" ? "danger" : "primary" }, title);
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
-  const form = h("form", { onsubmit: (event) => { event.preventDefault(); send(); } },
+  const form = h("form", { onsubmit: (event) => { event.preventDefault(); give(); } },
     h("p", {}, text), h("p", { class: "note" }, "It goes to every partition, and takes effect before its next prediction."),
     command === "reset" ? nameLabel : null, byLabel, tokenLabel, h("div", { class: "choices" }, close, go));
-  const heading = h("h2", { id: "asked" }, title);
-  const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => dialog.remove() }, heading, form, said, answers);
-  document.body.append(dialog);
-  dialog.showModal();
+  const dialog = dialogOf(title, form, said, answers);
 
-  async function send() {
-    [token, by] = [tokenInput.value, byInput.value];
+  async function give() {
+    by = byInput.value;
     go.disabled = true;
     said.textContent = "Asked for; waiting for the partitions.";
     const rows = [];
+    const body = { command, by, ...(model === null ? {} : { model }), ...(command === "reset" ? { stream: nameInput.value } : {}) };
     try {
-      const answer = await fetch(`/api/streams/${encodeURIComponent(app.stream)}/commands`, {
-        method: "POST", headers: { "Content-Type": "application/json", "X-Riparian-Token": token },
-        body: JSON.stringify({ command, by, ...(model === null ? {} : { model }), ...(command === "reset" ? { stream: nameInput.value } : {}) }),
-      });
-      if (!answer.ok) throw new Error(await answer.text());
-      for await (const line of lines(answer)) {
-        if (line.error) throw new Error(line.error);
+      for await (const line of send(app, "/commands", tokenInput.value, body)) {
         if (line.answer) {
           rows.push([String(line.answer.partition), line.answer.event, count(line.answer.offset), line.answer.sentence]);
           answers.replaceChildren(table([["Partition"], ["Answer"], ["From offset", "r"], ["It says"]], rows, "Answers"));
@@ -67,7 +87,7 @@ export function steering(app) {
   let shown = null;
   const button = (command, model, danger = false) => h("button", { type: "button", class: danger ? "danger" : null, onclick: () => ask(app, command, model) }, `${WORDS[command](model)[0]}…`);
   return {
-    element: card("Steering", "promote, freeze, reset", body),
+    element: card("Steering", "promote, freeze, reset, pause", body),
     update() {
       const roles = app.status.models.map((model) => model.role), now = `${app.status.control} ${roles.join("\n")}`;
       if (now === shown) return;
@@ -77,7 +97,8 @@ export function steering(app) {
         return;
       }
       body.replaceChildren(table([["Model"], ["Commands"]], roles.map((role) => [role, h("div", { class: "choices" },
-        role === "champion" ? button("demote", null) : button("promote", role), button("freeze", role), button("thaw", role), button("reset", role, true))]), "Commands to models"));
+        role === "champion" ? button("demote", null) : button("promote", role), button("freeze", role), button("thaw", role), button("reset", role, true))]), "Commands to models"),
+        h("div", { class: "choices" }, button("pause", null), button("resume", null)));
     },
   };
 }

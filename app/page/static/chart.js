@@ -3,6 +3,8 @@
 import { h, colour, moment, tick } from "./format.js";
 
 const LEFT = 56, RIGHT = 12, TOP = 8, BOTTOM = 4, AXIS = 20;
+const MANY = 20; // marks: fainter, so that the lines are seen
+const GAP = 6; // buckets: a hole of a few is a metric that comes less often than they are wide
 const STEPS = [1e3, 5e3, 15e3, 30e3, 60e3, 300e3, 900e3, 1800e3, 3600e3, 7200e3, 21600e3, 43200e3, 86400e3];
 
 function nice(low, high, n) {
@@ -196,11 +198,13 @@ export class Chart {
       pen.strokeStyle = colour(mark.colour);
       pen.setLineDash(mark.dash ?? []);
       pen.lineWidth = mark.dash ? 1 : 1.4;
+      pen.globalAlpha = this.shared.marks.length > MANY ? 0.25 : 0.6;
       pen.beginPath();
       pen.moveTo(x(mark.time), 0);
       pen.lineTo(x(mark.time), this.height);
       pen.stroke();
     }
+    pen.globalAlpha = 1;
     for (const line of [...this.lines].reverse()) this.line(pen, line, x, y, start, width);
     pen.setLineDash([]);
     if (this.shared.cursor !== null) {
@@ -221,12 +225,21 @@ export class Chart {
     pen.strokeStyle = pen.fillStyle = colour(line.colour);
     if (found.low) {
       pen.globalAlpha = 0.16;
+      let run = [];
+      const close = () => {
+        if (!run.length) return;
+        pen.beginPath();
+        for (const i of run) pen.lineTo(middle(i), y(found.high[i]));
+        for (const i of run.toReversed()) pen.lineTo(middle(i), y(found.low[i]));
+        pen.fill();
+        run = [];
+      };
       for (let i = 0; i < found.mean.length; i++) {
         if (found.low[i] === null) continue;
-        // Whole pixels: edges within a pixel take the browser longer, and neighbours would show a seam.
-        const a = Math.round(middle(i - 0.5)), top = Math.round(y(found.high[i]));
-        pen.fillRect(a, top, Math.max(1, Math.round(middle(i + 0.5)) - a), Math.max(1, Math.round(y(found.low[i])) - top));
+        if (run.length && i - run[run.length - 1] > GAP) close();
+        run.push(i);
       }
+      close();
       pen.globalAlpha = 1;
     }
     pen.lineWidth = 1.7;
@@ -236,8 +249,7 @@ export class Chart {
     let before = -9;
     found.mean.forEach((value, i) => {
       if (value === null) return;
-      // A hole of a few buckets is a metric that comes less often than the buckets are wide.
-      if (i - before > 6) {
+      if (i - before > GAP) {
         pen.moveTo(middle(i) - 0.5, y(value));
         pen.lineTo(middle(i) + 0.5, y(value));
       } else pen.lineTo(middle(i), y(value));

@@ -106,9 +106,10 @@ export const SIGNS = {
 };
 
 export function worded(event, metric) {
-  const show = (value) => (value === undefined || value === null ? dash : event.signal === "error" && metric === "accuracy" ? percent(value, 0) : number(value));
+  const show = (value) => (value === undefined || value === null ? dash : event.shift || (event.signal === "error" && metric === "accuracy") ? percent(value, 0) : number(value));
   const values = event.before !== undefined && event.after !== undefined ? `, ${show(event.before)} → ${show(event.after)}` : "";
-  const of = event.model ? `errors of ${event.model}` : event.signal;
+  const of = event.model ? `${event.signal === "prediction" ? "predictions" : "errors"} of ${event.model}` : event.signal;
+  if (event.shift) return `${event.detector}: ${of} are distributed otherwise${values}`;
   switch (event.kind) {
     case "assigned": return `partition ${event.partition} given to ${event.worker}`;
     case "applied": return `${event.by || "a rule"}: ${event.action}: ${event.said}`;

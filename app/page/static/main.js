@@ -2,11 +2,19 @@
 
 import { ago, count, h, moment, percent, pieces, score } from "./format.js";
 import { predictions } from "./predictions.js";
-import { deadletters, drift, happened, models, overview, partitions, rangeOf } from "./pages.js";
+import { deadletters } from "./deadletters.js";
+import { drift } from "./drift.js";
+import { happened, models, overview, partitions, rangeOf } from "./pages.js";
 
 const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["predictions", "Predictions", predictions], ["timeline", "Timeline", happened]];
-const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, AGAIN_MS = 4_000;
+const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, AGAIN_MS = 4_000, LEAST_MS = 60_000;
 const byId = (id) => document.getElementById(id);
+
+// Where figures begin within the time that was asked for, so does the picture: a new stream fills it, too.
+function begun({ from, to, start, width, series }) {
+  const first = Math.min(...series.map(({ mean }) => { const at = mean.findIndex((value) => value !== null); return at < 0 ? Infinity : start + at * width; }));
+  return first === Infinity ? {} : { from: Math.max(from, Math.min(first - 0.02 * (to - first), to - LEAST_MS)) };
+}
 
 const app = {
   status: null, page: null, lost: null,
@@ -62,6 +70,7 @@ const app = {
   async open() {
     const before = `${this.stream} ${this.partition}`;
     this.read();
+    this.first = null;
     const all = await this.get("/streams", "/api").catch(() => null);
     if (all === null) return this.silent();
     byId("version").textContent = `Riparian ${all.version}`;
@@ -165,7 +174,7 @@ const app = {
     else if (!newest) this.pill("", "Waiting for a worker");
     else if (now - newest > 60_000) this.pill("", `Quiet since ${moment(newest, now)}`);
     else this.pill("live", "Live");
-    const sign = { drift: "▲ drift · ", nobody: "▲ no worker · ", behind: "behind · ", late: "no labels · " }[verdict.kind] ?? "";
+    const sign = { drift: "▲ drift · ", nobody: "▲ no worker · ", paused: "paused · ", behind: "behind · ", late: "no labels · " }[verdict.kind] ?? "";
     document.title = away ? `▲ Kafka · ${this.stream}` : `${sign}${this.stream} · Riparian`;
     const badge = document.querySelector('[data-tab="deadletters"]');
     if (badge) badge.replaceChildren("Dead letters", ...(letters ? [h("span", { class: "n" }, count(letters))] : []));
@@ -176,12 +185,21 @@ const app = {
   async history() {
     clearTimeout(this.timer);
     const page = this.page;
-    const to = this.to ?? Date.now(), from = to - rangeOf(this.range);
-    const query = `from=${Math.round(from)}&to=${Math.round(to)}&partition=${this.partition ?? ""}`;
+    const to = this.to ?? Date.now();
+    const ask = (from) => {
+      const query = `from=${Math.round(from)}&to=${Math.round(to)}&partition=${this.partition ?? ""}`;
+      return Promise.all([this.get(`/history?${query}&n=${BUCKETS}`), this.get(`/events?${query}`)]);
+    };
+    const from = Math.max(to - rangeOf(this.range), this.first ?? 0);
     try {
-      const [found, happened_] = await Promise.all([this.get(`/history?${query}&n=${BUCKETS}`), this.get(`/events?${query}`)]);
+      let [found, happened_] = await ask(from);
+      const first = begun(found).from ?? from;
+      if (first - from > 0.1 * (to - from) && this.status?.progress === null) { // a young stream: the same in finer steps
+        this.first = first;
+        [found, happened_] = await ask(first);
+      }
       if (page === this.page && page) {
-        page.history({ ...found, series: new Map(found.series.map((each) => [each.name, each])) }, happened_.events);
+        page.history({ ...found, ...begun(found), series: new Map(found.series.map((each) => [each.name, each])) }, happened_.events);
       }
     } catch { /* the stream of events says so */ }
     // As often as a bucket of the charts is full: a week looks the same ten seconds later.

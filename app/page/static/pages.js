@@ -2,6 +2,7 @@
 
 import { Chart, Shared } from "./chart.js";
 import { steering } from "./actions.js";
+import { comparison } from "./comparison.js";
 import { River } from "./tree.js";
 import { SIGNS, ago, bytes, colour, count, dash, h, moment, number, percent, pieces, score, span, style, worded } from "./format.js";
 
@@ -9,8 +10,10 @@ const RANGES = [["15m", 900e3, "15 m"], ["1h", 3600e3, "1 h"], ["6h", 6 * 3600e3
 export const rangeOf = (name) => (RANGES.find(([each]) => each === name) ?? RANGES[1])[1];
 const MARKED = { drift: ["--bad"], reset: ["--bad"], "replace-started": ["--bad"], replaced: ["--news", [4, 3]] };
 
+const AGAIN = ["improvement", "warning"], AGAIN_MS = 60_000;
+
 export const card = (title, note, ...content) => h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, title), note ? h("span", { class: "note" }, note) : null), ...content);
-const metricName = (metric) => (metric === "accuracy" ? "Accuracy" : "Mean absolute error");
+const metricName = (metric) => ({ accuracy: "Accuracy", auroc: "AUROC" }[metric] ?? "Mean absolute error");
 
 export function table(heads, rows, caption) {
   const cell = (content, i) => {
@@ -31,12 +34,27 @@ function modelKey(roles, role) {
   return key;
 }
 
+// What one detector says again and again of the same becomes one line.
+export function together(events) {
+  const found = [], last = new Map();
+  for (const event of events) {
+    const of = ["model", "signal", "detector", "partition"].map((name) => event[name]).join(" "), one = last.get(of);
+    if (one && one.kind === event.kind && AGAIN.includes(event.kind) && event.time - one.time < AGAIN_MS) {
+      Object.assign(one, { ...event, before: one.before, times: one.times + 1 });
+      continue;
+    }
+    found.push({ ...event, times: 1 });
+    last.set(of, found[found.length - 1]);
+  }
+  return found.sort((a, b) => a.time - b.time);
+}
+
 function timeline(events, now, metric, n) {
   if (!events.length) return h("p", { class: "empty" }, "Nothing happened in this time.");
-  return h("ul", { class: "timeline" }, events.slice(-n).reverse().map((event) => {
+  return h("ul", { class: "timeline" }, together(events).slice(-n).reverse().map((event) => {
     const [sign, kind] = SIGNS[event.kind] ?? ["●", "slate"];
     return h("li", {}, h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign),
-      h("span", {}, worded(event, metric), event.kind === "assigned" ? null : h("span", { class: "note" }, ` · partition ${event.partition}`)),
+      h("span", {}, worded(event, metric), event.times > 1 ? `, in ${event.times} steps` : "", event.kind === "assigned" ? null : h("span", { class: "note" }, ` · partition ${event.partition}`)),
       h("span", { class: "when", title: moment(event.time, 0) }, ago(event.time, now)));
   }));
 }
@@ -49,12 +67,12 @@ export function ranges(app) {
 // Challengers and what got better have their place in the timeline: lines in the charts are what got worse.
 const isMarked = (event) => MARKED[event.kind] && (!event.model || event.model === "champion");
 
-function marksOf(events) {
+export function marksOf(events) {
   return events.filter(isMarked).map((event) => ({ ...event, colour: MARKED[event.kind][0], dash: MARKED[event.kind][1] }));
 }
 
 // Marks above the charts that can be reached by the keyboard; those that would lie on each other become one.
-function signs(app, shared, events, metric) {
+export function signs(app, shared, events, metric) {
   const strip = h("div", { class: "marks" });
   const place = () => {
     const { from, to } = shared.history ?? {};
@@ -84,20 +102,24 @@ export function charts(app, shared, kinds) {
   const roles = app.status.models.map((model) => model.role);
   const metric = app.status.tiles.metric;
   const lines = roles.map((role, i) => ({ name: `score:${role}`, label: role, colour: `--m${i % 5}`, dash: style(i).dash }));
-  const plain = (value) => number(value);
+  const plain = (value) => number(value), points = (value, axis) => (value === null ? dash : `${number(100 * value)}${axis ? "" : " points"}`);
+  const expected = metric === "accuracy" ? [{ name: "estimated:champion", label: "champion, expected before labels come", colour: "--m0", dash: [1, 3] }] : [];
   const made = {
-    score: () => new Chart(shared, { title: metricName(metric), unit: "of the last labels", lines, height: 210, least: metric === "accuracy" ? 0 : null, most: metric === "accuracy" ? 1 : null,
+    score: () => new Chart(shared, { title: metricName(metric), unit: "of the last labels", lines: [...lines, ...expected], height: 210, least: metric === "accuracy" ? 0 : null, most: metric === "accuracy" ? 1 : null,
       format: (value, axis) => (metric === "accuracy" ? percent(value, axis ? 0 : 1) : number(value)) }),
     rate: () => new Chart(shared, { title: "Throughput", unit: "instances/s", zero: true, format: plain, lines: [
       { name: "in", label: "predicted", colour: "--slate" }, { name: "learned", label: "learned", colour: "--slate2", dash: [5, 3] }] }),
     lag: () => new Chart(shared, { title: "Lag", unit: "records", zero: true, format: plain, height: 110, lines: [{ name: "lag", label: "behind", colour: "--slate" }] }),
     waiting: () => new Chart(shared, { title: "Waiting for labels", unit: "instances", zero: true, format: plain, height: 110, lines: [{ name: "waiting", label: "waiting", colour: "--slate" }] }),
     delay: () => new Chart(shared, { title: "Label delay", unit: "features to label, half within", log: true, format: (value) => span(value), height: 110, lines: [{ name: "delay", label: "p50", colour: "--slate" }] }),
-    latency: () => new Chart(shared, { title: "Features to prediction", unit: "", log: true, axis: true, format: (value) => span(value), height: 130, lines: [
+    latency: () => new Chart(shared, { title: "Features to prediction", unit: "", log: true, format: (value) => span(value), height: 130, lines: [
       { name: "p99", label: "p99", colour: "--slate" }, { name: "p50", label: "p50", colour: "--slate2", dash: [5, 3] }] }),
-    nodes: () => new Chart(shared, { title: "Nodes", unit: "of the models' trees", zero: true, axis: true, format: plain, height: 120, lines: roles.map((role, i) => ({ name: `nodes:${role}`, label: role, colour: `--m${i % 5}`, dash: style(i).dash })) }),
+    doubt: () => new Chart(shared, { title: "Error of what is expected", unit: "points: expected accuracy minus that of the labels that came", format: points, height: 90, lines: [{ name: "estimate-error:champion", label: "champion", colour: "--m0" }] }),
+    nodes: () => new Chart(shared, { title: "Nodes", unit: "of the models' trees", zero: true, format: plain, height: 120, lines: roles.map((role, i) => ({ name: `nodes:${role}`, label: role, colour: `--m${i % 5}`, dash: style(i).dash })) }),
   };
-  return kinds.map((kind) => made[kind]().element);
+  const shown = kinds.map((kind) => made[kind]());
+  shown.forEach((chart, i) => { chart.axis = i === shown.length - 1; }); // one axis of time, below all
+  return shown.map((chart) => chart.element);
 }
 
 function verdict(app) {
@@ -125,11 +147,12 @@ function tiles(app) {
   };
   return [element, () => {
     const found = app.status.tiles, isAccuracy = found.metric === "accuracy";
-    const better = isAccuracy ? found.change > 0 : found.change < 0;
+    const better = found.metric === "mae" ? found.change < 0 : found.change > 0;
     const small = Math.abs(found.change ?? 0) < (isAccuracy ? 0.0005 : 1e-9);
     const change = found.change === null || small ? "" : isAccuracy ? `${found.change > 0 ? "+" : "−"}${Math.abs(100 * found.change).toFixed(1)} points in an hour` : `${found.change > 0 ? "+" : "−"}${number(Math.abs(found.change))} in an hour`;
     const split = (text) => { const at = text.lastIndexOf(" "); return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)]; };
-    put("score", isAccuracy ? "Accuracy of the champion" : "Mean absolute error of the champion", ...split(isAccuracy ? percent(found.score) : number(found.score)), change, change ? (better ? "good-text" : "bad-text") : "");
+    const expected = found.expected === null ? "" : `${percent(found.expected)} expected before labels`;
+    put("score", `${metricName(found.metric)} of the champion`, ...split(isAccuracy ? percent(found.score) : number(found.score)), [change, expected].filter(Boolean).join("\n"), change ? (better ? "good-text" : "bad-text") : "");
     put("rate", "Throughput", number(found.rate), "instances/s", `${found.partitions} partition${found.partitions === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}`);
     put("latency", "Latency, p99", ...split(span(found.p99)), found.p50 === null ? "" : `half within ${span(found.p50)}`);
     put("lag", "Lag", count(found.lag), "records", found.lag_of === null ? "" : `most in partition ${found.lag_of}`);
@@ -144,13 +167,13 @@ function modelTable(app, short) {
     const roles = models.map((model) => model.role), isAccuracy = metric === "accuracy";
     const heads = short
       ? [["Model"], [metricName(metric), "r"], isAccuracy ? ["Kappa", "r"] : ["RMSE", "r"], ["Nodes", "r"]]
-      : [["Model"], ["Learner"], ["Recent", "r"], ["Overall", "r"], ...(isAccuracy ? [["Kappa", "r"], ["Log loss", "r"]] : [["RMSE", "r"], ["R²", "r"]]), ["Labels scored", "r"], ["Nodes", "r"], ["Depth", "r"], ["State", "r"]];
+      : [["Model"], ["Learner"], ["Last labels", "r"], ["Overall", "r"], ...(isAccuracy ? [["Kappa", "r"], ["Log loss", "r"]] : [["RMSE", "r"], ["R²", "r"]]), ["Labels scored", "r"], ["Nodes", "r"], ["Depth", "r"], ["State", "r"]];
     const rows = models.map((model) => {
       const name = [modelKey(roles, model.role), model.role];
       const second = isAccuracy ? number(model.recent.kappa) : number(model.recent.rmse);
-      if (short) return [[...name, h("span", { class: "note" }, ` ${model.learner}`)], score(model.score, metric), second, count(model.nodes)];
+      if (short) return [[...name, h("span", { class: "note" }, ` ${model.learner}`)], score(model.score, metric), second, count(model.nodes || null)];
       const third = isAccuracy ? number(model.recent.log_loss) : number(model.recent.r2);
-      return [name, model.learner, score(model.score, metric), score(model.overall[metric], metric), second, third, count(model.n), count(model.nodes), count(model.depth), bytes(model.bytes)];
+      return [name, model.learner, score(model.score, metric), score(model.overall[metric], metric), second, third, count(model.n), count(model.nodes || null), count(model.nodes ? model.depth : null), bytes(model.bytes)];
     });
     element.replaceChildren(table(heads, rows, "Models"));
     if (models.length === 1) element.append(h("p", { class: "empty" }, "No challengers. Name some in the stream file to hold the champion against them."));
@@ -185,7 +208,8 @@ export function overview(app) {
   halves[0].querySelector("h2").append(link("Models", "models"));
   halves[1].querySelector("h2").append(link("Partitions", "partitions"));
   halves.forEach((half) => half.classList.add("half"));
-  const last = card("Newest", null, newest);
+  const last = card("", null, newest);
+  last.querySelector("h2").append(link("Newest", "timeline"));
   const elements = [said, figures, over, ...halves, last];
   return {
     elements,
@@ -193,7 +217,8 @@ export function overview(app) {
       const blank = !app.status.partitions.some((row) => row.worker) && app.status.newest === 0;
       for (const element of elements.slice(1)) element.hidden = blank;
       sayIt(); setFigures(); setModels(); setParts();
-      newest.replaceChildren(timeline(app.status.events, app.status.now, app.status.tiles.metric, 10));
+      const known = events.length ? events[events.length - 1].time : 0;
+      newest.replaceChildren(timeline([...events, ...app.status.events.filter((event) => event.time > known)], app.status.now, app.status.tiles.metric, 10));
     },
     history(found, all) {
       events.splice(0, events.length, ...all);
@@ -205,9 +230,9 @@ export function overview(app) {
 export function models(app) {
   const shared = new Shared();
   const [rows, setRows] = modelTable(app, false);
-  const over = card("Over time", null, ...charts(app, shared, ["score", "nodes"]));
+  const over = card("Over time", null, ...charts(app, shared, ["score", ...(app.status.tiles.metric === "accuracy" ? ["doubt"] : []), "nodes"]));
   over.querySelector(".head").append(ranges(app));
-  const body = h("div"), note = h("span", { class: "note" }), steer = steering(app);
+  const body = h("div"), note = h("span", { class: "note" }), steer = steering(app), beside = comparison(app);
   const role = h("select", { "aria-label": "Model", onchange: () => app.go({ model: role.value }) });
   role.append(...app.status.models.map((model) => h("option", { value: model.role, selected: model.role === app.model }, model.role)));
   const partition = app.partition ?? 0;
@@ -242,7 +267,7 @@ export function models(app) {
           h("button", { type: "button", "aria-label": "Next tree", onclick: () => load((number_ + 1) % trees.length) }, `Tree ${number_ + 1} of ${trees.length} →`));
       }
       requestAnimationFrame(() => {
-        river = new River(tree, found.classes);
+        river = new River(tree, found.classes, picture.clientWidth);
         picture.replaceChildren(river.element);
         river.draw();
       });
@@ -264,39 +289,9 @@ export function models(app) {
   }
 
   return {
-    elements: [card("Models", app.partition === null ? "all partitions" : `partition ${app.partition}`, rows), ...(steer ? [steer.element] : []), over, whole],
-    update() { setRows(); steer?.update(); },
+    elements: [card("Models", app.partition === null ? "all partitions" : `partition ${app.partition}`, rows), beside.element, ...(steer ? [steer.element] : []), over, whole],
+    update() { setRows(); beside.update(); steer?.update(); },
     history: (found, all) => shared.set(found, marksOf(all)),
-  };
-}
-
-export function drift(app) {
-  const shared = new Shared(), events = [];
-  const over = card("Over time", null, signs(app, shared, events, app.status.tiles.metric), ...charts(app, shared, ["score", "delay"]));
-  over.querySelector(".head").append(ranges(app));
-  const body = h("div");
-  return {
-    elements: [over, card("Events", null, body)],
-    update() {},
-    history(found, all) {
-      events.splice(0, events.length, ...all);
-      shared.set(found, marksOf(all));
-      const shown = all.filter((event) => !["assigned", "applied", "refused", "proposed"].includes(event.kind)).reverse();
-      const metric = app.status.tiles.metric;
-      const value = (event, it) => (it === undefined ? dash : event.signal === "error" && metric === "accuracy" ? percent(it) : number(it));
-      if (!shown.length) {
-        const labels = app.status.models.reduce((sum, model) => Math.max(sum, model.n), 0);
-        body.replaceChildren(h("p", { class: "empty" }, `No drift in this time. ${count(labels)} labels were scored since the stream began.`));
-        return;
-      }
-      body.replaceChildren(table([["What"], ["When"], ["Partition", "r"], ["Signal"], ["Detector"], ["Before", "r"], ["After", "r"], ["Values so far", "r"], ["Before offset", "r"]],
-        shown.slice(0, 300).map((event) => {
-          const [sign, kind, name] = SIGNS[event.kind] ?? ["●", "slate", event.kind];
-          return [[h("span", { class: kind, "aria-hidden": "true" }, `${sign} `), name], moment(event.time), String(event.partition), event.model ? `errors of ${event.model}` : event.signal, event.detector,
-            value(event, event.before), value(event, event.after), count(event.n), count(event.offset)];
-        }), "Events of drift"));
-      body.append(h("p", { class: "note" }, "Before: the mean since the drift before. After: the mean of the last 100 values. A trial's end: mean errors of the fresh and of the old model."));
-    },
   };
 }
 
@@ -306,32 +301,6 @@ export function partitions(app) {
   const over = card("Over time", app.partition === null ? "all partitions together" : `partition ${app.partition}`, ...charts(app, shared, ["rate", "lag", "waiting", "delay", "latency"]));
   over.querySelector(".head").append(ranges(app));
   return { elements: [card("Partitions", null, rows), over], update: setRows, history: (found, all) => shared.set(found, marksOf(all)) };
-}
-
-const MEANINGS = {
-  "not-json": "no JSON, or no object", "missing-id": "it has no id", "wrong-type": "a field has another type than the stream file says",
-  "unknown-value": "a nominal value that the stream file does not list", "wrong-label": "the label is none", tombstone: "neither key nor value",
-  "too-long": "longer than the stream file allows",
-};
-
-export function deadletters(app) {
-  const body = h("div"), list = h("div");
-  let opened = false;
-  async function read() {
-    const found = await app.get("/deadletters");
-    const total = Object.values(found.reasons).reduce((a, b) => a + b, 0);
-    const rows = Object.entries(found.reasons).map(([reason, n]) => [reason, count(n), percent(n / total, 0), MEANINGS[reason] ?? ""]);
-    body.replaceChildren(rows.length ? table([["Reason"], ["Last 24 h", "r"], ["Share", "r"], ["It means"]], rows, "Reasons of the last day")
-      : h("p", { class: "empty" }, found.total ? `None in the last 24 h; ${count(found.total)} before.` : "None. All records could be read."));
-    const show = h("button", { type: "button", "aria-pressed": String(opened), onclick: () => { opened = !opened; read(); } }, opened ? "Hide the contents" : "Show the contents");
-    list.replaceChildren(...(found.letters.length ? [h("p", {}, show, h("span", { class: "note" }, " Contents may be personal data, and are anybody's text.")),
-      table([["When"], ["Topic"], ["Partition", "r"], ["Offset", "r"], ["Reason"], ["Detail"], ["Size", "r"], ...(opened ? [["Begins with"]] : [])],
-        found.letters.map((one) => [moment(one.time), one.topic, String(one.partition), count(one.offset), one.reason, one.detail, bytes(one.size), ...(opened ? [one.value] : [])]), "The last dead letters")]
-      : [h("p", { class: "empty" }, "Nothing to show.")]));
-  }
-  read();
-  let told = app.status.n_letters;
-  return { elements: [card("Why records were rejected", "last 24 hours", body), card("The last 100", null, list)], update() { if (app.status.n_letters !== told) { told = app.status.n_letters; read(); } }, history() {} };
 }
 
 export function happened(app) {

@@ -2,7 +2,7 @@
 
 import { h, colour, count, number, percent } from "./format.js";
 
-const COLUMN = 112, WORDS = 16, ROW = 24, KNOB = 5, OPEN = 14;
+const COLUMN = 124, NARROW = 84, LETTER = 6.6, WORDS = 16, SIDE = 280, ROW = 24, KNOB = 5, OPEN = 14;
 
 function top(node, classes) {
   if (typeof node.value !== "object" || node.value === null) return { label: number(node.value), share: null, index: -1 };
@@ -12,7 +12,11 @@ function top(node, classes) {
 }
 
 export class River {
-  constructor(tree, classes) {
+  // width : of the place where it will stand, pixels.
+  constructor(tree, classes, width) {
+    const deepest = Math.max(1, Math.floor(((width > 900 ? width - SIDE : width) - 200) / COLUMN) - 2);
+    const depth = [0];
+    tree.nodes.forEach((node, at) => node.children.forEach((child) => { depth[child] = depth[at] + 1; }));
     this.nodes = tree.nodes;
     this.classes = classes;
     this.chosen = 0;
@@ -22,7 +26,7 @@ export class River {
     while (queue.length && this.open.size < OPEN) {
       queue.sort((a, b) => this.nodes[b].weight - this.nodes[a].weight);
       const at = queue.shift();
-      if (!this.nodes[at].children.length) continue;
+      if (!this.nodes[at].children.length || depth[at] > deepest) continue; // leaves and their counts stay in sight
       this.open.add(at);
       queue.push(...this.nodes[at].children);
     }
@@ -94,7 +98,9 @@ export class River {
         order.push(child);
       }
     }
-    const width = Math.max(this.picture.clientWidth || 700, 200 + COLUMN * (deepest + 1));
+    const longest = Math.max(0, ...order.filter((at) => this.open.has(at)).map((at) => this.split(at).length));
+    const least = Math.min(COLUMN, Math.max(NARROW, 18 + LETTER * longest));
+    const width = Math.max(this.picture.clientWidth || 700, 200 + least * (deepest + 1));
     const column = (width - 200) / (deepest + 1);
     const right = 20 + column * (deepest + 1);
     const thick = (at) => Math.max(2, (nodes[at].weight / total) * (bottom - 20) * 0.8);
