@@ -11,13 +11,14 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # does not have the locked files.
 LOCKED ?= 1
 
-.PHONY: help setup lock sbom test fuzz chaos chaos-unguarded check docs format demo bench bench-state bench-failover bench-fencing bench-floods bench-formats accuracy clean bench-peers figure-forests figure-demo screenshots papers
+.PHONY: help setup lock sbom test image-test fuzz chaos chaos-unguarded check docs format demo bench bench-state bench-failover bench-fencing bench-floods bench-formats accuracy clean bench-peers figure-forests figure-demo screenshots papers
 
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
 	@echo "make fuzz    hostile records, schemas, states, stream files and requests: MINUTES=5, SEED=n, TARGETS=names"
-	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1"
+	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, CONTROL=1"
+	@echo "make image-test  build the image, and let a worker in it learn from a real Kafka: SUITE=trixie (root, debootstrap, buildah)"
 	@echo "make check   lint, format, types, documentation, and known vulnerabilities of the locked packages"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
 	@echo "make lock    lock the dependencies anew, in supply/: the newest that are a week old"
@@ -28,7 +29,7 @@ help:
 	@echo "               (BATCH=1: those that are refitted on a window, as docs/accuracy-batch.md)"
 	@echo "make figure-forests  accuracy of streaming forests against labels learned, as docs/forests.md: DATA=folder"
 	@echo "make figure-demo  docs/demo.svg, a frame of a real run of the demo"
-	@echo "make screenshots  docs/live-page*.png, pictures of the live page in Chromium"
+	@echo "make screenshots  docs/live-page*.webp, pictures of the live page in Chromium"
 	@echo "make papers  the papers' tables beside ours, as docs/papers.md: PAPERS=names, SEEDS=n, DATA=folder"
 	@echo "make format  format the sources"
 	@echo "make clean   remove the environment, caches and the local broker's data"
@@ -81,7 +82,11 @@ fuzz: setup
 FAULTS ?= 30
 
 chaos: setup
-	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey)
+	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey) $(if $(CONTROL),--control)
+
+# Needs root, debootstrap and buildah; no registry.
+image-test: setup
+	$(BIN)/python -m tests.image $(if $(SUITE),--suite $(SUITE))
 
 chaos-unguarded: setup
 	for guard in tail fence offsets; do $(BIN)/python -m tests.chaos.campaign --faults 4 --without $$guard || exit 1; done

@@ -159,6 +159,23 @@ def _quality() -> Row:
         graph("Challengers against the champion", "percentunit",
               "Accuracy of the last labels, less the champion's: above 0 the challenger is better.",
               Query(f"{others} - on (stream, partition) group_left () {of_champion}", place), least=None),
+        graph("Expected before labels come", "percentunit",
+              "Accuracy of the last predictions by the models' calibrated confidence. It cannot see that the same "
+              "instances have other labels than before.",
+              Query(f"max by (stream, partition, model) (riparian_estimated_accuracy_ratio{{{MODEL}}})", place),
+              least=None),
+        graph("Error of what is expected", "percentunit",
+              "Expected accuracy minus that of the labels that came: near 0 it can be trusted.",
+              Query(f"max by (stream, partition, model) (riparian_estimated_accuracy_error{{{MODEL}}})", place),
+              least=None),
+        graph("Advantage of each challenger", "short",
+              "By how much the champion's mean loss is higher, and its interval, which holds however often one looks: "
+              "errors per label, or in the target's unit. Above 0 for sure where low is.",
+              Query(f"max by (stream, partition, model, bound) (riparian_challenger_advantage{{{MODEL}}})",
+                    f"{place} {{{{bound}}}}"), width=16, least=None),
+        graph("Labels compared", "short", "Those that the advantage is the mean of.",
+              Query(f"max by (stream, partition, model) (riparian_challenger_compared_labels{{{MODEL}}})", place),
+              width=8),
         graph("Log loss", "short", "Of the last labels, in nats.",
               Query(of("riparian_log_loss_nats"), place), width=8, least=None),
         graph("Macro F1", "percentunit", "Mean F1 over the classes, of the last labels.",
@@ -171,6 +188,11 @@ def _quality() -> Row:
               Query(of("riparian_root_mean_squared_error"), place), width=8),
         graph("R²", "short", "Of a regression: the share of the variance explained.",
               Query(of("riparian_r2_ratio"), place), width=8, least=None, most=1),
+        graph("Labels held by intervals and sets", "percentunit",
+              "Of the last labels, where predictions.coverage asks for it.",
+              Query(of("riparian_coverage_ratio"), place), least=None, most=1),
+        graph("Width of intervals, or classes in a set", "short", "On average, of the last labels.",
+              Query(f"{of('riparian_interval_width')} or {of('riparian_set_size_classes')}", place)),
     ])  # fmt: skip
 
 
@@ -192,6 +214,15 @@ def _drift() -> Row:
               Query(f"max by (stream, partition, model) (riparian_drift_alerting{{{MODEL}}})", place),
               width=8, steps=True),
         alerts(8),
+    ])  # fmt: skip
+
+
+def _steering() -> Row:
+    return Row("Commands", [
+        graph("Commands to the stream", "short",
+              "Applied or refused since the partition was assigned: promotions, by somebody or by the rule, too.",
+              Query(f"sum by (stream, partition, command, event) (riparian_commands_total{{{PARTITION}}})",
+                    "{{stream}}/{{partition}} {{command}} {{event}}"), width=24, steps=True),
     ])  # fmt: skip
 
 
@@ -266,6 +297,7 @@ def stream() -> dict[str, Any]:
         glance(PARTITION, MODEL),
         _quality(),
         _drift(),
+        _steering(),
         _labels(),
         _throughput(),
         Row("State and models", [*kept.panels, leaves]),
