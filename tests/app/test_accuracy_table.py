@@ -40,7 +40,7 @@ def test_every_learner_is_in_it_at_its_defaults():
     assert ("shrub-ensemble loss=cross-entropy", "b") not in rows  # of classes only
     auto = rows["auto", "a"].spec
     assert list(auto.models()) == ["champion"]
-    assert auto.models()["champion"][0] == "adaptive-random-forest"
+    assert auto.models()["champion"][0] == "opinion-pool"
 
 
 def test_batch_learners_have_a_table_of_their_own():
@@ -157,5 +157,5 @@ def test_what_auto_is_stands_below(tmp_path):
     accuracy.main(["--models", "auto", "--sets", "agrawal", "--limit", "300", "--jobs", "1", "--out", str(out)])
     last = out.read_text(encoding="utf-8").strip().splitlines()[-1]
     resolved = accuracy.problem_for(accuracy.SyntheticFile(accuracy.GENERATED["agrawal"])).spec("auto", {}).resolved()
-    assert last.startswith(f"| agrawal | adaptive-random-forest n_models={resolved.parameters['n_models']} max_nodes=")
+    assert last.startswith(f"| agrawal | opinion-pool of {', '.join(resolved.parameters['members'])} |")
     assert f"| {resolved.n_bytes / 1000:,.0f} |" in last

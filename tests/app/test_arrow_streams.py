@@ -84,6 +84,24 @@ def test_rows_of_batches_are_predicted_as_records_of_json(formats, limit, restar
     assert {name for name in arrays if arrays[name].tobytes() != plain_arrays[name].tobytes()} <= {"drift/signals"}
 
 
+@pytest.mark.parametrize(("limit", "restart"), [(3, 0), (1000, 0), (5, 2)])
+def test_distributions_are_tested_within_batches(limit, restart):
+    def watched(form):
+        drift = {"distributions": {"window": 100}}
+        return build({**STREAM, "drift": drift, "codec": {"features": form, "labels": form}}, "s")
+
+    plain, *_, told = places.fold(watched("json"), topics(0, "json", "json"), 1000)
+    learner, *_, events = places.fold(watched("arrow"), topics(0, "arrow", "arrow"), limit, restart)
+    shifts, wanted = ([(e.n, e.signal, e.shift) for e in found if e.shift] for found in (events, told))
+    assert shifts == wanted
+    assert (shifts[0][1], shifts[0][2].kind) == ("a", "range")
+    arrays, plain_arrays = learner.snapshot().arrays, plain.snapshot().arrays
+    names = [name for name in arrays if name.startswith("drift/distributions/") and not name.endswith("/times")]
+    assert len(names) == 10
+    for name in names:
+        assert arrays[name].tobytes() == plain_arrays[name].tobytes()
+
+
 @pytest.mark.parametrize("formats", MIXED[:3])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_audit_holds_within_batches(formats, seed):

@@ -37,9 +37,11 @@ REGRESSION = build(
         "champion": "last-label",
         "challengers": {"other": "last-label"},
         "record": {"y": None},
+        "predictions": {"coverage": 0.6},
     },
     "test",
 )
+SAYING_MORE = build({**STREAM, "join": JOIN, "predictions": {"coverage": 0.6, "calibrated": True}}, "test")
 
 
 class Row(NamedTuple):
@@ -104,7 +106,7 @@ def version(cut: Snapshot, sequence: int, outputs: int) -> Version:
 def run(seed: int = 1, spec: Spec = SPEC, n: int = N) -> Run:
     """A worker's run: fetched and released in pieces that race, so that time does not give the order."""
     rng = np.random.default_rng([7, seed])
-    raw = records(seed, n) if spec is SPEC else regression_records(seed, n)
+    raw = records(seed, n) if spec.task != "regression" else regression_records(seed, n)
     features, labels = (spread(batch, rng) for batch in raw)
     learner = PartitionLearner(spec)
     merge = Merge()
@@ -167,7 +169,7 @@ def test_the_run_is_worth_an_audit() -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from([SPEC, REGRESSION]), st.data())
+@given(st.integers(0, 10**6), st.sampled_from([SPEC, REGRESSION, SAYING_MORE]), st.data())
 def test_what_a_worker_did_holds_from_and_to_every_checkpoint(seed: int, spec: Spec, data: st.DataObject) -> None:
     done = run(seed, spec, 100)
     begin = data.draw(st.integers(0, len(done.checkpoints)))

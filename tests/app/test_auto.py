@@ -16,8 +16,11 @@ from app.stream_file import spec as spec_module
 from app.stream_file.reference import json_schema
 from app.stream_file.spec import Spec, build
 from models import auto
+from models import auto_costs as costs
 from models.auto import Resolved, resolve
+from models.auto_costs import Shape
 from models.contract import Schema
+from models.memory import live_bytes
 from models.registry import REGISTRY, create, validate
 from tests.models.contract.worlds import learn, rows
 
@@ -30,10 +33,10 @@ STREAM: dict[str, Any] = {
 WIDE = [0] * 60 + [4] * 60
 
 
-def test_a_stream_without_a_champion_has_a_forest_and_what_to_hold_it_against() -> None:
+def test_a_stream_without_a_champion_has_a_pool_and_what_to_hold_it_against() -> None:
     spec = build(STREAM)
     assert {role: name for role, (name, _) in spec.models().items()} == {
-        "champion": "adaptive-random-forest",
+        "champion": "opinion-pool",
         "tree": "hoeffding-adaptive-tree",
         "naive-bayes": "naive-bayes",
         "last-label": "last-label",
@@ -62,7 +65,7 @@ def test_everything_that_is_chosen_exists_and_does_the_task(task: str) -> None:
     assert validate(found.model, task, found.parameters)
     chosen = {role: validate(name, task, {}) for role, name in auto.challengers(task, found.model).items()}
     assert chosen
-    assert found.model == ("stochastic-gradient-tree" if task == "multi-instance" else "adaptive-random-forest")
+    assert found.model == ("stochastic-gradient-tree" if task == "multi-instance" else "opinion-pool")
     fields = {**STREAM, "task": task}
     if task == "regression":
         del fields["classes"]
@@ -70,26 +73,61 @@ def test_everything_that_is_chosen_exists_and_does_the_task(task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_values", "n_classes", "budget", "expected"),
+    ("n_values", "n_classes", "budget", "members", "trees"),
     [
-        ([0] * 8, 2, {}, ("adaptive-random-forest", 10)),
-        ([0] * 8, 2, {"max_microseconds": 100}, ("adaptive-random-forest", 25)),
-        ([0] * 8, 2, {"max_microseconds": "10"}, ("adaptive-random-forest", 5)),
-        ([0] * 8, 2, {"max_microseconds": 3}, ("hoeffding-adaptive-tree", None)),
-        ([0] * 16, 10, {}, ("adaptive-random-forest", 10)),
-        (WIDE, 20, {"max_microseconds": 15}, ("adaptive-random-forest", 3)),
-        (WIDE, 20, {"max_bytes": 10_000_000}, ("adaptive-random-forest", 5)),
-        (WIDE, 20, {"max_bytes": 10_000_000, "max_microseconds": 10}, ("hoeffding-adaptive-tree", None)),
+        ([0] * 8, 2, {}, "bayes sums soft boosted forest mondrian patches shrubs", 10),
+        ([0] * 8, 2, {"max_microseconds": 25}, "bayes sums soft boosted forest repeats mondrian", 10),
+        ([0] * 8, 2, {"max_microseconds": "20"}, "bayes sums soft boosted forest repeats mondrian", 5),
+        ([0] * 8, 2, {"max_microseconds": 3}, "last bayes sums soft", None),
+        ([0] * 8, 2, {"max_microseconds": 1}, "", None),
+        ([0] * 16, 10, {}, "bayes sums soft forest mondrian repeats boosted", 10),
+        ([0] * 16, 10, {"max_microseconds": 25}, "last bayes sums soft forest mondrian", 5),
+        ([0] * 16, 26, {}, "bayes sums soft forest mondrian repeats", 10),  # boosted trees need time for each class
+        ([0] * 16, 10, {"max_bytes": 20_000_000}, "bayes sums soft forest mondrian repeats patches", 10),  # and bytes
+        (WIDE, 20, {"max_microseconds": 20}, "last bayes sums soft", None),
+        (WIDE, 20, {"max_bytes": 10_000_000, "max_microseconds": 5}, "", None),
     ],
 )
-def test_a_budget_decides_how_many_trees(n_values: Any, n_classes: int, budget: Any, expected: Any) -> None:
+def test_a_budget_decides_who_is_a_member(
+    n_values: Any, n_classes: int, budget: Any, members: str, trees: int | None
+) -> None:
     found = resolve("classification", n_values, n_classes, budget)
-    assert (found.model, found.parameters.get("n_models")) == expected
+    assert " ".join(found.parameters.get("members", {})) == members
+    assert found.model == ("opinion-pool" if members else "hoeffding-adaptive-tree")
+    if trees is not None:
+        assert found.parameters["members"]["forest"]["n_models"] == trees
     assert found.n_bytes <= int(budget.get("max_bytes", 64_000_000))
-    if found.model == auto.FOREST:
-        assert found.microseconds <= float(budget.get("max_microseconds", 25))
+    if members:
+        assert found.microseconds <= float(budget.get("max_microseconds", 100))
     smaller = resolve("classification", n_values, n_classes, {**budget, "max_bytes": found.n_bytes - 1})
     assert smaller.n_bytes < found.n_bytes
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_more_time_and_more_bytes_never_mean_less(task: str) -> None:
+    n_classes = 3 if task == "classification" else 1
+    for what, budgets in (("max_microseconds", (5, 10, 25, 50, 100, 200, 1000)), ("max_bytes", (10**6, 10**7, 10**9))):
+        found = [resolve(task, [0, 0, 4, 0, 2], n_classes, {what: budget}) for budget in budgets]
+        takes = [(one.microseconds, one.n_bytes)[what == "max_bytes"] for one in found]
+        assert takes == sorted(takes)
+        assert len({one.parts for one in found}) > 1
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_costs_are_known_of_every_member_and_never_below_nothing(task: str) -> None:
+    """For their shape only: what they say is measured by benchmarks/auto.py."""
+    n_columns = {"classification": 6, "regression": 3}[task]
+    kinds = {step.kind for step in (*auto.MEMBERS[task], *auto.MORE[task])} | {"tree"}
+    assert set(costs.MICROSECONDS[task]) == kinds
+    for kind in kinds:
+        assert len(costs.MICROSECONDS[task][kind]) == n_columns
+        assert min(costs.MICROSECONDS[task][kind]) >= 0.0
+    small, large = Shape(task, [0, 2], 1), Shape(task, [0] * 20 + [9] * 5, 1 if task == "regression" else 9)
+    for step in (*auto.MEMBERS[task], *auto.MORE[task]):
+        assert 0.0 < costs.microseconds(small, step.kind) <= costs.microseconds(large, step.kind)
+        sizes = [costs.fixed_bytes(shape, step.kind) for shape in (small, large)]
+        assert sizes == [0, 0] if step.share else 0 < sizes[0] <= sizes[1]
+        validate(step.model, task, step.parameters)
 
 
 def of_codes(n: int, n_values: list[int], n_classes: int) -> tuple[Any, Any]:
@@ -102,24 +140,56 @@ def of_codes(n: int, n_values: list[int], n_classes: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("n_values", [[0, 0, 4, 0, 2], [12, 30, 0, 3]], ids=["numeric", "nominal"])
 @pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("model", ["forest", "single"])
-def test_a_model_at_its_bound_takes_no_more_than_was_reckoned(task: str, model: str, n_values: list[int]) -> None:
+def test_members_at_their_bound_take_no_more_than_was_reckoned(task: str, n_values: list[int]) -> None:
     n_classes = 3 if task == "classification" else 1
-    budget = {"max_bytes": 2_000_000, "max_microseconds": 25 if model == "forest" else 2}
-    found = resolve(task, n_values, n_classes, budget)
-    small = {**found.parameters, "max_nodes": 31}
-    if model == "forest":
-        assert found.model == "adaptive-random-forest"
-        small["n_models"] = 3
-    learner = create(found.model, Schema(tuple(n_values), n_classes, task), **small, grace_period=50, tie_threshold=0.5)
-    learn(learner, *(of_codes(6000, n_values, n_classes) if n_values[0] else rows(6000, task)))
-    d = len(n_values)
-    looked_at = int(auto.SHARE * d) + 1 if model == "forest" else d
-    n_trees = 3 if model == "forest" else 1
-    node_bytes = auto.NODE_BYTES if model == "forest" else auto.SINGLE[task].node_bytes
-    most = auto.SLOTS * n_trees * auto.tree_bytes(task, n_values, looked_at, n_classes, 31, node_bytes)
-    assert learner.size()["n_nodes"] > 20 * n_trees
-    assert most / 6 < learner.n_bytes <= most
+    x, y = of_codes(6000, n_values, n_classes) if n_values[0] else rows(6000, task)
+    shape, schema = Shape(task, n_values, n_classes), Schema(tuple(n_values), n_classes, task)
+    early = {"grace_period": 50, "tie_threshold": 0.5}
+    for kind, name, parameters, n_bytes, filled in (
+        ("forest", "adaptive-random-forest", {"n_models": 3, **early}, 800_000, 6),
+        ("patches", "streaming-random-patches", {"n_models": 3, **early}, 800_000, 6),
+        ("mondrian", "mondrian-forest", {"n_trees": 3}, 1_000_000, 2),
+        ("boosted", "stochastic-gradient-tree", auto.BOOSTED, 1_000_000, 30),
+        ("bagging", "online-bagging", {"n_models": 3, **early}, 600_000, 6),
+        ("linear", "fimt-dd", {"grace_period": 50, "tie_threshold": 0.5}, 400_000, 6),
+    ):
+        if kind not in costs.MICROSECONDS[task]:
+            continue
+        bound, takes = costs.bounded(shape, kind, parameters.get("n_models", 1), n_bytes) or ({}, 0)
+        assert takes <= n_bytes, kind
+        learner = create(name, schema, **{**parameters, **bound})
+        learn(learner, x, y)
+        assert takes / filled < learner.n_bytes <= takes, kind
+
+
+@pytest.mark.parametrize("n_values", [[0, 0, 4, 0, 2], [12, 30, 0, 3]], ids=["numeric", "nominal"])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_members_of_fixed_size_take_no_more_than_was_reckoned(task: str, n_values: list[int]) -> None:
+    n_classes = 3 if task == "classification" else 1
+    x, y = of_codes(6000, n_values, n_classes) if n_values[0] else rows(6000, task)
+    for step in (*auto.MEMBERS[task], *auto.MORE[task]):
+        if not step.share:
+            learner = create(step.model, Schema(tuple(n_values), n_classes, task), **step.parameters)
+            learn(learner, x, y)
+            assert live_bytes(learner) <= costs.fixed_bytes(Shape(task, n_values, n_classes), step.kind), step.name
+
+
+@pytest.mark.parametrize(("n_values", "n_classes"), [((0, 3), 2), ((0,) * 8, 40)])
+def test_a_pool_itself_takes_no_more_than_was_reckoned(n_values: tuple[int, ...], n_classes: int) -> None:
+    schema, shape = Schema(n_values, n_classes, "classification"), Shape("classification", n_values, n_classes)
+    members = {f"m{i}": "last-label" for i in range(7)}
+    pool = create("opinion-pool", schema, members=members)
+    assert live_bytes(pool) <= costs.scratch_bytes(shape, 7) + 7 * 8 * 10 < 9_000_000
+
+
+def test_a_single_tree_at_its_bound_takes_no_more_than_was_reckoned() -> None:
+    found = resolve("classification", [0, 0, 4, 0, 2], 3, {"max_bytes": 2_000_000, "max_microseconds": 1})
+    assert found.model == "hoeffding-adaptive-tree"
+    small = {"max_nodes": 31, "grace_period": 50, "tie_threshold": 0.5}
+    learner = create(found.model, Schema((0, 0, 4, 0, 2), 3, "classification"), **small)
+    learn(learner, *rows(6000, "classification"))
+    shape, node_bytes = Shape("classification", (0, 0, 4, 0, 2), 3), auto.SINGLE["classification"].node_bytes
+    assert learner.n_bytes <= costs.SLOTS * costs.tree_bytes(shape, 5, 31, node_bytes)
 
 
 def test_what_is_not_named_is_reckoned_as_ten() -> None:
@@ -146,7 +216,10 @@ def test_what_is_not_named_is_reckoned_as_ten() -> None:
         ),
         ({"challengers": {"b": "auto"}}, 'challengers.b: expected a model, found "auto", which only a champion can be'),
         (
-            {"features": {f"f{i}": "numeric" for i in range(200)}, "champion": {"model": "auto", "max_bytes": 100_000}},
+            {
+                "features": {f"f{i}": "numeric" for i in range(200)},
+                "champion": {"model": "auto", "max_bytes": 100_000, "max_microseconds": 1},
+            },
             "champion: max_bytes is 100,000, and a tree of 31 nodes takes 576,000: raise it",
         ),
     ],
@@ -167,21 +240,42 @@ def test_a_state_keeps_what_was_chosen_by_the_same_budget(monkeypatch: pytest.Mo
     spec = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 10}, "challengers": {}})
     before = fold(spec)
     cut = before.snapshot()
-    later = Resolved("adaptive-random-forest", {"n_models": 3, "max_nodes": 63}, 1, 1.0)
+    later = Resolved("opinion-pool", {"members": {"bayes": {"model": "naive-bayes"}}}, 1, 1.0)
     monkeypatch.setattr(auto, "resolve", lambda *_: later)
     newer = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 10}, "challengers": {}})
     assert newer.models() != spec.models()
-    assert PartitionLearner(newer).roles["champion"].model.parameters()["n_models"] == 3
+    assert list(PartitionLearner(newer).roles["champion"].model.members) == ["bayes"]  # type: ignore[attr-defined]
     known = [None if v is None else v.state() for v in before.vocabularies]
-    assert not reconcile(newer, cut.meta, known).found
+    changes = reconcile(newer, cut.meta, known)
+    assert not changes.found
     learner = PartitionLearner(newer)
-    assert learner.restore(cut) == []
+    assert learner.restore(cut) == [changes.kept]
+    assert PartitionLearner(spec).restore(cut) == []
     assert learner.digest() == before.digest()
     assert learner.spec.models() == spec.models()
     assert learner.snapshot().meta["auto"] == {"max_microseconds": 10}
     other = build({**STREAM, "champion": {"model": "auto", "max_microseconds": 11}, "challengers": {}})
-    with pytest.raises(StateError, match=r"champion was adaptive-random-forest .*, is adaptive-random-forest"):
+    with pytest.raises(StateError, match=r"champion was opinion-pool .*, is opinion-pool"):
         PartitionLearner(other).restore(cut)
+
+
+@pytest.mark.parametrize("budget", [{}, {"max_microseconds": 10}])
+def test_a_state_of_the_forest_that_auto_was_goes_on(budget: dict[str, Any]) -> None:
+    was = {"model": "adaptive-random-forest", "n_models": 10, "max_nodes": 4095}
+    before = fold(build({**STREAM, "champion": was}))
+    cut = before.snapshot()
+    cut = cut._replace(meta={**cut.meta, "auto": budget})  # as versions wrote it to which auto was a forest
+    spec = build({**STREAM, "champion": {"model": "auto", **budget}})
+    learner = PartitionLearner(spec)
+    (note, *more) = learner.restore(cut)
+    assert note.startswith("champion: the state goes on with the adaptive-random-forest that auto was when it began; ")
+    assert [one.split(" ", 1)[0] for one in more] == [
+        f"challengers.{role}" for role in spec.models() if role != "champion"
+    ]
+    assert learner.roles["champion"].learner_name == "adaptive-random-forest"
+    x = [[0.0, 1.0, 0.0]]
+    predicted = [one.roles["champion"].model.predict_many(x).tolist() for one in (before, learner)]
+    assert predicted[0] == predicted[1]
 
 
 def test_a_state_of_a_named_champion_says_nothing_of_auto() -> None:
@@ -200,10 +294,13 @@ def test_check_says_what_it_is(tmp_path: Any) -> None:
     file.write_text("name: s\ntask: regression\nfeatures: {a: numeric}\n")
     said = CliRunner().invoke(command, [str(file)]).output
     found = resolve("regression", [0], 1, {})
-    assert f"champion: auto is adaptive-random-forest, estimated to take {found.n_bytes / 1e6:.1f} MB and" in said
+    assert f"auto is opinion-pool of {', '.join(found.parameters['members'])}, estimated to take" in said
+    assert f"{found.n_bytes / 1e6:.1f} MB and {found.microseconds:.1f} µs per instance" in said
+    faster = resolve("regression", [0], 1, {"max_microseconds": round(found.microseconds / 4)})
+    assert f"faster: max_microseconds: {round(found.microseconds / 4)} is {faster.parts}, " in said
     told = json.loads(CliRunner().invoke(command, ["--json", str(file)]).output)
     assert told["auto"] == found._asdict()
-    assert told["models"]["champion"]["parameters"]["max_nodes"] == found.parameters["max_nodes"]
+    assert told["models"]["champion"]["parameters"]["members"] == found.parameters["members"]
 
 
 def test_the_schema_knows_auto() -> None:
@@ -211,16 +308,17 @@ def test_the_schema_knows_auto() -> None:
     assert champion["default"] == "auto"
     assert set(champion["anyOf"][1]["properties"]) == {"model", "on_drift", "max_bytes", "max_microseconds"}
     assert "champion" not in json_schema()["required"]
-    assert set(auto.SINGLE) == {"classification", "regression", "multi-instance"}
+    assert set(auto.SINGLE) == {"classification", "regression", "multi-instance", "anomaly"}
     assert "auto" not in REGISTRY
     assert spec_module.AUTO == auto.AUTO
-    assert np.all(np.diff(auto.NODES) < 0)
+    assert np.all(np.diff(costs.NODES) < 0)
 
 
 def test_a_worker_says_what_auto_is_and_what_is_slow() -> None:
     spec = build({**STREAM, "trust": ["code", "pickles"], "challengers": {"theirs": "external", "nb": "naive-bayes"}})
     assert remarks(spec) == [
-        "champion: auto is adaptive-random-forest; riparian check tells its size",
+        "champion: auto is opinion-pool of bayes, sums, soft, boosted, mondrian, forest, patches, shrubs; riparian "
+        "check tells its size",
         "theirs (external) is slow: it learns in Python, an instance at a time, and the champion waits for it",
     ]
     assert remarks(build({**STREAM, "champion": "naive-bayes"})) == []

@@ -16,6 +16,7 @@ from tests.golden.make import (
     FOLDER,
     JUDGED,
     LATE,
+    LATEST,
     NEWER,
     PARTITION,
     RECORD,
@@ -124,13 +125,13 @@ def test_a_golden_state_that_commands_have_changed_is_read_and_goes_on_as_it_wou
     }
     assert [name for name, role in learner.roles.items() if role.frozen] == ["hoeffding-tree"]
     assert (learner.steering.n_events, learner.roles["champion"].action) == (4, "reset")
-    assert learner.digest() == digests["restored"]
+    assert learner.digest(LATEST) == digests["restored"]
     fold(learner, "classification", AFTER)
-    assert learner.digest() == digests["continued"]
+    assert learner.digest(LATEST) == digests["continued"]
     beginning = PartitionLearner(steered(), PARTITION)
     steer(beginning)
     fold(beginning, "classification", AFTER)
-    assert beginning.digest() == digests["continued"]
+    assert beginning.digest(LATEST) == digests["continued"]
 
 
 def counted(learner: PartitionLearner) -> dict[str, list[int]]:

@@ -25,7 +25,7 @@ from app.stream_file.spec import Spec, loads
 from app.worker import metrics as names
 from app.worker.histogram import Histogram
 from app.worker.metrics import METRICS, PREQUENTIAL, Metrics
-from app.worker.web import health
+from app.worker.web import health, ready
 from models.prequential import Prequential
 from topics import reports
 from topics.names import FEATURES, INPUTS, LABELS
@@ -252,6 +252,30 @@ def test_drift_events_their_time_the_alert_and_what_models_did_are_told() -> Non
     assert scrape.value(names.REPLACEMENTS, **here, model="champion", action="replaced") == 0
 
 
+def test_how_far_features_and_predictions_are_from_their_references() -> None:
+    spec = stream(drift="{distributions: {window: 100}}")
+    metrics, runner = Metrics(spec), Runner(spec)
+    rows: list[tuple[str, float, str | None]] = [(f"{i}", float(i % 10), "XY"[i % 2]) for i in range(150)]
+    metrics.stepped(runner, runner.work(rows), 0.0)
+    assert not Scrape(metrics).values(names.DISTANCE)
+    assert metrics.of_partition(runner).distances == []
+    metrics.stepped(runner, runner.work([(f"{150 + i}", float(i % 10), "XY"[i % 2]) for i in range(50)]), 0.0)
+    here = {"stream": "taps", "partition": "0", "model": "", "signal": "a"}
+    quiet = Scrape(metrics)
+    assert quiet.value(names.DISTANCE, **here) == pytest.approx(0.0, abs=1e-6)
+    assert quiet.value(names.OUTSIDE, **here) == 0.0
+    metrics.stepped(runner, runner.work([(f"{200 + i}", 99.0, "XY"[i % 2]) for i in range(5)]), 0.0)
+    scrape = Scrape(metrics)
+    share = scrape.value(names.OUTSIDE, **here)
+    assert 0.0 < share < 1.0
+    assert scrape.value(names.DISTANCE, **here) > 0.1
+    assert scrape.value(names.STABILITY, **here) > 0.1
+    assert scrape.value(names.MISSING, **here) == 0.0
+    assert not scrape.values(names.UNSEEN, **here)
+    record = metrics.of_partition(runner).distances[0]
+    assert (record.signal, record.model, record.outside, record.unseen) == ("a", None, share, None)
+
+
 def test_every_counter_of_the_pending_store_has_a_metric() -> None:
     assert set(names.PENDING) == set(COUNTERS)
     spec = stream()
@@ -421,14 +445,19 @@ def test_partitions_are_shown_before_their_first_record() -> None:
 def test_health_names_partitions_and_failure() -> None:
     spec = stream()
     runner = Runner(spec)
-    engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None, copier=None)
+    engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None, copier=None, recovering=True)
     runner.work([("a", 1, None)])
+    assert (health(engine)[0], health(engine)[1]["status"]) == (200, "recovering")  # not dead, and not ready
+    assert ready(engine) == (503, {"status": "recovering"})
+    engine.recovering = False
+    assert ready(engine) == (200, {"status": "ok"})
     status, body = health(engine)
     assert (status, body["status"], body["stream"]) == (200, "ok", "taps")
     assert body["partitions"]["0"] == {"offset": 1, "label_offset": 0, "instances": 1, "labels": 0, "waiting": 1}
     engine.failure = ValueError("the disk is full")
     status, body = health(engine)
     assert (status, body["status"], body["failure"]) == (503, "failed", "the disk is full")
+    assert ready(engine)[0] == 503
 
 
 def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None:

@@ -1,6 +1,7 @@
 """The live page without Kafka and browser: series over time against a slow twin, what is said, and what is kept."""
 
 import io
+import json
 import math
 import sqlite3
 from itertools import groupby
@@ -11,15 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from app import comparisons
 from app.cli import top_frame
 from app.errors import RiparianError
+from app.kafka.connection import Connection
+from app.kafka.ports import listen
 from app.page import models, telling
 from app.page.history import TIERS, Range, Series, together
 from app.page.store import KEPT, Store
-from app.page.view import DAY_MS, HOUR_MS, StreamView
+from app.page.view import DAY_MS, HOUR_MS, StreamView, as_json
+from app.page.watch import Watch
 from app.stream_file.spec import loads
 from topics import commands, reports
-from topics.records import DriftRecord, MetricsRecord, PartitionRecord
+from topics.records import Distance, DriftRecord, MetricsRecord, PartitionRecord, Shift
 
 NOW = 1_790_000_000_000
 STREAM = """
@@ -33,7 +38,8 @@ challengers: {{second: {{model: last-label}}}}
 
 
 def view_of(task="classification"):
-    return StreamView(loads(STREAM.format(task=task)))
+    models = "half-space-trees" if task == "anomaly" else "last-label"
+    return StreamView(loads(STREAM.format(task=task).replace("last-label", models)))
 
 
 # -- series ------------------------------------------------------------------------------------------------------------
@@ -105,6 +111,35 @@ def test_a_block_of_another_shape_is_refused():
         Series().restore(9, [])
 
 
+@settings(deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(1, 400_000), st.floats(0, 500, width=16) | st.none()), min_size=1, max_size=60
+    ),
+    least=st.floats(0, 500),
+)
+def test_since_when_a_count_is_above(steps, least):
+    """A count that grows, and begins anew: of the values in memory, to the width of a bucket."""
+    series, time, value, run = Series(), 1_000_000_000, 0.0, []
+    for wait, more in steps:
+        time += wait
+        if more is None and value:
+            value, run = 0.0, []
+        value += more or 0.0
+        series.add(time, value)
+        run.append((time, value))
+    expected = next((t for t, v in run if v > least), None)
+    found = series.since(least)
+    if expected is None:
+        assert found is None or found <= time  # a fall within a bucket hides behind the value before
+    elif found is not None and len(run) == len(steps):
+        assert found <= expected < found + TIERS[-1].width
+        if time - steps[0][0] - 1_000_000_000 < TIERS[0].n * TIERS[0].width // 2:
+            assert expected < found + TIERS[0].width
+    else:
+        assert found is None or found <= time
+
+
 def test_partitions_become_one_series():
     nan = math.nan
     a = Range(0, 10, *(np.array(v, np.float32) for v in ([1, nan, nan], [3, nan, nan], [2, nan, nan])))
@@ -118,9 +153,21 @@ def test_partitions_become_one_series():
 # -- what is said ------------------------------------------------------------------------------------------------------
 
 
-def model(role="champion", partition=0, time=NOW, n=5000, **window):
-    record = MetricsRecord("taps", partition, time, role, "last-label", n, n, n, {}, window=window, size={"n_nodes": 3})
+def model(role="champion", partition=0, time=NOW, n=5000, comparison=None, estimated=None, **window):
+    record = MetricsRecord(
+        "taps", partition, time, role, "last-label", n, n, n, {},
+        window=window, size={"n_nodes": 3}, comparison=comparison, estimated=estimated,
+    )  # fmt: skip
     return reports.write(record)
+
+
+def compared(n=5000, difference=0.05, low=0.03, high=0.07, since=0):
+    """What a challenger's record says beside the champion's."""
+    return {
+        **{"labels": n - since, "since": since, "difference": difference, "low": low, "high": high, "champion": 0.14},
+        **{"confidence": 0.95, "reach": 1.0, "error": 0.05, "total_labels": n, "total_difference": difference},
+        **{"total_squares": 0.1, "total_champion": 0.14, "total_begun": 1},
+    }
 
 
 def part(partition=0, time=NOW, **fields):
@@ -223,14 +270,124 @@ def test_labels_that_never_came_and_labels_that_stopped():
 
 def test_a_challenger_that_is_better_and_a_stream_that_rests():
     view = living(view_of())
-    view.take_report(model("second", accuracy=0.91))
-    assert told(view)[1] == "second is better than the champion: 91.0 % against 86.0 %, over the last 1,000 labels."
+    view.take_report(model("second", comparison=compared(), accuracy=0.91))
+    assert told(view)[1] == (
+        "second is better than the champion in partition 0: 5.0 points more are right, surely 3.0 to 7.0, "
+        "over 5,000 labels."
+    )
+    view.take_report(model("second", partition=1, comparison=compared(), accuracy=0.91))
+    assert told(view)[1].startswith("second is better than the champion: 5.0 points more are right, surely")
+    assert told(view)[1].endswith("over 10,000 labels.")
+    worse = compared(difference=-0.05, low=-0.07, high=-0.03)
+    view.take_report(model("second", partition=1, time=NOW + 1, comparison=worse, accuracy=0.5))
+    assert told(view)[0].kind == "good"  # better here, worse there
     view = living(view_of())
     for partition in (0, 1):
         view.take_report(part(partition, NOW + 60_000))
     found, said = told(view, NOW + 61_000)
     assert found.kind == "quiet"
     assert said == "Nothing new since #. The champion is right on 86.0 % of the last 1,000 labels."
+
+
+def test_without_labels_what_is_expected_is_told():
+    view = living(view_of())
+    later = NOW + 600_000
+    for partition in (0, 1):
+        view.take_report(part(partition, later, offset=9000, instances=9000, waiting=8100))
+        view.take_report(
+            model(partition=partition, time=later, accuracy=0.86, estimated={"accuracy": 0.7, "error": 0.01})
+        )
+    assert told(view, later + 1000)[1].endswith("70.0 % of the predictions lately are expected to be right.")
+    found = telling.tiles(view, later, telling.partitions(view, later))
+    assert (found["expected"], found["expected_error"]) == (pytest.approx(0.7), pytest.approx(0.01))
+    series = view.history(later - HOUR_MS, later + 1, 50)
+    assert np.nanmax(series["estimated:champion"].mean) == pytest.approx(0.7)
+    assert np.nanmax(series["estimate-error:champion"].mean) == pytest.approx(0.01)
+
+
+def test_challengers_are_compared_as_the_command_does():
+    """The rows of `riparian compare`, since when they are, and what the rule has proposed and not done yet."""
+    view, found = living(view_of()), comparisons.Found()
+    for time, n in ((NOW - 120_000, 900), (NOW - 60_000, 2500), (NOW, 5000)):
+        for partition in (0, 1):
+            for value in (
+                model("champion", partition, time + partition, accuracy=0.86),
+                model("second", partition, time + partition, comparison=compared(n, since=max(0, n - 3000))),
+            ):
+                view.take_report(value)
+                found.take(reports.read_report(value))
+    rows, expected = view.compared(), found.rows()
+    assert [row.since for row in expected] == [NOW - 60_000, NOW - 59_999, NOW - 120_000]
+    assert [row._replace(since=None) for row in rows] == [row._replace(since=None) for row in expected]
+    for row, same in zip(rows, expected, strict=True):
+        assert 0 <= same.since - row.since < 10_000  # a bucket
+    assert [row.partition for row in view.compared(1)] == [1]
+    assert not [name for name in view.history(NOW - HOUR_MS, NOW + 1, 50) if name.startswith("compared")]
+    proposed = commands.EventRecord(
+        "taps", 1, 0, "proposed", "promote", 3, 3, 0, "better", model="second", by="promotion"
+    )
+    view.take_command(commands.write(proposed), NOW + 1)
+    said = telling.comparison(view)
+    assert said["proposed"] == [{"challenger": "second", "partition": 1, "time": NOW + 1}]
+    assert said["rule"] is None
+    done = commands.EventRecord("taps", 1, 1, "applied", "promote", 4, 4, 0, "done", model="second", by="me")
+    view.take_command(commands.write(done), NOW + 2)
+    assert telling.comparison(view)["proposed"] == []
+    view.take_report(model("second", time=NOW + 3, comparison=compared() | {"total_labels": 0.0}))  # anybody's
+    assert [row.partition for row in view.compared()] == [1]
+
+
+def test_predictions_that_are_paused_are_told_until_they_go_on():
+    view = living(StreamView(loads(STREAM.format(task="classification") + "control: true\n")))
+
+    def give(what, partition, number, time):
+        fields = ("applied", what, 3, 3, 0, "done")
+        view.take_command(commands.write(commands.EventRecord("taps", partition, number, *fields, by="ann")), time)
+
+    give("pause", 0, 0, NOW - 3000)
+    give("pause", 1, 0, NOW - 2000)
+    found, said = told(view)
+    assert (found.kind, {"since": NOW - 3000} in found.said) == ("paused", True)
+    assert said.startswith("Predictions are paused in partitions 0 and 1 by ann since #: they come without a value")
+    give("resume", 1, 1, NOW - 1000)
+    give("resume", 1, 1, NOW - 1000)  # read twice
+    assert told(view)[1].startswith("Predictions are paused in partition 0 by ann")
+    give("resume", 0, 1, NOW)
+    give("pause", 0, 0, NOW - 3000)  # of the days before, which are read later
+    assert told(view)[0].kind == "good"
+
+
+def test_anomalies_are_told_by_their_ranks():
+    view = view_of("anomaly")
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW - 1000, offset=800))
+        view.take_report(part(partition))
+        view.take_report(model(partition=partition, auroc=0.913))
+    assert "The champion ranks anomalies with an AUROC of 0.913 (the last 1,000 labels)" in told(view)[1]
+    row = telling.models(view)[0]
+    assert row["recent"] == {"auroc": pytest.approx(0.913)}
+    json.dumps(telling.status(view, NOW, "x"))
+
+
+SHIFT = Shift("values", 1e-9, 0.31, 0.8, [0, 500, 400, 100, 0], [0, 90, 210, 690, 10], 0.5, [0.0, 0.5, 1.0, 2.0])
+
+
+def test_a_shift_without_labels_is_told_with_its_shares():
+    view = living(view_of())
+    fields = {"model": None, "signal": "a", "detector": "two-sample", "before": 0.5, "after": 0.09}
+    view.take_drift(drift(**fields, shift=SHIFT), NOW - 500)
+    assert "The values of a are distributed otherwise: up to 0.5, 50 % before, 9 % now." in told(view)[1]
+    assert as_json(view.events[-1])["shift"]["after"] == SHIFT.after
+    view.take_drift(drift(**fields | {"model": "champion", "signal": "prediction"}, shift=SHIFT), NOW - 400)
+    assert "The predictions of the champion are distributed otherwise" in told(view)[1]
+    distance = [Distance("a", 0.1, 0.2, 0.0, outside=0.3), Distance("prediction", 0.4, 0.9, 0.0, "champion")]
+    view.take_report(part(1, NOW + 1, distances=distance))
+    rows = telling.distances(view)
+    assert [(row["partition"], row["signal"], row["hellinger"]) for row in rows] == [
+        (1, "prediction", 0.4),
+        (1, "a", 0.1),
+    ]
+    assert telling.distances(view, 0) == []
 
 
 def test_a_regression_is_told_by_its_error():
@@ -325,6 +482,36 @@ def test_a_store_gives_back_what_it_was_given(tmp_path):
         assert list(store.notes("taps", "drift")) == [(0, 3 + KEPT + 5, b"y")]
 
 
+def test_the_newest_figures_outlive_the_page(tmp_path, monkeypatch):
+    """Started again while no worker runs, it says who is missing, and not that nothing was ever there."""
+    monkeypatch.setattr("app.page.watch.now_ms", lambda: NOW)
+    view = living(view_of())
+    with Store(tmp_path / "history.sqlite") as store:
+        watch = Watch([view], Connection("127.0.0.1:9"), store)
+        watch.progress = None
+        watch.save()
+        other = view_of()
+        again = Watch([other], Connection("127.0.0.1:9"), store)
+        again.restore(other)
+        assert (other.models, other.newest) == (view.models, view.newest)
+        assert {k: seen.last for k, seen in other.partitions.items()} == {
+            k: seen.last for k, seen in view.partitions.items()
+        }
+        a, b = (each.history(NOW - HOUR_MS, NOW + 1, 50) for each in (view, other))
+        for name in a:  # no value is there twice
+            np.testing.assert_array_equal(a[name].mean, b[name].mean)
+    assert told(other, NOW + 60_000)[0].kind == "nobody"
+
+
+def test_letters_that_were_retried_are_known():
+    view = view_of()
+    for at in (3, 4, 5):
+        view.take_letter({"riparian-reason": b"not-json"}, b"x", NOW, 1, at)
+    view.take_marks(1, [(3, 5)])
+    view.take_marks(0, [(5, 6)])
+    assert [view.is_retried(letter) for letter in view.letters] == [True, True, False]
+
+
 def test_a_damaged_store_is_put_aside(tmp_path):
     path = tmp_path / "history.sqlite"
     path.write_bytes(b"nonsense" * 1000)
@@ -342,6 +529,15 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RiparianError, match="choose another --data-dir"):
         Store(tmp_path / "file" / "history.sqlite")
+
+
+def test_a_port_that_is_taken_is_a_sentence_with_the_option_of_the_command():
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RiparianError, match="perhaps by another live page: choose another by --port, or"):
+            listen("127.0.0.1", port, options=("--host", "--port"))
+        with pytest.raises(RiparianError, match="perhaps by another worker: choose another by --web-port, or"):
+            listen("127.0.0.1", port)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from topics.schemas import Written
 
 N, BLOCK = 400, 37
 OF_PLACES = ("drift/signals",)  # which name records by their places
+FIELDS = ("id", "y", "p", "challengers", "lower", "upper", "set")
 REGISTRY = {"registry": {"url": "http://127.0.0.1:1"}}
 FEATURES_: dict[str, Any] = {
     **{f"n{i}": "numeric" for i in range(6)},
@@ -32,9 +33,15 @@ STREAM = {
     "features": FEATURES_,
     "champion": {"model": "hoeffding-tree", "grace_period": 20},
     "challengers": {"nb": "naive-bayes", "last": "last-label"},
-    "predictions": {"challengers": True},
+    "predictions": {"challengers": True, "coverage": 0.8},
 }
 REGRESSION = {"task": "regression", "champion": {"model": "fimt-dd", "grace_period": 20}, "challengers": {}}
+ANOMALY = {
+    "task": "anomaly",
+    "champion": {"model": "half-space-trees", "window": 30},
+    "challengers": {},
+    "predictions": {},
+}
 # What a stream file says besides; features in headers and rows in envelopes are JSON's.
 ENVELOPES = ("debezium", "connect", "cloudevents")
 IN_HEADERS = {"n5": {"type": "numeric", "from": "@header:n5"}, "c": {**FEATURES_["c"], "from": "@header:c"}}
@@ -94,17 +101,18 @@ def fold(way: dict[str, Any], task: dict[str, Any], limit: int) -> tuple[list[An
         for value in sent if join is None or not sent else join(sent, 10**6):
             for one in learner.codec.split_predictions(value):
                 found = learner.codec.read_prediction(one)
-                read.append({name: found.get(name) for name in ("id", "y", "p", "challengers")})
+                read.append({name: found.get(name) for name in FIELDS})
     arrays = learner.snapshot().arrays
     return read, bits, {name: arrays[name].tobytes() for name in arrays if name not in OF_PLACES}
 
 
-@pytest.mark.parametrize("task", [{}, REGRESSION])
+@pytest.mark.parametrize("task", [{}, REGRESSION, ANOMALY])
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_rows_give_the_same_bits(way: str, task: dict[str, Any]) -> None:
     wanted = fold({}, task, 10_000)
     assert len(wanted[0]) == N
     assert len({json.dumps(one["y"]) for one in wanted[0]}) > 2
+    assert task == ANOMALY or wanted[0][-1]["upper" if task else "set"]
     for limit in (10_000, 29):
         read, bits, state = fold(WAYS[way], task, limit)
         assert read == wanted[0]

@@ -164,7 +164,7 @@ def test_auto_is_what_a_stream_file_would_choose(tmp_path):
     )
     small, usual = found["runs"]
     assert [entry["model"] for entry in found["summary"]] == ["auto", "auto"]
-    assert (small["auto"], small["model"]) == (True, "adaptive-random-forest")
+    assert (small["auto"], small["model"]) == (True, "opinion-pool")
     file = DataFile(path)
     problem = problem_for(file)
     for run, given in ((small, {"max_bytes": 5_000_000}), (usual, {})):
@@ -173,9 +173,10 @@ def test_auto_is_what_a_stream_file_would_choose(tmp_path):
         assert {key: run["parameters"][key] for key in chosen.parameters} == chosen.parameters
         spec = problem.spec(chosen.model, chosen.parameters)
         assert evaluate(file, spec, problem.goal, problem.n)["accuracy"] == run["accuracy"]
-    assert small["parameters"]["max_nodes"] < usual["parameters"]["max_nodes"]
+    nodes = [run["parameters"]["members"]["forest"]["max_nodes"] for run in (small, usual)]
+    assert nodes[0] < nodes[1]
     shown = invoke("evaluate", path, "--model", "auto", "--set", "max_microseconds=5").stdout
-    assert "adaptive-random-forest (auto) on agrawal.csv.gz" in shown
+    assert "opinion-pool (auto) on agrawal.csv.gz" in shown
     with pytest.raises(SpecError, match="has no parameter 'max_byte': did you mean 'max_bytes'"):
         invoke("evaluate", path, "--model", "auto", "--set", "max_byte=5")
 
@@ -184,7 +185,7 @@ def test_auto_in_a_cross_validation(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b,y\n" + "".join(f"{i},{'uvw'[i % 3]},{'pq'[i % 2]}\n" for i in range(60)))
     (run,) = json.loads(invoke("evaluate", path, "--model", "auto", "--folds", 3, "--json").stdout)["runs"]
-    assert (run["model"], run["auto"], run["n"]) == ("adaptive-random-forest", True, 60)
+    assert (run["model"], run["auto"], run["n"]) == ("opinion-pool", True, 60)
 
 
 def entry(label, accuracy, size):

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from app.errors import StateError
 from app.partition.changes import reconcile
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge
+from app.partition.merge import EVERYTHING, Merge, Script
 from app.partition.outcome import Outcome
-from app.partition.steering import RefusedError, unsteerable
-from app.state.proof import SentRecords
+from app.partition.steering import KNOWN, RefusedError, unsteerable
+from app.state.proof import SentRecords, differing_parts
 from app.state.proof_of_drift import DriftProof
 from app.stream_file.spec import Spec
 from topics import commands
@@ -49,14 +49,16 @@ class Fed:
         self.merge = Merge(learner.buffers())
         self.rng = np.random.default_rng(3)
 
-    def go_on(self, n: int, *asked: Mapping[str, Any], labels: bool = True) -> Outcome:
-        """n instances after these commands, and their labels after them."""
+    def go_on(self, n: int, *asked: Mapping[str, Any], labels: bool = True, turned: bool = False) -> Outcome:
+        """n instances after these commands, and their labels after them. turned : whether these are the other ones."""
         at = {role: buffer.next_offset for role, buffer in self.merge.buffers.items()}
         a = self.rng.random(n).round(3).tolist()
-        first = at["features"]
+        first, y = at["features"], ["pq"[(one > 0.5) != turned] for one in a]
+        if self.learner.classes is None:
+            y = a
         values = {
             "features": [json.dumps({"id": str(first + i), "x": {"a": a[i]}}).encode() for i in range(n)],
-            "labels": [json.dumps({"id": str(first + i), "y": "pq"[a[i] > 0.5]}).encode() for i in range(n * labels)],
+            "labels": [json.dumps({"id": str(first + i), "y": y[i]}).encode() for i in range(n * labels)],
             CONTROL: [json.dumps({"id": f"{at.get(CONTROL, 0) + i}", **one}).encode() for i, one in enumerate(asked)],
         }
         for role, kind in values.items():
@@ -167,6 +169,50 @@ def test_a_command_that_comes_again_is_left_out() -> None:
     assert fed.learner.offsets[CONTROL] == 4
 
 
+def test_commands_of_before_are_not_taken_again_where_control_was_off_for_a_while() -> None:
+    fed = Fed(PartitionLearner(spec()))
+    fed.go_on(5)
+    for _ in range(KNOWN):
+        fed.go_on(1, {"command": "reset", "model": "nb"}, {"command": "checkpoint"})
+    n = fed.learner.offsets[CONTROL]
+    assert n == 2 * KNOWN
+    off, notes = restored(fed, spec(control=False))
+    assert notes == ["control was True, is False: no more commands"]
+    off = Fed(off)
+    off.go_on(20)
+    again, notes = restored(off, spec(control=False))
+    assert (notes, again.digest()) == ([], off.learner.digest())
+    on, notes = restored(off, spec())
+    assert len(notes) == 1
+    assert notes[0].startswith("control was False, is True: predictions name the commands before them")
+    assert on.offsets[CONTROL] == n == on.buffers()[CONTROL].next_offset
+    assert on.steering.n_events == n
+    assert on.origin is not None  # the predictions of meanwhile do not say how many commands had been applied
+    assert on.origin[2] == 2
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_a_command_at_a_prediction_that_was_too_large_is_applied_there_again(limit: int) -> None:
+    """No prediction says that the command came before it; the one after it does."""
+
+    def fold(sent: list[int]) -> tuple[list[int], str]:
+        learner = PartitionLearner(spec())
+        places = [(i, 0, int(i >= 5)) for i in sent]
+        merge = Merge(learner.buffers(), Script.of(list(learner.rules), places), limit=limit)
+        values = [json.dumps({"id": str(i), "x": {"a": 0.1}}).encode() for i in range(10)]
+        asked = json.dumps({"id": "1", **PROMOTE}).encode()
+        for role, records in (("features", values), (CONTROL, [asked])):
+            n = range(len(records))
+            merge.buffers[role].add(RawBatch(list(n), list(n), [None for _ in n], records))
+        told = []
+        while merge.n_waiting:
+            told += [event.offset for event in learner.step(merge.release(EVERYTHING)).events]
+        return told, learner.digest()
+
+    assert fold([i for i in range(10) if i != 5]) == fold(list(range(10)))
+    assert fold(list(range(10)))[0] == [5]
+
+
 def test_a_command_waits_for_an_instance() -> None:
     fed = Fed(PartitionLearner(spec()))
     fed.go_on(5)
@@ -210,9 +256,12 @@ def test_the_file_that_was_applied_and_the_one_before_both_go_on() -> None:
         learner, notes = restored(fed, by)
         assert learner.digest() == fed.learner.digest()
         assert len(notes) == n
-    other = spec(challengers={"more": "last-label"}, join={"horizon": "1h"}, features={"a": "numeric"})
+    other = spec(challengers={"more": "last-label"}, predictions={"probabilities": False}, join={"horizon": "1h"})
     (found,) = unsteerable(reconcile(other, fed.learner.snapshot().meta, [None]))
-    assert found.startswith("join.horizon was 7d, is 1h")
+    assert found.startswith("predictions.probabilities was True, is False; this changes at a restart")
+    other = spec(features={"a": "numeric", "b": "numeric"})
+    (found,) = unsteerable(reconcile(other, {**fed.learner.snapshot().meta, "features": [["a", "numeric"]]}, [None]))
+    assert found.startswith("the features have changed: b is new; a model knows features by their places")
 
 
 def test_a_state_that_names_code_is_refused() -> None:
@@ -275,3 +324,33 @@ def test_hostile_commands_are_answered_or_dead_letters_and_the_state_is_whole(fo
     fed.go_on(3)
     again, _ = restored(fed, spec())
     assert again.digest() == fed.learner.digest()
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_while_predictions_are_paused_they_say_nothing_and_all_models_learn(task: str) -> None:
+    fields: dict[str, Any] = {"predictions": {"challengers": True}}
+    if task == "regression":
+        fields |= {"task": task, "classes": None, "champion": "mean", "challengers": {"nb": "fimt-dd"}}
+    content = {field: value for field, value in {**CONTENT, **fields}.items() if value is not None}
+    by = Spec.model_validate(content)
+    fed, twin = Fed(PartitionLearner(by)), Fed(PartitionLearner(by))
+    told: dict[Fed, list[dict[str, Any]]] = {fed: [], twin: []}
+    for commands_of in ([], [{"command": "resume"}, {"command": "pause"}, {"command": "pause"}], [], ["resume"]):
+        asked = [{"command": one} if isinstance(one, str) else one for one in commands_of]
+        for one in (fed, twin):
+            outcome = one.go_on(20, *asked if one is fed else [{"command": "checkpoint"}] * len(asked))
+            told[one] += map(json.loads, one.learner.encode(outcome))
+            again, notes = restored(one, by)
+            assert again.digest() == one.learner.digest()
+            assert again.steering.paused == any("paused, until riparian resume" in note for note in notes)
+    for i, (one, other) in enumerate(zip(told[fed], told[twin], strict=True)):
+        if 20 <= i < 60:
+            assert (one["y"], one.get("p")) == (None, None)
+            assert {name: it["y"] for name, it in one["challengers"].items()} == {"nb": None}
+            other = {**other, "y": None, "challengers": one["challengers"]} | ({"p": None} if "p" in other else {})
+        assert one == other
+    assert differing_parts(fed.learner, twin.learner) == []
+    fed.go_on(1, {"command": "pause"})
+    for control_is_on in (True, False):  # nobody could resume it otherwise
+        again, _ = restored(fed, Spec.model_validate({**content, "control": control_is_on}))
+        assert again.steering.paused == control_is_on

@@ -7,6 +7,7 @@ import inspect
 import aiokafka.consumer.fetcher as fetcher
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
@@ -32,6 +33,7 @@ SIGNATURES = {
     driver.Consumer.verify_event_path: "(self, now: float, tp: faust.types.tuples.TP) -> None",
     recovery.Recovery._restart_recovery.fun: "(self) -> None",
     recovery.Recovery.on_partitions_revoked: "(self, revoked: Set[faust.types.tuples.TP]) -> None",
+    GroupCoordinator._send_req: "(self, request)",
     TransactionManager.maybe_add_partition_to_txn: "(self, tp: aiokafka.structs.TopicPartition)",
     TransactionManager.set_pid_and_epoch: "(self, pid: int, epoch: int)",
 }
@@ -48,6 +50,8 @@ def test_versions_are_the_pinned_ones():
 
 
 def test_attributes_that_are_read_are_there():
+    assert {"_group_instance_id", "member_id", "generation"} <= set(GroupCoordinator.__init__.__code__.co_names)
+    assert "_send_req" in GroupCoordinator._do_heartbeat.__code__.co_names  # all answers come by it
     state = TopicPartitionState.__init__.__code__.co_names
     assert {"_position", "highwater"} <= set(state)
     assert "transactional_id" in MessageAccumulator.create_builder.__code__.co_names  # decided for each batch

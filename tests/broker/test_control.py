@@ -11,7 +11,9 @@ import time
 import pytest
 
 from app import control
+from app.errors import StateError
 from app.kafka.connection import Connection
+from app.partition.steering import KNOWN
 from app.state.audit import audit
 from app.state.transfer import versions
 from app.stream_file.spec import Spec
@@ -63,6 +65,7 @@ def riparian(*arguments, code=0):
     return done.stderr if code == 2 else done.stdout
 
 
+LAST = {"model": "last-label"}
 STEPS = [
     lambda: [*asked("promote", 2, model="nb"), Sent(b"{", int(time.time() * 1000))],
     lambda: [*asked("add", model="second", definition={"model": "majority-class"}), *asked("promote", model="nb")],
@@ -187,6 +190,35 @@ def test_a_stream_gets_a_control_topic_at_a_restart(broker, tmp_path, topic_name
     riparian("rollback", path, *options)
 
 
+def test_old_commands_are_not_taken_again_where_control_was_off_for_a_while(broker, tmp_path, topic_name):
+    features, labels = instances(120)
+    path, spec = stream_file(tmp_path, topic_name, control=True)
+    create_topics(spec, broker)
+    n = KNOWN + 20
+    for at, control_is_on in ((0, True), (40, False), (80, True)):
+        path, spec = stream_file(tmp_path, topic_name, control=control_is_on)
+        send(broker, f"{topic_name}.control", asked("checkpoint") + asked("add", model="x", definition=LAST))
+        if not at:  # more than are remembered
+            send(broker, f"{topic_name}.control", [one for _ in range(n - 2) for one in asked("reset", model="nb")])
+        with Worker(path, broker, tmp_path) as worker:
+            send(broker, spec.topics.features, features[at : at + 40])
+            send(broker, spec.topics.labels, labels[at : at + 40])
+            wait_for_state(broker, spec, at + 40, at + 40, worker=worker)
+            assert worker.stop() == 0, worker.output
+    told = events(broker, spec)
+    assert [one.number for one in told] == list(range(n + 4))
+    assert [one.control_offset for one in told] == list(range(n + 4))
+    assert [one.command for one in told[n:]] == ["checkpoint", "add"] * 2
+    assert [one.event for one in told[n:]] == ["applied", "refused"] * 2
+    assert {one["control_offset"] for one in predictions(broker, spec) if one["offset"] >= 80} == {n + 4}
+    with pytest.raises(StateError, match="at offset 80 the stream file was changed") as refused:
+        asyncio.run(audit(spec, Connection(broker), 0))
+    start = int(re.search(r"with --from (\d+)", str(refused.value))[1])
+    report = asyncio.run(audit(spec, Connection(broker), 0, start=start))
+    assert report.holds, json.dumps(report.plain())
+    assert (report.n_predictions, report.answers.n_compared) == (40, 4)
+
+
 def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, topic_name):
     plain, _ = stream_file(tmp_path, f"{topic_name}-plain")
     assert "control: expected true" in riparian("promote", plain, "nb", "--broker", broker, code=2)
@@ -219,13 +251,23 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
             assert refused["answers"][0]["by"] == "me"
             assert "unknown model" in riparian("add", path, "more", "nobody", *options, code=2)
             assert "applied" in riparian("add", path, "more", "hoeffding-tree:grace_period=20", *options)
-            # A file that still has the old champion cannot be applied, nor one that changes anything else.
-            other, _ = stream_file(tmp_path, topic_name, **fields, join={"max_wait": "30s", "horizon": "1h"})
+            # A file that still has the old champion cannot be applied, nor one that changes what is fixed at the start.
+            other, _ = stream_file(tmp_path, topic_name, **fields, predictions={"probabilities": False})
             until(lambda: stored(broker, spec) is not None and "more" in stored(broker, spec).roles)
-            assert "join.horizon was 7d, is 1h" in riparian("apply", other, *options, code=2)
+            said = riparian("apply", other, *options, code=2)
+            assert "predictions.probabilities was True, is False; this changes at a restart" in said
+            more = {"a": "numeric", "b": "numeric", "c": {"type": "nominal"}, "d": "numeric"}
+            other, _ = stream_file(tmp_path, topic_name, **fields, features=more)
+            said = riparian("apply", other, *options, code=2)
+            assert "the features have changed: d is new; a model knows features by their places" in said
             changed = {"champion": "naive-bayes", "challengers": {"more": "majority-class", "last": "last-label"}}
+            changed |= {"drift": {"on_drift": "reset"}, "metrics": {"every": "1s", "window": 50}}
             path, spec = stream_file(tmp_path, topic_name, **{**fields, **changed})
-            assert "dropped: hoeffding-tree; begun anew: more; added: last" in riparian("apply", path, *options)
+            said = riparian("apply", path, *options)
+            assert (
+                "dropped: hoeffding-tree; begun anew: more; added: last; changed: metrics.window, drift.on_drift"
+                in said
+            )
         finally:
             done.set()
             flowing.join()
@@ -233,7 +275,9 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
     # The new file is what runs, the one before is told.
     assert "goes on as it is" in riparian("check", path, "--broker", broker)
     older, _ = stream_file(tmp_path, topic_name, **fields)
-    assert "steered: the models are those that commands have left" in riparian("check", older, "--broker", broker)
+    said = riparian("check", older, "--broker", broker)
+    assert "steered: the models are those that commands have left" in said
+    assert "also, an applied file has left metrics.window 50, drift.on_drift reset" in said
     assert "4 answers to commands: equal" in riparian("audit", older, "--broker", broker)
     # Which the applied file alone is not enough for: its models were not there at the beginning.
     path, _ = stream_file(tmp_path, topic_name, **{**fields, **changed})

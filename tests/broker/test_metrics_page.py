@@ -120,6 +120,8 @@ def test_a_worker_shows_what_it_did(broker: str, tmp_path: Path, stream: tuple[P
         assert page.values(names.NODES, model="champion", **here) == [learner.roles["champion"].model.size()["n_nodes"]]
         assert page.value("process_resident_memory_bytes") > 0
         assert page.health()["partitions"]["1"]["offset"] == 502
+        assert page.health()["status"] == "ok"
+        assert json.loads(page.get("/ready")) == {"status": "ok"}
 
         # The state, read by somebody else while the worker runs.
         shown = inspect(path, broker, "--partition", "1", "--format", "json")

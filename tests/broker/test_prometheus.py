@@ -1,5 +1,6 @@
 """Real workers under a real Prometheus: every query of the dashboards brings data, and alerts fire when they should."""
 
+import asyncio
 import json
 import math
 import subprocess
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from app import control
+from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import Spec
@@ -52,7 +55,7 @@ def streams(folder: Path, broker: str, name: str) -> tuple[tuple[Path, Spec], tu
     common: dict[str, Any] = {"metrics": {"every": "200ms"}}
     fields: dict[str, Any] = {"features": {f"x{i}": "numeric" for i in range(1, 5)}}
     fields |= {"challengers": {"nb": {"model": "naive-bayes", "on_drift": "nothing"}, "last": "last-label"}}
-    sine = stream_file(folder, f"{name}-c", **fields, **common)
+    sine = stream_file(folder, f"{name}-c", control=True, **fields, **common)
     fields = {"features": {f"x{i}": "numeric" for i in range(1, 11)}, "task": "regression"}
     fields |= {"champion": "last-label", "challengers": {}}
     friedman = stream_file(folder, f"{name}-r", **fields, **common)
@@ -77,6 +80,7 @@ def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path:
         Worker(friedman, broker, tmp_path, web_port=ports[1], name="friedman") as other,
     ):
         publish(friedman, broker, "friedman", BEFORE)
+        asyncio.run(control.ask(of_sine, Connection(broker), control.command("freeze", model="last"), 0.0))
         publish(sine, broker, "sine", BEFORE)
         scored(prometheus, of_sine, BEFORE)
         scored(prometheus, of_friedman, BEFORE - 1)  # of the first instance nothing was known

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -14,13 +13,14 @@ import sys
 import termios
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app import comparisons
 from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from app.kafka.ports import free_port
@@ -39,19 +39,14 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from tests.browser import Look, browser
 from tests.processes import until
 from topics import commands
 
+__all__ = ["browser"]  # a fixture
+
 pytestmark = pytest.mark.broker
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 TABS = ("overview", "models", "drift", "partitions", "deadletters", "predictions", "timeline")
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</script>\x1b[31m'
 
@@ -100,55 +95,10 @@ class Ui:
         return self.process.wait(PATIENCE)
 
 
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium here")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield found
-        found.close()
-
-
 def apart(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
     """A call in a thread of its own: the browser's driver keeps an event loop in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function, *arguments, **settings).result()
-
-
-class Look:
-    """A page of the browser, and what went wrong in it."""
-
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
-        self.context = browser.new_context(**options)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(1000 * PATIENCE)
-        self.wrong: list[str] = []
-        self.page.on("console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None)
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on(
-            "request", lambda r: None if r.url.startswith((url, "data:")) else self.wrong.append(f"asked {r.url}")
-        )
-        self.url = url
-
-    def open(self, stream: str, tab: str) -> Any:
-        self.page.goto(f"{self.url}/?stream={stream}&tab={tab}")
-        self.page.wait_for_selector("main > *")
-        return self.page
-
-    def until_said(self, text: str, where: str = "main") -> None:
-        self.page.wait_for_function(
-            "([where, text]) => document.querySelector(where)?.textContent.includes(text)", arg=[where, text]
-        )
-
-    def accessible(self) -> list[str]:
-        from axe_playwright_python.sync_playwright import Axe
-
-        # axe adds a script to the page by the driver, which the page's own policy does not stop.
-        found = Axe().run(self.page).response["violations"]
-        return [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found if v["impact"] in ("serious", "critical")]
 
 
 def drifting(n: int, start: int, turned: bool) -> tuple[list[Sent], list[Sent]]:
@@ -220,6 +170,29 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
                         assert not other.accessible(), (tab, scheme, other.accessible())
                     assert not other.wrong, other.wrong
                     other.context.close()
+                # What `riparian compare` says; since when, to the width of a bucket.
+                path_ = f"/api/streams/{name}/comparison"
+                expected = apart(asyncio.run, comparisons.read(spec, Connection(broker)))
+                assert {(row.challenger, row.partition) for row in expected} >= {("nb", 0), ("nb", 1), ("nb", None)}
+
+                def same() -> bool:
+                    found = ui.answers(path_)
+                    rows = json.loads(found[1])["rows"] if found is not None else []
+                    rows.sort(key=lambda row: (row["challenger"] != expected[0].challenger, row["partition"] is None))
+                    early = [
+                        a["since"] - b.since for a, b in zip(rows, expected, strict=False) if b.since and a["since"]
+                    ]
+                    settled = [row | {"since": 0} for row in rows] == [row._asdict() | {"since": 0} for row in expected]
+                    return settled and all(-10_000 < each <= 0 for each in early)
+
+                until(same, PATIENCE)
+                look.open(name, "models")
+                for words in ("Challengers beside the champion", "so nobody can promote", "all", "for sure"):
+                    look.until_said(words)
+                assert page.locator(".interval").count() == len(expected)
+                look.open(name, "overview")
+                look.until_said("expected before labels", "section.tiles")
+
                 told = ui.status(name)
                 champion = next(model for model in told["models"] if model["role"] == "champion")
                 assert champion["n"] == 3500 + 2000
@@ -408,6 +381,81 @@ def test_commands_by_buttons(browser, broker, tmp_path, topic_name):
         assert report.holds
 
 
+def test_dead_letters_are_retried_by_buttons(browser, broker, tmp_path, topic_name):
+    """One, then all of its reason, once a stream file takes them, each once; nothing is written without the token."""
+    path, spec = stream_file(tmp_path, topic_name, record={"max_bytes": 200}, metrics={"every": "300ms"})
+    name = spec.name
+    apart(create_topics, spec, broker)
+    features, labels = instances(60)
+    padded = [one._replace(value=(one.value or b"") + b" " * 200) if i % 2 else one for i, one in enumerate(features)]
+    apart(send, broker, spec.topics.features, [*padded, Sent(HOSTILE.encode(), features[-1].time)])
+    apart(send, broker, spec.topics.labels, labels)
+    with Worker(path, broker, tmp_path) as worker:
+        apart(wait_for_state, broker, spec, 61, 60, worker=worker)
+        assert worker.stop() == 0
+    with Ui(tmp_path, broker, path, options=("--actions",)) as ui:
+        token = ui.log.read_text().partition("the token for commands: ")[2].split()[0]
+        at, body = f"/api/streams/{name}/deadletters/retry", b'{"reason": "too-large", "dry_run": false}'
+        right = {"Content_Type": "application/json", "Origin": ui.url, "X_Riparian_Token": token}
+        for sent, changes, code in (
+            (body, {"Origin": "https://evil.example"}, 403),
+            (body, {"X_Riparian_Token": ""}, 403),
+            (b'{"reason": "none of ours"}', {}, 400),
+            (b'{"at": "0/x"}', {}, 400),
+            (b'{"dry_run": false}', {}, 400),
+            (b'{"reason": "too-large", "at": "0/1"}', {}, 400),
+        ):
+            found = ui.answers(at, sent, **(right | changes))
+            assert found is not None
+            assert found[0] == code, (sent, changes, found)
+
+        look = Look(browser, ui.url)
+        page = look.open(name, "deadletters")
+        look.until_said("too-large")
+        page.get_by_role("button", name="Retry too-large").click()
+        page.get_by_label("Token").fill(token)
+        page.keyboard.press("Enter")
+        look.until_said("30 letters, rejected still (too-large 30)", "dialog")
+        assert page.get_by_role("button", name="Retry 30 letters").count() == 0
+        assert not look.accessible(), look.accessible()
+        page.keyboard.press("Escape")
+        page.wait_for_selector("dialog", state="detached")
+
+        path, spec = stream_file(tmp_path, topic_name, metrics={"every": "300ms"})  # it takes them now
+        first = page.locator("tr", has_text="too-large").last
+        assert first.count() == 1
+        first.get_by_role("button", name="Retry the letter 0/").click()
+        page.keyboard.press("Enter")  # the token is known by now
+        look.until_said("1 letter would be written again: 1 to", "dialog")
+        assert len(apart(read, broker, spec.topics.features)) == 61
+        page.get_by_role("button", name="Retry 1 letter").click()
+        look.until_said("1 letter written again", "dialog")
+        page.keyboard.press("Escape")
+        look.until_said("retried")
+        assert len(apart(read, broker, spec.topics.features)) == 62
+
+        page.get_by_role("button", name="Retry too-large").click()
+        page.keyboard.press("Enter")
+        look.until_said("29 letters would be written again", "dialog")
+        look.until_said("1 letter, retried already", "dialog")
+        page.get_by_role("button", name="Retry 29 letters").click()
+        look.until_said("29 letters written again", "dialog")
+        page.keyboard.press("Escape")
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('td')].filter(e => e.textContent === 'retried').length === 30"
+        )
+        assert not look.accessible(), look.accessible()
+        assert not look.wrong, look.wrong
+        assert ui.stop() == 0
+    with Worker(path, broker, tmp_path) as worker:
+        again = apart(read, broker, spec.topics.features)
+        assert len(again) == 91
+        apart(wait_for_state, broker, spec, again[-1].offset + 1, 60, worker=worker)
+        assert worker.stop() == 0
+    ids = [prediction["id"] for prediction in apart(predictions, broker, spec)]
+    assert sorted(ids) == [f"{i:07d}" for i in range(60)]
+
+
 def test_what_the_server_refuses(broker, tmp_path, topic_name):
     path, spec = stream_file(tmp_path, topic_name)
     create_topics(spec, broker)
@@ -418,6 +466,7 @@ def test_what_the_server_refuses(broker, tmp_path, topic_name):
             ("/static/..%2fserver.py", 404), ("/static/nothing.js", 404), ("/api/streams/other", 404),
             (f"{at}/history?n=5", 400), (f"{at}/history?n=%D9%A5%D9%A5", 400), (f"{at}/history?from=-1", 400),
             (f"{at}/history?from=99999999999999999999", 400), (f"{at}?partition=1", 400), (f"{at}?partition=x", 400),
+            (f"{at}/comparison", 200), (f"{at}/comparison?partition=1", 400),
             (f"{at}/predictions", 400), (f"{at}/predictions?id=a&last=0", 400),
             (f"{at}/partitions/7/models/champion", 404), (f"{at}/partitions/0/models/other", 404),
             (f"{at}/partitions/0/models/champion", 409),  # no checkpoint yet: a sentence
@@ -426,9 +475,10 @@ def test_what_the_server_refuses(broker, tmp_path, topic_name):
             assert found is not None
             assert found[0] == code, (query, found)
             assert found[2]["Content-Security-Policy"].startswith("default-src 'none'"), query
-        found = ui.answers(f"{at}/commands", b"{}", Content_Type="application/json", Origin=ui.url)
-        assert found is not None
-        assert found[0] == 404  # without --actions
+        for path_ in ("commands", "deadletters/retry"):
+            found = ui.answers(f"{at}/{path_}", b"{}", Content_Type="application/json", Origin=ui.url)
+            assert found is not None
+            assert found[0] in (404, 405)  # without --actions
         found = ui.answers("/", Host="evil.example")
         assert found is not None
         assert found[0] == 421

@@ -23,13 +23,14 @@ from app.kafka.admin import lag
 from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file
-from tests.chaos import rekeyed
+from tests.chaos import rekeyed, steered
 from tests.chaos.checks import Verdict, check_partition
 from tests.chaos.cluster import POLL_SECONDS, Cluster
 from tests.chaos.load import Generator, Load
 from tests.chaos.proxy import Network
 from tests.chaos.schedule import KINDS, Step, schedule
 from tests.chaos.unguarded import GUARDS
+from topics.names import INPUTS
 
 CATCH_UP_SECONDS = 120.0
 # Streams of a campaign; the seed chooses.
@@ -82,7 +83,7 @@ def run(
     """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
 
     `rate`, `backlog` : as in `Load`. `rekey` : whether features and labels lie in topics as they are. `fields` : of the
-    stream file.
+    stream file; one with `control` is sent commands.
     """
     fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **(rekeyed.fields(name) if rekey else {})}
     stream, spec = stream_file(folder, name, **fields)
@@ -106,6 +107,9 @@ def run(
         place = None if sources is None else sources.place
         load = Load(spec, broker, seed=seed, rate=rate, backlog=backlog, place=place)
         load.start()
+        asked = steered.Commands(spec, broker, seed) if spec.control else None
+        if asked is not None:
+            asked.start()
         for slot in range(n_workers):
             cluster.act(Step(0.0, "start", slot, None))
         while not all(READY in worker.output for worker in cluster.workers.values()):
@@ -121,6 +125,12 @@ def run(
                 tell(f"           {step.action}{target}")
             cluster.act(step)
         tell("no more faults")
+        deadline = time.monotonic() + patience
+        if asked is not None:  # they take effect before predictions, so the load goes on until the last one is answered
+            asked.finish()
+            while not steered.answered(broker, spec, asked) and time.monotonic() < deadline:
+                cluster.pause(0.5)
+            tell(f"{len(asked.sent)} commands in {asked.n} records were sent to each partition")
         load.finish()
         made: Sequence[Generator | rekeyed.Copies] = load.generators
         deadline = time.monotonic() + patience
@@ -130,7 +140,8 @@ def run(
                 cluster.pause(0.5)
             tell("copied")
             made = rekeyed.read_copies(broker, spec)
-        ends = {(topic, p): one.end(role) for p, one in enumerate(made) for role, topic, _ in spec.inputs}
+        inputs = [(role, topic) for role, topic, _ in spec.inputs if role in INPUTS]
+        ends = {(topic, p): one.end(role) for p, one in enumerate(made) for role, topic in inputs}
         while not caught_up(spec, broker, ends) and time.monotonic() < deadline:
             cluster.pause(0.5)
         if not caught_up(spec, broker, ends):
@@ -143,7 +154,7 @@ def run(
             for sentence in rekeyed.differences(sources, made := rekeyed.read_copies(broker, spec)):
                 cluster.fail(sentence)
             tell(f"{sources.n} records of the sources were compared with their copies")
-        verdicts = [check_partition(broker, spec, p, one) for p, one in enumerate(made)]
+        verdicts = [check_partition(broker, spec, p, one, asked) for p, one in enumerate(made)]
         tell("checked")
     return Report(counts, cluster.n_fenced, cluster.failures, verdicts)
 
@@ -156,9 +167,10 @@ def summary(report: Report) -> str:
     lines.append(f"{n_fenced:5d}  times a worker wrote for a partition that another had taken, and was refused")
     lines += [f"FAILED  {failure.splitlines()[0]}" for failure in failures]
     for v in verdicts:
+        answers = "".join(f"{n} commands {what}, " for what, n in sorted(v.answers.items()))
         lines.append(
             f"partition {v.partition}: {v.n_joined} labels trained, {v.n_predictions} predictions, "
-            f"{v.n_dead_letters} dead letters, state {v.digest}"
+            f"{v.n_dead_letters} dead letters, {answers}state {v.digest}"
         )
         lines += [f"  FAILED  {failure}" for failure in v.failures] or ["  nothing lost, nothing twice, all equal"]
     return "\n".join(lines)
@@ -176,6 +188,7 @@ def main() -> int:
     parser.add_argument(
         "--rekey", action="store_true", help="features on 6 partitions and labels on 4, which the workers copy"
     )
+    parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
     parser.add_argument(
         "--without",
         choices=GUARDS,
@@ -196,6 +209,7 @@ def main() -> int:
         without = f", without the {options.without}" if options.without else ""
         champion = f", champion {options.model[0]}" if options.model else ""
         champion += ", topics as they are" if options.rekey else ""
+        champion += ", under commands" if options.control else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
         report = run(
             folder,
@@ -209,6 +223,7 @@ def main() -> int:
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),
             **STREAMS[seed % len(STREAMS)],
+            **(steered.fields(seed) if options.control else {}),
             **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
         )
         say(summary(report))

@@ -1,22 +1,27 @@
 """What must be true when a campaign is over: nothing lost, nothing trained twice, nothing sent twice, equal bits."""
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from app.errors import StateError
+from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
+from app.state.audit import audit
 from app.stream_file.spec import Spec
 from tests.broker.harness import check_against_oracle, predictions, read, stored
+from tests.chaos import steered
 from tests.chaos.load import FEATURES, LABELS, Generator
 from tests.chaos.rekeyed import Copies
 from topics.names import HEADER_OFFSET, HEADER_TOPIC
 
 
 class Verdict(NamedTuple):
-    """One partition. failures : sentences, none where all is well."""
+    """One partition. failures : sentences, none where all is well. answers : how many commands were applied, and how
+    many refused."""
 
     partition: int
     n_joined: int
@@ -24,10 +29,16 @@ class Verdict(NamedTuple):
     n_dead_letters: int
     digest: str
     failures: list[str]
+    answers: Mapping[str, int]
 
 
-def check_partition(broker: str, spec: Spec, partition: int, made: Generator | Copies) -> Verdict:
-    """Compare what the workers left behind with what was sent, and with a fold in memory in the recorded order."""
+def check_partition(
+    broker: str, spec: Spec, partition: int, made: Generator | Copies, asked: steered.Commands | None = None
+) -> Verdict:
+    """Compare what the workers left behind with what was sent, and with a fold in memory in the recorded order.
+
+    asked : the commands that were sent, where the stream takes any.
+    """
     seen = (made.records[FEATURES], made.records[LABELS]) if isinstance(made, Copies) else ()
     failures: list[str] = []
     try:
@@ -42,9 +53,16 @@ def check_partition(broker: str, spec: Spec, partition: int, made: Generator | C
     if joined != made.n_labelled:
         failures.append(f"labels: {made.n_labelled} sent for an instance that was sent, {joined} trained")
     letters = _dead_letters(broker, spec, partition)
-    for role, topic in ((FEATURES, spec.topics.features), (LABELS, spec.topics.labels or "")):
-        failures += _differences(f"dead letters of {role}", letters.get(topic, []), sorted(made.poison[role]))
+    poison = {spec.topics.features: made.poison[FEATURES], spec.topics.labels: made.poison[LABELS]}
+    if asked is not None:
+        poison[spec.topics.control] = asked.poison
+    for topic, wanted in poison.items():
+        failures += _differences(f"dead letters of {topic}", letters.get(topic or "", []), sorted(wanted))
     failures += _metrics(broker, spec, partition)
+    answers = Counter[str]()
+    if asked is not None:
+        answers, wrong = steered.check(broker, spec, partition, asked, learner)
+        failures += wrong
     if not failures:  # the fold needs a recorded order that is one
         try:
             oracle = check_against_oracle(broker, spec, learner, *seen)
@@ -52,8 +70,12 @@ def check_partition(broker: str, spec: Spec, partition: int, made: Generator | C
             failures.append(f"not what a fold in memory comes to: {str(error).splitlines()[0] if str(error) else ''}")
         else:
             assert oracle.pending.counts == learner.pending.counts
+    if not failures and asked is not None:
+        report = asyncio.run(audit(spec, Connection(broker), partition))
+        if report is None or not report.holds:
+            failures.append(f"the audit: {None if report is None else json.dumps(report.plain())[:2000]}")
     n_letters = sum(map(len, letters.values()))
-    return Verdict(partition, joined, len(offsets), n_letters, learner.digest(), failures)
+    return Verdict(partition, joined, len(offsets), n_letters, learner.digest(), failures, answers)
 
 
 def _differences(what: str, found: Sequence[int], expected: Sequence[int]) -> list[str]:
@@ -89,7 +111,7 @@ def _metrics(broker: str, spec: Spec, partition: int) -> list[str]:
         if "model" not in fields:  # of the partition: again and again, also where nothing moves
             continue
         stands.setdefault(fields["model"], []).append((fields["offset"], fields["label_offset"]))
-    if stands.keys() != spec.models().keys():
+    if stands.keys() != spec.models().keys() and not spec.control:
         said.append(f"metrics of {sorted(stands)}, not of {sorted(spec.models())}")
     for model, at in stands.items():
         backward = sum(b <= a for a, b in pairwise(at))

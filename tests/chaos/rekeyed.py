@@ -87,8 +87,8 @@ class Copies:
 
 def read_copies(broker: str, spec: Spec) -> list[Copies]:
     """Of each partition of the stream."""
-    found: list[dict[str, list[Any]]] = [{role: [] for role, _, _ in spec.inputs} for _ in range(spec.partitions)]
-    roles = {topic: role for role, topic, _ in spec.inputs}
+    roles = {topic: role for role, topic, _ in spec.inputs if role in POISON}
+    found: list[dict[str, list[Any]]] = [{role: [] for role in POISON} for _ in range(spec.partitions)]
     starts = {TopicPartition(topic, k): 0 for topic in roles for k in range(spec.partitions)}
     asyncio.run(
         read_to_end(

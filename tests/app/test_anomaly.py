@@ -1,0 +1,166 @@
+"""Streams of the task anomaly: learned at arrival, ranked where labels come, and waiting for none that cannot."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from app.cli import cli
+from app.errors import SpecError
+from app.evaluation import auroc
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Merge
+from app.stream_file.spec import build
+from models.contract import Schema
+from models.prequential import Prequential
+from models.registry import create
+from tests.app.test_learner import fold, records
+from tests.models.test_prequential import program
+from topics.records import RawBatch
+
+STREAM = {
+    "name": "s",
+    "task": "anomaly",
+    "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
+    "champion": {"model": "half-space-trees", "window": 20, "height": 5, "n_trees": 4},
+    "challengers": {"flat": {"model": "half-space-trees", "window": 10, "height": 1, "n_trees": 4}},
+    "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
+    "metrics": {"window": 25},
+    "drift": {"on_drift": "reset"},
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("limit", "restart_every"), [(1, 0), (7, 2), (33, 1)])
+def test_the_same_fold_however_it_is_cut_and_restarted(seed, limit, restart_every):
+    features, (_, labels) = records(seed, 150)[0], records(seed, 150, bags=True)
+    whole = fold(features, labels, 10_000, stream=STREAM)
+    parts = fold(features, labels, limit, restart_every, stream=STREAM)
+    assert repr(parts[:2]) == repr(whole[:2])  # before the first window is full, scores are NaN
+    assert parts[2].digest() == whole[2].digest()
+    assert parts[2].pending.counts["joined"] > 10
+    assert parts[2].figures().recent["champion"] == whole[2].figures().recent["champion"]
+
+
+def raw(rows):
+    values = [json.dumps(row).encode() for row in rows]
+    return RawBatch(list(range(len(rows))), list(range(len(rows))), [None] * len(rows), values)
+
+
+def step(learner, features, labels=()):
+    merge = Merge(limit=10_000)
+    merge.buffers["features"].add(raw(features))
+    merge.buffers["labels"].add(raw(labels))
+    return learner.step(merge.release(EVERYTHING))
+
+
+def test_an_instance_is_learned_right_after_its_prediction_and_labels_only_rank():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    x[::20] += 5.0
+    y = (np.arange(300) % 20 == 0).astype(int)
+    parameters = {"window": 50, "height": 6, "n_trees": 5}
+    stream = {"name": "s", "task": "anomaly", "features": {"a": "numeric", "b": "numeric"}}
+    learner = PartitionLearner(build(stream | {"champion": {"model": "half-space-trees", **parameters}}, "test"))
+    features = [{"id": str(i), "x": {"a": a, "b": b}} for i, (a, b) in enumerate(x.tolist())]
+    outcome = step(learner, features, [{"id": str(i), "y": int(v)} for i, v in enumerate(y)])
+    alone = create("half-space-trees", Schema((0, 0), 1, "anomaly"), **parameters)
+    expected = []
+    for row in x:
+        expected.append(alone.predict_many(row[None])[0, 0])
+        alone.learn_many(row[None], [np.nan])
+    scores = outcome.p["champion"][:, 0]
+    np.testing.assert_array_equal(scores, expected)
+    said = [json.loads(one) for one in learner.encode(outcome)]
+    assert said[0]["y"] is None
+    assert said[-1]["y"] == scores[-1]
+    known = ~np.isnan(scores)
+    areas = auroc.area(y[known], np.column_stack((1.0 - scores, scores))[known], np.ones(known.sum()))
+    assert learner.figures().recent["champion"] == {"n": 250, "auroc": pytest.approx(areas[1])}
+    assert areas[1] > 0.9
+
+
+def test_a_stream_without_labels_waits_for_none():
+    stream = {**STREAM, "topics": {"labels": None}, "record": {"y": None}}
+    del stream["join"]
+    learner = PartitionLearner(build(stream, "test"))
+    outcome = step(learner, [{"id": str(i), "x": {"a": float(i % 7)}} for i in range(60)])
+    assert np.isnan(outcome.p["champion"][:20]).all()
+    assert not np.isnan(outcome.p["champion"][20:]).any()
+    figures = learner.figures()
+    assert (figures.n_instances, figures.n_waiting) == (60, 0)
+    assert not any(figures.counts.values())
+
+
+def test_a_label_of_an_anomaly_is_1_or_0():
+    learner = PartitionLearner(build(STREAM, "test"))
+    labels = [{"id": str(i), "y": y} for i, y in enumerate([0, 1, 1.0, 2, 0.5, "1", True])]
+    labels += [{"id": f"more{i}", "y": 7 if i == 20 else i % 2} for i in range(60)]  # alike: they are read as a block
+    features = [{"id": "a", "x": {"a": 1.0}, "y": 3}]
+    outcome = step(learner, features, labels)
+    rejected = outcome.rejected["labels"]
+    assert [(one.offset, one.reason) for one in rejected] == [(i, "wrong-label") for i in (3, 4, 5, 6, 27)]
+    assert "y: expected 1 of an anomaly, or 0, found 2" in rejected[0].detail
+    assert [one.reason for one in outcome.rejected["features"]] == ["wrong-label"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"drift": {"on_drift": "replace"}}, "drift.on_drift: expected nothing, alert or reset"),
+        ({"metrics": {"fading": 0.99}}, "metrics.fading: expected a window"),
+        ({"predictions": {"coverage": 0.9}}, "predictions.coverage: expected nothing"),
+        ({"control": True, "promotion": "propose"}, "promotion: expected nothing"),
+        ({"classes": [0, 1]}, "classes: expected only with task classification"),
+        ({"champion": "hoeffding-tree"}, "does not do anomaly: use one of half-space-trees"),
+    ],
+)
+def test_what_has_no_meaning_for_scores_is_refused(fields, said):
+    with pytest.raises(SpecError, match=said):
+        build({**STREAM, **fields}, "test")
+
+
+def test_the_champion_is_chosen():
+    stream = {key: STREAM[key] for key in ("name", "task", "features")}
+    assert build(stream, "test").models() == {
+        "champion": ("half-space-trees", {"n_trees": 25, "height": 15, "window": 250})
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_area_of_the_window_is_that_of_an_evaluation(seed):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(80) < 0.3).astype(float)
+    p, w = rng.integers(0, 10, 80) / 10.0, rng.choice([0.5, 1.0, 3.0], 80)
+    p[rng.random(80) < 0.2] = np.nan
+    evaluation = Prequential("anomaly", 1, window=30)
+    evaluation.score(program(range(80), y, w), p[:, None])
+    last = np.flatnonzero(~np.isnan(p))[-30:]
+    area = auroc.area(y[last].astype(int), np.column_stack((1.0 - p, p))[last], w[last])[1]
+    assert evaluation.windowed() == {"n": 30, "auroc": pytest.approx(area)}
+
+
+def test_paused_predictions_are_null_and_no_scores():
+    learner = PartitionLearner(build({**STREAM, "control": True}, "test"))
+    step(learner, [{"id": str(i), "x": {"a": float(i % 7)}} for i in range(30)])
+    learner.steering.pause()
+    outcome = step(learner, [{"id": "z", "x": {"a": 3.0}}])
+    assert json.loads(learner.encode(outcome)[-1])["y"] is None
+
+
+def test_a_file_is_evaluated_by_its_ranks(tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.random(800) < 0.05).astype(int)
+    x = rng.normal(size=800) + 8.0 * y
+    file = tmp_path / "a.csv"
+    file.write_text("a,odd\n" + "".join(f"{a:.4f},{b}\n" for a, b in zip(x, y, strict=True)))
+    model = ["half-space-trees", "--set", "height=6", "--set", "window=50"]
+    arguments = ["evaluate", str(file), "--task", "anomaly", "--target", "odd", "--model", *model]
+    shown = CliRunner().invoke(cli, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "AUROC over the last 1,000 labels" in shown.output
+    assert re.search(r"labels scored +750\s", shown.output)
+    assert re.search(r"labels not scored, nothing was known +50\s", shown.output)
+    assert float(re.search(r"AUROC +(0\.\d+)", shown.output)[1]) > 0.9

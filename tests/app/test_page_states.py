@@ -1,0 +1,183 @@
+"""What the live page shows in a real Chromium, state by state, without Kafka: its server is given the records."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.kafka.connection import Connection
+from app.kafka.ports import listen
+from app.page.models import ModelPages
+from app.page.server import Page, serve
+from app.page.store import Store
+from app.page.view import StreamView
+from app.page.watch import Watch
+from tests.app.test_page import SHIFT, compared, drift, model, part, view_of
+from tests.browser import Look, browser
+from topics.records import Distance
+
+__all__ = ["browser"]  # a fixture
+
+
+class Fed(Watch):
+    """Is given its records instead of reading them."""
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def tell(self, *values: bytes) -> None:
+        for value in values:
+            self.views[0].take_report(value)
+        self.version += 1
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Fed, Callable[[socket.socket], Any]]]:
+    """A page's watch, and what serves it at a socket until it is left."""
+    with Store(tmp_path / "history.sqlite") as store:
+        view, connection = StreamView(view_of().spec), Connection("127.0.0.1:9")
+        watch = Fed([view], connection, store)
+
+        @contextlib.contextmanager
+        def serving(sock: socket.socket) -> Iterator[None]:
+            loop = asyncio.new_event_loop()
+            page = Page(watch, {"taps": "taps.yaml"}, ModelPages(connection))
+            task = loop.create_task(serve(page, sock))
+
+            def run() -> None:
+                with contextlib.suppress(asyncio.CancelledError):
+                    loop.run_until_complete(task)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                yield
+            finally:
+                loop.call_soon_threadsafe(task.cancel)
+                thread.join()
+                loop.close()
+
+        yield watch, serving
+
+
+def parts(now: int, **fields: Any) -> list[bytes]:
+    """A record of each partition."""
+    return [part(partition, now, started=now - 100_000, **fields) for partition in (0, 1)]
+
+
+def champions(now: int, **fields: Any) -> list[bytes]:
+    return [model(partition=partition, time=now, accuracy=0.86, **fields) for partition in (0, 1)]
+
+
+def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]) -> None:
+    watch, serving = served
+    sock = listen("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    looks: list[Look] = []
+
+    def said(text: str, where: str = "main", title: str = "") -> None:
+        """Both pages say it; that everyone can read them is asked of one after the other."""
+        looks.reverse()
+        for look in looks:
+            look.until_said(text, where)
+            assert look.page.title().startswith(title), look.page.title()
+            assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), text
+        assert not looks[0].accessible(), (text, looks[0].accessible())
+
+    with serving(sock):
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            look = Look(browser, url, viewport={"width": width, "height": 900}, color_scheme=scheme)
+            looks.append(look)
+            look.open("taps", "overview")
+        wide = looks[0]
+        watch.progress = 0.43
+        watch.version += 1
+        said("Loading: 43 %", "#pill")
+        watch.progress = None
+        watch.version += 1
+        said("Waiting for a worker", "#pill")
+        said("Nothing in taps.metrics yet")
+
+        now = int(time.time() * 1000)
+        nothing = {"learned": 0, "labels": 0, "waiting": 900}
+        watch.tell(*parts(now - 2000, **nothing | {"offset": 800, "instances": 800}), *parts(now - 1000, **nothing))
+        said("1,800 predictions are out and no label has come.")
+
+        before = {"offset": 950, "instances": 950, "learned": 950}
+        watch.tell(*parts(now - 500, **before), *champions(now - 500, estimated={"accuracy": 0.7, "error": 0.02}))
+        said("All is well. The champion is right on 86.0 %", title="taps")
+        said("Live", "#pill")
+        said("70.0 % expected before labels", "section.tiles")
+
+        watch.tell(model("second", 0, now - 400, accuracy=0.9, comparison=compared(9000)))
+        said("second is better than the champion in partition 0", title="taps")
+        watch.tell(model("second", 0, now - 300, accuracy=0.9, comparison=compared(9000, 0.0, -0.02, 0.02)))
+        said("All is well.")
+
+        watch.tell(*parts(now, **before | {"lag": {"features": 4000}}))
+        said("Partitions 0 and 1 are behind by 8,000 records", title="behind")
+
+        watch.views[0].take_drift(drift(), int(time.time() * 1000))
+        watch.tell(*parts(now + 10, **before | {"alarms": ["champion"]}))
+        said("Drift ", title="▲ drift")
+        watch.away_since = now
+        watch.version += 1
+        said("does not answer since", "#pill", title="▲ Kafka")
+        watch.away_since = None
+        watch.version += 1
+        said("Live", "#pill", title="▲ drift")
+
+        # By the keyboard alone: from the top to the drift page, and its table.
+        page = wide.page
+        page.reload()
+        page.wait_for_selector(".marks button")
+        page.locator("body").press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.dataset?.tab") == "drift":
+                break
+        page.keyboard.press("Enter")
+        wide.until_said("errors of champion")
+        page.wait_for_function("document.activeElement.id === 'main'")
+        assert page.get_by_role("table", name="Events of drift").count() == 1
+        assert page.locator("svg.strip").count() == 1
+        moved = {"model": None, "signal": "a", "detector": "two-sample", "before": 0.5, "after": 0.09}
+        watch.views[0].take_drift(drift(**moved, shift=SHIFT), int(time.time() * 1000))
+        watch.tell(*parts(now + 20, **before | {"distances": [Distance("a", 0.31, 0.8, 0.01, outside=0.02)]}))
+        page.reload()
+        wide.until_said("a: values up to 0.5 went from 50.0 % to 9.0 %.")
+        wide.until_said("Distance from the reference")
+        assert page.locator("svg.histogram rect").count() > 4
+        assert not wide.accessible(), wide.accessible()
+        page.go_back()
+        page.wait_for_selector("section.tiles")
+
+        # Workers that say nothing any more, and labels that stop.
+        watch.views[0].partitions.clear()
+        watch.tell(*parts(now - 60_000))
+        said("Nobody works on partitions 0 and 1 since", title="▲ no worker")
+        watch.views[0].partitions.clear()
+        watch.views[0].events.clear()
+        soon = int(time.time() * 1000)
+        watch.tell(*parts(soon - 300_000), *parts(soon, **{"offset": 9000, "instances": 9000, "waiting": 8100}))
+        said("No labels since", title="no labels")
+        said("70.0 % of the predictions lately are expected to be right")
+        for look in looks:
+            assert not look.wrong, look.wrong
+
+    for look in looks:
+        look.until_said("No contact since", "#pill")
+    sock = listen("127.0.0.1", port)
+    with serving(sock):  # without a reload
+        for look in looks:
+            look.until_said("Live", "#pill")
+            assert look.page.title().startswith("no labels")
+            look.context.close()

@@ -1,0 +1,56 @@
+"""--log-format json: every line on standard error is an object, whatever wrote it."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+from app.cli.saying import JsonFormatter
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(code: str) -> list[dict[str, str]]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    return [json.loads(line) for line in done.stderr.splitlines()]
+
+
+def test_a_line_has_time_level_logger_and_message() -> None:
+    record = logging.LogRecord("a.b", logging.WARNING, "", 0, "%d lines\n“two”", (2,), None)
+    record.created = 1_790_000_000.0625
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "time": "2026-09-21T14:13:20.062Z",
+        "level": "warning",
+        "logger": "a.b",
+        "message": "2 lines\n“two”",
+    }
+
+
+def test_own_lines_those_of_libraries_and_the_last_traceback_are_objects() -> None:
+    lines = run(
+        "import logging\nfrom app.cli.saying import configure, say\nconfigure('json', 'warning')\nsay('begins')\n"
+        "logging.getLogger('aiokafka.x').info('not this')\nlogging.getLogger('aiokafka.x').error('that')\n"
+        "raise ValueError('no room')"
+    )
+    assert [(line["level"], line["logger"], line["message"]) for line in lines] == [
+        ("info", "riparian", "begins"),
+        ("error", "aiokafka.x", "that"),
+        ("critical", "riparian", "ValueError: no room"),
+    ]
+    assert "Traceback" in lines[-1]["exception"]
+
+
+def test_the_sentence_that_a_worker_ends_with_is_an_object(tmp_path: Path) -> None:
+    stream = tmp_path / "s.yaml"
+    stream.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\n")
+    code = (
+        "import sys\nfrom app.cli import main\n"
+        f"sys.argv = ['riparian', 'worker', {str(stream)!r}, '--broker', '127.0.0.1:1', '--wait', '0', "
+        "'--log-format', 'json']\nmain()"
+    )
+    lines = run(code)
+    assert (lines[-1]["level"], lines[-1]["logger"]) == ("error", "riparian")
+    assert "127.0.0.1:1" in lines[-1]["message"]

@@ -1,0 +1,67 @@
+"""A real Chromium for the tests of the live page: without it they are left out."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.broker.harness import PATIENCE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield found
+        found.close()
+
+
+class Look:
+    """A page of the browser, and what went wrong in it."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(1000 * PATIENCE)
+        self.wrong: list[str] = []
+        self.page.on("console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on(
+            "request", lambda r: None if r.url.startswith((url, "data:")) else self.wrong.append(f"asked {r.url}")
+        )
+        self.url = url
+
+    def open(self, stream: str, tab: str) -> Any:
+        self.page.goto(f"{self.url}/?stream={stream}&tab={tab}")
+        self.page.wait_for_selector("main > *")
+        return self.page
+
+    def until_said(self, text: str, where: str = "main") -> None:
+        try:
+            self.page.wait_for_function(
+                "([where, text]) => document.querySelector(where)?.textContent.includes(text)", arg=[where, text]
+            )
+        except Exception:  # a page tells more than a timeout
+            shown = self.page.evaluate("where => document.querySelector(where)?.textContent", where)
+            raise AssertionError(f"{text!r} is not in {where}: {shown!r}; {self.wrong}") from None
+
+    def accessible(self) -> list[str]:
+        from axe_playwright_python.sync_playwright import Axe
+
+        # axe adds a script to the page by the driver, which the page's own policy does not stop.
+        found = Axe().run(self.page).response["violations"]
+        return [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found if v["impact"] in ("serious", "critical")]
