@@ -1,11 +1,12 @@
-"""Measures what models/auto.py estimates: microseconds per tree of a forest, and bytes of a forest at its bound.
+"""Measures what models/auto_costs.py reckons: microseconds and bytes of each member that `auto`'s pool may have.
 
     python -m benchmarks.auto [--data ../shared/data] [--sets elec,splice] [--rounds 3]
 
-Forests of TREES trees learn each data set, test-then-train, in steps of STEP instances. The figure is the CPU time of
-their one thread, the least of the rounds, which take turns over the data sets, so that other processes influence it as
-little as possible. Least squares over the data sets say what MICROSECONDS could be. Then what `auto` is where memory is
-scarce, so that the trees come to their bound, and its bytes.
+Each member alone learns each data set, test-then-train, in steps of STEP instances, with the parameters that `auto`
+gives it where it has all bytes to itself. The figure is the CPU time of its one thread, the least of the rounds, which
+take turns over the data sets, so that other processes influence it as little as possible. Least squares over the data
+sets say what MICROSECONDS could be. Bytes are the most that it took in memory, beside what is reckoned for its bound.
+Then what `auto` is at several budgets, and what its pool took.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,11 +26,12 @@ from app.dataset.table import Table, read_table
 from app.errors import RiparianError
 from benchmarks.tables import NOMINAL, test_then_train
 from models import auto
-from models.contract import Learner
+from models import auto_costs as costs
+from models.entry import CLASSIFICATION, REGRESSION
+from models.memory import live_bytes
 from models.registry import create
 
 ROOT = Path(__file__).resolve().parents[1]
-TREES = 10
 STEP = 4096  # instances
 FILES = {**NOMINAL, "fried": (), "abalone": ()}
 GENERATED = {
@@ -37,23 +39,21 @@ GENERATED = {
     "rbf": Recipe("random-rbf", 20_000, 1, {"n_features": 30, "n_classes": 5}),
     "led": Recipe("led", 20_000, 1),
 }
-BYTES = {"max_bytes": 1_000_000, "max_microseconds": 1000.0}  # a budget that trees come to the bound of
+BUDGETS = (25.0, 100.0, 200.0)  # microseconds of whole pools
 
 
 class Found(NamedTuple):
     """What a run took.
 
-    microseconds : an instance, of all trees
+    microseconds : an instance
     n_bytes : at most
-    learner : at the end
     """
 
     microseconds: float
     n_bytes: int
-    learner: Learner
 
 
-def learn(table: Table, model: str, **parameters: object) -> Found:
+def learn(table: Table, model: str, parameters: Mapping[str, Any]) -> Found:
     learner = create(model, table.schema, **parameters)
     learner.warm_up()
     out = np.zeros((len(table.y), table.schema.n_outputs))
@@ -64,14 +64,8 @@ def learn(table: Table, model: str, **parameters: object) -> Found:
         started = time.thread_time()
         learner.run(part, table.x, out)
         seconds += time.thread_time() - started
-        most = max(most, learner.n_bytes)
-    return Found(1e6 * seconds / len(table.y), most, learner)
-
-
-def n_looked_at(table: Table) -> int:
-    """As models.auto.resolve has it."""
-    d = table.schema.n_features
-    return min(d, int(auto.SHARE * d) + 1)
+        most = max(most, live_bytes(learner))
+    return Found(1e6 * seconds / len(table.y), most)
 
 
 def coefficients(rows: Sequence[Sequence[float]], found: Sequence[float]) -> list[float]:
@@ -105,42 +99,55 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
     except (RiparianError, KeyError) as error:
         sys.exit(f"auto: {error}")
-    for task in (auto.CLASSIFICATION, auto.REGRESSION):
+    for task in (CLASSIFICATION, REGRESSION):
         mine = {name: table for name, table in tables.items() if table.schema.task == task}
         if mine:
-            speeds(task, mine, options.rounds)
-            sizes(task, mine)
+            members(task, mine, options.rounds)
+            pools(task, mine)
 
 
-def speeds(task: str, tables: Mapping[str, Table], rounds: int) -> None:
-    """Print microseconds of a tree, as found and as estimated."""
-    least = dict.fromkeys(tables, np.inf)
-    for _ in range(rounds):
-        for name, table in tables.items():
-            least[name] = min(least[name], learn(table, auto.FOREST, n_models=TREES).microseconds / TREES)
-    print(f"\n{task}: microseconds of a tree, of {TREES}\n")
-    print(f"{'':<12}{'looked at':>10}{'classes':>9}{'found':>8}{'estimated':>10}")
-    rows = []
+def shape_of(table: Table) -> costs.Shape:
+    return costs.Shape(table.schema.task, table.schema.n_values, table.schema.n_outputs)
+
+
+def members(task: str, tables: Mapping[str, Table], rounds: int) -> None:
+    """Print microseconds and KB of each member, as found and as reckoned, and what the coefficients could be."""
+    for step in (*auto.MEMBERS[task], *auto.MORE[task]):
+        least = {name: Found(np.inf, 0) for name in tables}
+        chosen = {name: auto.within(shape_of(table), [step], 64_000_000) for name, table in tables.items()}
+        for _ in range(rounds):
+            for name, table in tables.items():
+                bounded = chosen[name]
+                if bounded is not None:
+                    parameters = {key: value for key, value in bounded[0][step.name].items() if key != "model"}
+                    found = learn(table, step.model, parameters)
+                    least[name] = Found(min(least[name].microseconds, found.microseconds), found.n_bytes)
+        print(f"\n{task}: {step.name}, {step.model} {dict(step.parameters)}\n")
+        print(f"{'':<12}{'µs found':>10}{'reckoned':>10}{'KB found':>10}{'reckoned':>10}")
+        rows, values = [], []
+        for name, (took, n_bytes) in least.items():
+            bounded, shape = chosen[name], shape_of(tables[name])
+            if bounded is not None:
+                reckoned = costs.microseconds(shape, step.kind, step.n_trees)
+                cells = f"{took:>10.2f}{reckoned:>10.2f}{n_bytes / 1000:>10,.0f}{bounded[1] / 1000:>10,.0f}"
+                print(f"{name:<12}{cells}")
+                rows.append(shape.columns[: len(costs.MICROSECONDS[task][step.kind])])
+                values.append(took / step.n_trees)
+        fitted = ", ".join(f"{value:.3f}" for value in coefficients(rows, values))
+        print(f"least squares: {fitted}; in use: {costs.MICROSECONDS[task][step.kind]}")
+
+
+def pools(task: str, tables: Mapping[str, Table]) -> None:
+    """Print what `auto` is at each budget, and what it takes, as found and as reckoned."""
+    print(f"\n{task}: what auto is\n")
+    print(f"{'':<12}{'budget':>7}{'µs found':>10}{'reckoned':>10}{'KB found':>10}{'reckoned':>10}  members")
     for name, table in tables.items():
-        looked_at, n_classes = n_looked_at(table), table.schema.n_outputs
-        estimated = auto.tree_microseconds(task, looked_at, n_classes)
-        print(f"{name:<12}{looked_at:>10}{n_classes:>9}{least[name]:>8.2f}{estimated:>10.2f}")
-        rows.append((1, looked_at, n_classes) if task == auto.CLASSIFICATION else (1, looked_at))
-    fitted = ", ".join(f"{value:.3f}" for value in coefficients(rows, list(least.values())))
-    print(f"least squares: {fitted}; estimates use: {auto.MICROSECONDS[task]}")
-
-
-def sizes(task: str, tables: Mapping[str, Table]) -> None:
-    """Print bytes of what `auto` is where memory is scarce, as found and as estimated."""
-    print(f"\n{task}: KB with max_bytes {BYTES['max_bytes']:,}\n")
-    print(f"{'':<12}{'model':<28}{'trees':>6}{'max_nodes':>10}{'nodes':>8}{'found':>8}{'estimated':>10}")
-    for name, table in tables.items():
-        resolved = auto.resolve(task, table.schema.n_values, table.schema.n_outputs, BYTES)
-        found = learn(table, resolved.model, **resolved.parameters)
-        n_trees, n_nodes = resolved.parameters.get("n_models", 1), resolved.parameters["max_nodes"]
-        mean = found.learner.size()["n_nodes"] / n_trees
-        cells = f"{n_trees:>6}{n_nodes:>10}{mean:>8.0f}{found.n_bytes / 1000:>8,.0f}{resolved.n_bytes / 1000:>10,.0f}"
-        print(f"{name:<12}{resolved.model:<28}{cells}")
+        for budget in BUDGETS:
+            shape = shape_of(table)
+            resolved = auto.resolve(task, shape.n_values, shape.n_classes, {"max_microseconds": budget})
+            found = learn(table, resolved.model, resolved.parameters)
+            cells = f"{found.microseconds:>10.1f}{resolved.microseconds:>10.1f}{found.n_bytes / 1000:>10,.0f}"
+            print(f"{name:<12}{budget:>7.0f}{cells}{resolved.n_bytes / 1000:>10,.0f}  {resolved.parts}", flush=True)
 
 
 if __name__ == "__main__":

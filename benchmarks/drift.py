@@ -38,6 +38,7 @@ STREAMS: dict[str, Any] = {
     "adwin, ddm, hddm-w": {"detectors": ["adwin", "ddm", "hddm-w"]},
     "kswin": {"detectors": "kswin"},
     "adwin, 3 features": {"features": "all"},
+    "adwin, distributions": {"distributions": True},
 }
 
 

@@ -18,11 +18,12 @@ from app.replay import Schedule, Timeline
 from app.stream_file.spec import Spec, build
 from benchmarks.codec import best
 from benchmarks.written import tell
-from topics.codecs import CODECS, REGISTERED
+from topics.codecs import CODECS, REGISTERED, JsonCodec
 from topics.names import FEATURES
 from topics.records import RawBatch
 
 ENVELOPES = ("debezium", "connect", "cloudevents")
+ALONE = "json, one by one"  # by the decoder alone, as short batches are
 WORDS = ["red", "green", "blue", "black"]
 STREAMS: dict[str, dict[str, Any]] = {
     "12 numbers": dict.fromkeys((f"f{i}" for i in range(12)), "numeric"),
@@ -54,7 +55,7 @@ def spec_of(features: dict[str, Any], way: str) -> Spec:
 
 def decoder(features: dict[str, Any], way: str, n: int, missing: float) -> tuple[Callable[[], Any], float]:
     """What decodes the rows in a format, and the bytes of a row."""
-    spec, rng = spec_of(features, way), np.random.default_rng(1)
+    spec, rng = spec_of(features, "json" if way == ALONE else way), np.random.default_rng(1)
     tell(spec.schemas, spec.codec.formats(), spec.mapping())
     x = rng.random((n, len(features))).round(6)
     for j, feature in enumerate(spec.features.values()):
@@ -73,6 +74,9 @@ def decoder(features: dict[str, Any], way: str, n: int, missing: float) -> tuple
         values = [join(values[at : at + PACKED]) for at in range(0, n, PACKED)]
     k, codec, known = len(values), spec.make_codec(), spec.vocabularies()
     codec.warm_up()
+    if way == ALONE and isinstance(codec, JsonCodec):
+        for reader in codec.readers:
+            reader.few = n + 1
     headers = made.headers if made.headers is not None else [[] for _ in rows.ids] if codec.headers.features else None
     batch = RawBatch(list(range(k)), [0] * k, made.keys[:k], values, None if headers is None else list(headers[:k]))
     classes = spec.class_vocabulary()
@@ -87,7 +91,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    ways = [*CODECS, *ENVELOPES]
+    ways = [*CODECS, ALONE, *ENVELOPES]
     table: dict[str, list[str]] = {way: [] for way in ways}
     for title, features in STREAMS.items():
         made = {way: decoder(features, way, options.records, 0.2 * ("missing" in title)) for way in ways}

@@ -1,11 +1,14 @@
 """Pools of opinions beside every learner that could be a member, with labels at once and late.
 
     python -m benchmarks.opinion_pool [--data ../shared/data] [--delays 0,200] [--seeds 3] [--sets elec,weather,…]
+    python -m benchmarks.opinion_pool --auto [--orders file,shuffled]     what `auto` is, in place of the default pool
 
-Each data set goes by in file order, test-then-train; a label comes so many instances after its own. Figures are
+Each data set goes by in file order (or drawn in another one, the same for all), test-then-train; a label comes so many
+instances after its own. Figures are
 accuracy in percent, of abalone and fried the mean absolute error: means over the seeds, with their standard error. The
 best single learner is the one whose mean is best, afterwards: nobody knows it beforehand. Microseconds are CPU time of
-the pool's one thread an instance, the least of the seeds.
+the pool's one thread an instance, the least of the seeds. With `--auto` the columns are `auto` by its default budget
+and by 200 µs, and the best single learner that takes no more than each; every learner at its defaults.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ import numpy as np
 from app.errors import RiparianError
 from benchmarks.papers.frame import spread
 from benchmarks.tables import NOMINAL, Table, read
+from models.auto import resolve
 from models.contract import LEARN, PREDICT, Floats, Program
 from models.opinion_pool.entries import MEMBERS
 from models.registry import create
@@ -39,6 +44,7 @@ OTHERS = {
         *("soft-hoeffding-tree", "last-label"),
     ),
 }
+BUDGETS = (100.0, 200.0)  # microseconds of `auto`
 RULES = {"classification": ("logarithmic", "linear", "leader"), "regression": ("linear", "leader")}
 
 
@@ -82,6 +88,49 @@ def single(table: Table, program: Program, model: str, seed: int) -> float:
     return quality(table, out)
 
 
+def singles(task: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Every learner at its defaults, and the pool's members, by their names here."""
+    pool = {name: {"model": said} if isinstance(said, str) else said for name, said in MEMBERS[task].items()}
+    own = {name: (said["model"], {k: v for k, v in said.items() if k != "model"}) for name, said in pool.items()}
+    return own | {name: (name, {}) for name in OTHERS[task]}
+
+
+def timed(table: Table, program: Program, model: str, parameters: dict[str, Any], seed: int) -> tuple[float, float]:
+    """Quality of a model alone, and its microseconds an instance."""
+    learner = create(model, table.schema, seed=seed, **parameters)
+    learner.warm_up()
+    out = np.zeros((len(table.y), table.schema.n_outputs))
+    kept = [np.full_like(out, np.nan) for _ in range(learner.n_kept)]
+    began = time.thread_time()
+    learner.run_with(program, table.x, out, kept)
+    return quality(table, out), 1e6 * (time.thread_time() - began) / len(table.y)
+
+
+def row_of_auto(table: Table, delay: int, seeds: int) -> dict[str, Any]:
+    """Cells by columns."""
+    task, program = table.schema.task, late(table, delay)
+    sign, digits = (-1.0, 3) if task == "regression" else (1.0, 2)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for seed in range(1, seeds + 1):
+        for name, (model, parameters) in singles(task).items():
+            found.setdefault(name, []).append(timed(table, program, model, parameters, seed))
+    cells = {}
+    for budget in BUDGETS:
+        resolved = resolve(task, table.schema.n_values, table.schema.n_outputs, {"max_microseconds": budget})
+        took = [timed(table, program, resolved.model, resolved.parameters, seed) for seed in range(1, seeds + 1)]
+        fitting = {name: each for name, each in found.items() if min(us for _, us in each) <= budget}
+        best = max(fitting, key=lambda name: sign * float(np.mean([value for value, _ in fitting[name]])))
+        cells[f"auto, {budget:.0f} µs"] = spread([value for value, _ in took], digits)
+        cells[f"best that fits {budget:.0f} µs"] = f"{spread([v for v, _ in fitting[best]], digits)} ({best})"
+        cells[f"µs of {budget:.0f}"] = f"{min(us for _, us in took):.0f}"
+    return cells
+
+
+def shuffled(table: Table) -> Table:
+    order = np.random.default_rng(7).permutation(len(table.y))
+    return table._replace(x=np.ascontiguousarray(table.x[order]), y=table.y[order])
+
+
 def row_of(table: Table, delay: int, seeds: int) -> dict[str, Any]:
     """Cells by columns."""
     task, program = table.schema.task, late(table, delay)
@@ -114,7 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=default, help="folder of elec.csv.gz, …; or RIPARIAN_DATA")
     parser.add_argument("--sets", default=",".join(SETS), help="data sets, separated by commas")
     parser.add_argument("--delays", default="0,200", help="instances that labels come late, separated by commas")
+    parser.add_argument("--orders", default="file", help="file or shuffled, or both, separated by a comma")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--auto", action="store_true", help="what `auto` is, beside single learners that take as long")
     options = parser.parse_args(arguments)
     try:
         tables = {
@@ -128,13 +179,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RiparianError as error:
         sys.exit(f"opinion_pool: {error}")
     columns = None
-    for delay in map(int, options.delays.split(",")):
-        for name, table in tables.items():
-            cells = row_of(table, delay, options.seeds)
+    for order, delay in product(options.orders.split(","), map(int, options.delays.split(","))):
+        for name, given in tables.items():
+            table = shuffled(given) if order == "shuffled" else given
+            cells = {"order": order, "labels late by": str(delay), "data": name}
+            cells |= (row_of_auto if options.auto else row_of)(table, delay, options.seeds)
             if columns is None:
-                columns = ["labels late by", "data", *cells]
+                columns = list(cells)
                 print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
-            print("| " + " | ".join([str(delay), name, *cells.values()]) + " |", flush=True)
+            print("| " + " | ".join(cells.values()) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 fills the page's store with a record of each model and partition per minute for seven days. Then a process of its own
 restores it and serves the page, without Kafka, while one record of each model and partition of every stream comes
 every five seconds. Printed are: seconds to restore, memory and CPU of that process, and what a real Chromium, asked by
-the DevTools protocol, says of a stream with its week: bytes and requests, when it was painted and ready, and its CPU
-for an update.
+the DevTools protocol, says of a stream over a week, a day and an hour: bytes and requests, when it was painted and
+ready, and its CPU for an update.
 """
 
 import argparse
@@ -137,7 +137,10 @@ def look(port: int, stream: str, updates: int) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        for name in ("the first time (also of this Chromium)", "again, in a new profile"):
+        for name, range_ in (
+            ("a week, the first time (also of this Chromium)", "7d"), ("a week, again, in a new profile", "7d"),
+            ("a day", "24h"), ("an hour", "1h"),
+        ):  # fmt: skip
             context = browser.new_context(viewport={"width": 1280, "height": 900})
             shown = context.new_page()
             tools = context.new_cdp_session(shown)
@@ -145,7 +148,7 @@ def look(port: int, stream: str, updates: int) -> None:
             tools.on("Network.loadingFinished", lambda e, sizes=sizes: sizes.append(e["encodedDataLength"]))
             tools.send("Network.enable")
             tools.send("Performance.enable")
-            shown.goto(f"http://127.0.0.1:{port}/?stream={stream}&range=7d")
+            shown.goto(f"http://127.0.0.1:{port}/?stream={stream}&range={range_}")
             ready = shown.wait_for_function(READY).json_value()
             paint = shown.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
             print(
@@ -157,7 +160,7 @@ def look(port: int, stream: str, updates: int) -> None:
                 found = {one["name"]: one["value"] for one in tools.send("Performance.getMetrics")["metrics"]}
                 return np.array([found[kind] for kind in KINDS])
 
-            if name.startswith("again"):
+            if "first" not in name:
                 before = spent()
                 shown.evaluate(TOLD, [stream, updates])
                 parts = zip((spent() - before) / updates, KINDS.values(), strict=True)

@@ -1,13 +1,14 @@
-"""Pictures of the live page as it looks: a real broker, worker and page, and a real Chromium.
+"""Pictures of the live page as it looks: a real broker, two workers and the page, and a real Chromium.
 
-    python -m benchmarks.page_pictures docs [--seconds 255]
+    python -m benchmarks.page_pictures docs [--seconds 135]
 
-streams a concept that turns round every 75 seconds over two partitions, and writes live-page.png and live-page-tree.png
-into the folder after so many seconds.
+streams a concept that turns round after 60 seconds and again after 120, over two partitions, and writes
+live-page*.webp into the folder after so many seconds.
 """
 
 import argparse
 import contextlib
+import io
 import json
 import shutil
 import subprocess
@@ -15,73 +16,104 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from app.demo.run import local_broker
 from app.kafka.ports import free_port
 
 STREAM = Path(__file__).parents[1] / "deploy" / "streams" / "sine.yaml"
-REPLAYED = ["--generate", "sine", "-n", "200000", "--rate", "400", "--label-delay", "2s"]
-for turn in (1, 2, 3):  # the concept turns round
-    REPLAYED += ["--drift", str(30_000 * turn), "--to", f"function={turn % 2}"]
-SCALE = 1.0  # device pixels per pixel
+MORE = """partitions: 2
+metrics: {every: 1s}
+control: true
+promotion: propose
+drift: {features: [x1, x2]}
+"""
+REPLAYED = ["--generate", "sine", "-n", "200000", "--rate", "300", "--label-delay", "2s"]
+for turn in (1, 2):  # the concept turns round
+    REPLAYED += ["--drift", str(18_000 * turn), "--to", f"function={turn % 2}"]
+
+
+class Picture(NamedTuple):
+    """name : of the file. tab : of the page. part : selector of what is taken. ready : of what has to be there.
+    width : of the browser. scheme : light or dark. height : of what is taken at most, pixels."""
+
+    name: str
+    tab: str
+    part: str
+    ready: str
+    width: int = 1280
+    scheme: str = "light"
+    height: int | None = None
+
+
+PICTURES = (
+    Picture("live-page", "overview", "body", ".marks button"),
+    Picture("live-page-compared", "models", "main > section:nth-of-type(2)", ".interval"),
+    Picture("live-page-tree", "models", "main > section:last-of-type", ".tree svg"),
+    Picture("live-page-drift", "drift", "body", ".strip", height=800),
+    Picture("live-page-phone", "overview", "body", ".marks button", width=390, scheme="dark", height=1100),
+)
 
 
 def pictures(out: Path, port: int) -> None:
     """Write the pictures of the page at a port."""
+    from PIL import Image
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        for name, tab, scheme, part in (
-            ("live-page", "overview", "light", "body"),
-            ("live-page-tree", "models", "light", "main > section:last-of-type"),
-        ):
-            view = {"width": 1280, "height": 900}
-            context = browser.new_context(viewport=view, color_scheme=scheme, device_scale_factor=SCALE)
+        for one in PICTURES:
+            view = {"width": one.width, "height": 900}
+            context = browser.new_context(viewport=view, color_scheme=one.scheme)
             page = context.new_page()
-            page.goto(f"http://127.0.0.1:{port}/?tab={tab}&range=15m")
-            page.wait_for_selector(".tree svg" if tab == "models" else ".marks button")
+            page.goto(f"http://127.0.0.1:{port}/?tab={one.tab}&range=15m")
+            page.wait_for_selector(one.ready)
+            page.wait_for_selector(".pill.live")
             page.wait_for_timeout(1500)
-            page.locator(part).first.screenshot(path=out / f"{name}.png")
+            taken = io.BytesIO(page.locator(one.part).first.screenshot())
+            picture = Image.open(taken).convert("RGB")
+            if one.height is not None:
+                picture = picture.crop((0, 0, picture.width, min(picture.height, one.height)))
+            picture.save(out / f"{one.name}.webp", lossless=True, method=6)
             context.close()
         browser.close()
 
 
-def wait_for_worker(port: int) -> None:
-    """Until it has both partitions; it may have kernels to compile."""
-    while True:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as answer:
-            if len(json.load(answer)["partitions"]) == 2:
-                return
-        time.sleep(0.5)
+def wait_for_workers(ports: Sequence[int]) -> None:
+    """Until each has a partition; they may have kernels to compile."""
+    for port in ports:
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as answer:
+                if len(json.load(answer)["partitions"]) == 1:
+                    break
+            time.sleep(0.5)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=255.0)
+    parser.add_argument("--seconds", type=float, default=135.0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, local_broker(Path(name), False, print) as connection:
-        folder, port, web = Path(name), free_port(), free_port()
+        folder, port, web = Path(name), free_port(), (free_port(), free_port())
         stream = folder / "sine.yaml"
-        stream.write_text(
-            STREAM.read_text(encoding="utf-8") + "partitions: 2\nmetrics: {every: 1s}\n", encoding="utf-8"
-        )
+        stream.write_text(STREAM.read_text(encoding="utf-8") + MORE, encoding="utf-8")
         riparian = [sys.executable, "-m", "app.cli"]
         broker = ["--broker", str(connection)]
-        commands = (
-            [*riparian, "worker", str(stream), *broker, "--web-port", str(web), "--data-dir", str(folder / "w")],
-            [*riparian, "ui", str(stream), *broker, "--port", str(port), "--data-dir", str(folder / "ui")],
-            [*riparian, "replay", str(stream), *broker, *REPLAYED],
-        )
+        workers = [
+            [*riparian, "worker", str(stream), *broker, "--web-port", str(each), "--data-dir", str(folder / f"w{each}")]
+            for each in web
+        ]
         started = []
         try:
-            for command in commands:
-                started.append(subprocess.Popen(command))
-                if command[3] == "worker":
-                    wait_for_worker(web)
+            started += [subprocess.Popen(command) for command in workers]
+            wait_for_workers(web)
+            shown = ["--port", str(port), "--data-dir", str(folder / "ui"), "--actions"]
+            started.append(subprocess.Popen([*riparian, "ui", str(stream), *broker, *shown]))
+            started.append(subprocess.Popen([*riparian, "replay", str(stream), *broker, *REPLAYED]))
             time.sleep(given.seconds)
             pictures(given.out, port)
         finally:

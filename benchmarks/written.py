@@ -14,7 +14,7 @@ _TYPES = {r.NUMERIC: "number", r.NOMINAL: "text", r.BOOLEAN: "truth"}
 
 def tell(schemas: Schemas, formats: Formats, mapping: Mapping) -> None:
     """What a registry would tell of a stream's records: schemas that have all that it maps, and may be null."""
-    label = "number" if mapping.task == r.REGRESSION else "text"
+    label = "number" if mapping.task in r.VALUES else "text"
     features = {feature.path: _TYPES[feature.type] for feature in mapping.features}
     kinds: dict[str, dict[Path, str]] = {
         "features": _places((mapping.id, "text"), (mapping.time, "time"), (mapping.y, label)) | features,
