@@ -68,17 +68,19 @@ class Pool:
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """`function`, a module's own, of each task; the first error of any ends it."""
-        with _uninterrupted():
-            futures = [self._executor.submit(function, task) for task in tasks]
-        left = set(futures)
         try:
-            while left:
-                done, left = wait(left, LOOK_SECONDS, FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-                for counter, told in self._told:
-                    if told is not None:
-                        told(counter.value)
+            with _interrupted_between() as look:
+                with _uninterrupted():
+                    futures = [self._executor.submit(function, task) for task in tasks]
+                left = set(futures)
+                while left:
+                    look()
+                    done, left = wait(left, LOOK_SECONDS, FIRST_EXCEPTION)
+                    for future in done:
+                        future.result()
+                    for counter, told in self._told:
+                        if told is not None:
+                            told(counter.value)
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise RiparianError(
@@ -111,8 +113,30 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
+def _interrupted_between() -> Iterator[Callable[[], None]]:
+    """Ctrl-C is an interrupt where `look` is called, and nowhere else: one that comes while `wait` takes the futures'
+    locks would leave some of them taken, and the executor would wait for them for ever."""
+    came: list[int] = []
+
+    def look() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):  # never interrupted
+        yield look
+        return
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield look
+        look()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Processes that are started here never see Ctrl-C; ours does, afterwards."""
+    """Processes that are started here never see Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -133,7 +133,7 @@ def test_an_array_with_too_few_chunks_is_damage(items: dict[bytes, bytes]) -> No
 
 def test_the_parts_add_up(items: dict[bytes, bytes], trained: PartitionLearner) -> None:
     found = {part.name: part for part in parts(checkpoint.decode_manifest(items[KEY]), items)}
-    assert set(found) == {"models/champion", "metrics/champion", "estimated", "pending", "vocabularies"}
+    assert set(found) == {"models/champion", "metrics/champion", "calibration", "estimated", "pending", "vocabularies"}
     assert sum(part.n_chunks for part in found.values()) == len(items) - 1
     assert sum(part.stored_bytes for part in found.values()) == sum(map(len, items.values())) - len(items[KEY])
     assert found["models/champion"].n_bytes == trained.roles["champion"].model.n_bytes

@@ -52,7 +52,7 @@ def publish(path: Path, broker: str, generator: str, n: int, *more: str) -> None
 
 def streams(folder: Path, broker: str, name: str) -> tuple[tuple[Path, Spec], tuple[Path, Spec]]:
     """A classification of `sine`, in which naive Bayes may drift unheard, and a regression of `friedman`."""
-    common: dict[str, Any] = {"metrics": {"every": "200ms"}}
+    common: dict[str, Any] = {"metrics": {"every": "200ms"}, "predictions": {"coverage": 0.9}}
     fields: dict[str, Any] = {"features": {f"x{i}": "numeric" for i in range(1, 5)}}
     fields |= {"challengers": {"nb": {"model": "naive-bayes", "on_drift": "nothing"}, "last": "last-label"}}
     sine = stream_file(folder, f"{name}-c", control=True, **fields, **common)

@@ -16,14 +16,16 @@ def test_each_number_is_run_once(threads, n):
 
 def test_a_thread_helps_the_other_when_it_is_done():
     """Numbers 0 .. 4 are this thread's; it waits in the first one until the others have been run by the helper."""
-    left, ran = threading.Semaphore(0), {}
+    begun, left, ran = threading.Event(), threading.Semaphore(0), {}
 
     def run(i):
         ran[i] = threading.get_ident()
         if i == 0:
+            begun.set()
             for _ in range(9):
                 assert left.acquire(timeout=30)
         else:
+            assert begun.wait(timeout=30)  # or the helper would come to 0 before a slow machine has begun there
             left.release()
 
     share(2, 10, run)
