@@ -18,15 +18,14 @@ from collections.abc import Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
 
+from app.kafka import unpacking
 from app.kafka.connection import Connection
 from app.kafka.outputs import Outputs, fenced_producer
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import Spec, load
-from app.worker.transport import BatchRecords
 from benchmarks.floors import FETCH_BYTES
 from topics.records import RawBatch
 
@@ -65,8 +64,7 @@ class Stopwatch:
 async def fetch(broker: str, spec: Spec, n: int) -> tuple[list[tuple[str, RawBatch]], float]:
     """The first n instances and labels of partition 0 as the worker's transport unpacks them, and the CPU seconds."""
     topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
-    BatchRecords.source_topics = frozenset(topics)
-    fetcher.PartitionRecords = BatchRecords
+    unpacking.install(frozenset(topics))
     consumer = AIOKafkaConsumer(
         bootstrap_servers=broker,
         enable_auto_commit=False,

@@ -26,6 +26,7 @@ from topics.paths import dotted
 from topics.places import IndexBits
 from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from topics.schemas import Key, Schema
+from topics.slices import Slices
 from topics.times import many_milliseconds, milliseconds
 from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
@@ -308,8 +309,10 @@ def no_record(value: bytes | None, max_bytes: int) -> tuple[str, str] | None:
     return None
 
 
-def check_keys(keys: list[bytes | None], bad: Bad) -> None:
+def check_keys(keys: Sequence[bytes | None], bad: Bad) -> None:
     """A prediction goes out with the key of its features."""
+    if isinstance(keys, Slices) and keys.lengths.max(initial=0) <= r.MAX_KEY_BYTES:
+        return
     try:
         if max(map(len, keys), default=0) <= r.MAX_KEY_BYTES:  # type: ignore[arg-type]
             return
@@ -333,7 +336,7 @@ def _ids(fields: _Fields, path: Path | None) -> list[str]:
     return _checked_ids(ids, dotted(path), fields.bad)
 
 
-def _ids_of_keys(keys: list[bytes | None], bad: Bad) -> list[str]:
+def _ids_of_keys(keys: Sequence[bytes | None], bad: Bad) -> list[str]:
     try:
         return _checked_ids([key.decode() for key in keys], "the key", bad)  # type: ignore[union-attr]
     except (AttributeError, UnicodeDecodeError):

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 Path = tuple[str, ...]
 HEADER = "@header:"
 
+Numbers = list[int] | NDArray[np.int64]
+
 # The headers of a Kafka record in their order: a name may be there twice, and a value may be missing.
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -184,14 +186,18 @@ class RawBatch(NamedTuple):
     Where a record holds several instances, they are the rows here once the codec has unpacked it, `offsets` are their
     places (`topics.places`), and the values of one record's instances are one and the same `Packed`.
 
-    timestamps : Kafka record timestamps in ms
+    offsets, timestamps : of each record; timestamps in ms
+    keys : bytes or None
+    values : likewise; `Packed` of instances that share a record
     headers : of each record; None where the stream asks for none
+
+    Columns are lists; of records that were not made into objects, arrays (int64) and Slices, which cannot be changed.
     """
 
-    offsets: list[int]
-    timestamps: list[int]
-    keys: list[bytes | None]
-    values: list[Any]  # bytes or None; `Packed` of instances that share a record
+    offsets: Numbers
+    timestamps: Numbers
+    keys: Sequence[bytes | None]
+    values: Any
     headers: list[Headers] | None = None
 
     def __len__(self) -> int:
@@ -203,9 +209,13 @@ class RawBatch(NamedTuple):
         columns = zip(*((r.offset, r.timestamp, r.key, r.value, r.headers) for r in records), strict=True)
         return cls(*map(list, columns)) if records else cls([], [], [], [], [])
 
-    def with_values(self, values: list[bytes | None]) -> "RawBatch":
+    def with_values(self, values: Sequence[Any]) -> "RawBatch":
         """These records with other values."""
         return RawBatch(self.offsets, self.timestamps, self.keys, values, self.headers)
+
+    def listed(self) -> "RawBatch":
+        """These records with their values as a list."""
+        return self if isinstance(self.values, list) else self.with_values(list(self.values))
 
     def part(self, start: int, stop: int | None = None) -> "RawBatch":
         """Records start .. stop of these."""

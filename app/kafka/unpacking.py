@@ -6,25 +6,36 @@ were aborted are left out where the consumer asks for that. A batch that cannot 
 record, whose value is `Unread`, in place of the last of them; and so is what follows in a batch where the name of a
 header is no text.
 
-The client has no hook for unpacking, so its class is replaced in the whole process.
+Records whose headers nobody asks for are not made into objects: a kernel finds where their keys and values stand
+(`app.kafka.record_batches`). Where it would be no gain, or something is unusual, the client reads them.
+
+The client has no hook for unpacking, so its classes are replaced in the whole process.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from aiokafka.consumer import fetcher as aiokafka_fetcher
+from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from app.kafka import decompression
 from app.kafka.decompression import UnreadableBatchError
 from topics.records import RawBatch, Unread
+from topics.slices import Slices
+
+if TYPE_CHECKING:
+    from app.kafka.record_batches import Body
 
 PIECE_BYTES = 1024 * 1024
 PIECE_RECORDS = 8192
+LOG_OVERHEAD = 12  # bytes of a batch before those whose number they say
 NO_NAME = "the name of a header is not UTF-8"
 FEW = 16  # records that are taken of a fetch before it is known how large they are
+LEAST = 32  # records that together are sooner read by the kernel
+SHARED_BYTES = 2 * PIECE_BYTES  # of batches, decompressed, up to which their records share one buffer
 HEADER_BYTES = 150  # that a header takes besides its name and value: three objects, and a place in a list
 RECORD_BYTES = 200  # that a record takes besides its key and value: four objects, and places in lists
 
@@ -58,8 +69,8 @@ def _nothing(with_headers: bool) -> tuple[list[Any], ...]:
     return tuple([] for _ in range(5 if with_headers else 4))
 
 
-def _lengths(column: list[bytes | None]) -> Iterator[int]:
-    return map(len, filter(None, column))
+def _lengths(column: Sequence[bytes | None]) -> Iterable[int]:
+    return (int(column.lengths.sum()),) if isinstance(column, Slices) else map(len, filter(None, column))
 
 
 _COLUMNS = attrgetter("offset", "timestamp", "key", "value")
@@ -96,6 +107,22 @@ class _Rows:
         return rows
 
 
+class Answer:
+    """The batches of a fetch, as the client's `MemoryRecords` has them, and the bytes of the last that was taken."""
+
+    def __init__(self, data: bytes) -> None:
+        self._left, self._data, self._end = MemoryRecords(data), memoryview(data), 0
+        self.has_next, self.size_in_bytes = self._left.has_next, self._left.size_in_bytes
+        self.raw = self._data[:0]
+
+    def next_batch(self) -> Any:
+        batch = self._left.next_batch()
+        start = self._end
+        self._end = start + LOG_OVERHEAD + int.from_bytes(self._data[start + 8 : start + LOG_OVERHEAD], "big")
+        self.raw = self._data[start : self._end]
+        return batch
+
+
 class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
     """Fetched records of a partition; those of source topics come out as RawBatches.
 
@@ -110,12 +137,13 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
     header_topics: frozenset[str] = frozenset()
     positions: ClassVar[dict[TopicPartition, int]] = {}
     jumps: ClassVar[dict[TopicPartition, tuple[int, int]]] = {}
+    kernel: ClassVar[Any] = None
 
     def _unpack_records(self) -> Iterator[Any]:
         if self._tp.topic in self.source_topics and self._value_deserializer is None:
             yield from self._pieces()
             return
-        for batch in self._batches():
+        for batch in self._visible():
             first = self.next_fetch_offset
             for record in self._readable(batch):
                 if record.offset >= first:
@@ -123,17 +151,22 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                     yield self._consumer_record(self._tp, record)
             self.next_fetch_offset = batch.next_offset
 
-    def _batches(self) -> Iterator[Any]:
-        """Batches that may hold records; `next_fetch_offset` is moved over the others."""
+    def _batches(self) -> Iterator[tuple[Any, bool]]:
+        """Batches, and whether they may hold records: those of aborted transactions, and control batches, do not."""
         records = self._records
         while records.has_next():
             batch = records.next_batch()
             if self._check_crcs and not batch.validate_crc():
                 raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
-            if self._aborted(batch) or batch.is_control_batch:
-                self.next_fetch_offset = batch.next_offset
-            else:
+            yield batch, not (self._aborted(batch) or batch.is_control_batch)
+
+    def _visible(self) -> Iterator[Any]:
+        """Batches that may hold records; `next_fetch_offset` is moved over the others."""
+        for batch, visible in self._batches():
+            if visible:
                 yield batch
+            else:
+                self.next_fetch_offset = batch.next_offset
 
     def _aborted(self, batch: Any) -> bool:
         """Whether a batch is of a transaction that was aborted: as the client finds out where it unpacks records."""
@@ -162,13 +195,26 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             return iter((_unread(batch, batch.base_offset, str(error)),))
 
     def _pieces(self) -> Iterator[RawBatch]:
-        tp, mean = self._tp, PIECE_BYTES // FEW
+        tp = self._tp
         expected = self.positions.get(tp, self.next_fetch_offset)
         if expected != self.next_fetch_offset:
             self.jumps[tp] = expected, self.next_fetch_offset
+        if self.kernel is None or tp.topic in self.header_topics or not isinstance(self._records, Answer):
+            yield from self._listed(self._visible())
+        else:
+            for group in self._groups():
+                if sum(self.kernel.count_of(raw) for _, raw in group) < LEAST:
+                    yield from self._listed(batch for batch, _ in group)
+                else:
+                    yield from self._sliced(group)
+        self.positions[tp] = self.next_fetch_offset
+
+    def _listed(self, batches: Iterable[Any]) -> Iterator[RawBatch]:
+        """The records of batches as the client reads them, in pieces."""
+        tp, mean = self._tp, PIECE_BYTES // FEW
         with_headers = tp.topic in self.header_topics
         piece, n_bytes = _nothing(with_headers), 0
-        for batch in self._batches():
+        for batch in batches:
             first, left = self.next_fetch_offset, _Rows(batch, self._opened(batch), with_headers)
             # A pass at a time, of as many records as make a piece if they are as large as the last ones.
             while rows := left.take(_few(n_bytes, mean)):
@@ -190,9 +236,63 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                 if left.ended:
                     break
             self.next_fetch_offset = self.positions[tp] = batch.next_offset
+        self.positions[tp] = self.next_fetch_offset  # behind markers, too: whoever stops here asks from there on
         if piece[0]:
             yield RawBatch(*piece)
-        self.positions[tp] = self.next_fetch_offset
+
+    def _groups(self) -> Iterator[list[tuple[Any, memoryview]]]:
+        """Batches that may hold records, with their bytes: about as many at a time as make a piece."""
+        group: list[tuple[Any, memoryview]] = []
+        n_bytes = n_records = 0
+        try:
+            for batch, visible in self._batches():
+                if visible:
+                    group.append((batch, self._records.raw))
+                    n_bytes += len(self._records.raw)
+                    n_records += self.kernel.count_of(self._records.raw)
+                if group and (not visible or n_bytes >= PIECE_BYTES or n_records >= PIECE_RECORDS):
+                    yield group
+                    group, n_bytes, n_records = [], 0, 0
+                if not visible:
+                    self.next_fetch_offset = self.positions[self._tp] = batch.next_offset
+        except aiokafka_fetcher.Errors.CorruptRecordException:
+            if group:
+                yield group  # what comes before it is sound
+            raise
+        if group:
+            yield group
+
+    def _sliced(self, group: Iterable[tuple[Any, memoryview]]) -> Iterator[RawBatch]:
+        """The records of batches as slices of what was fetched, in pieces; as the client reads them, where something is
+        unusual."""
+        ready: list[tuple[Any, Body]] = []
+        for batch, raw in group:
+            try:
+                body = self.kernel.body(raw)
+            except UnreadableBatchError:
+                body = None
+            if ready and (body is None or sum(len(one.data) for _, one in ready) + len(body.data) > SHARED_BYTES):
+                yield from self._parsed(ready)
+                ready = []
+            if body is None:
+                yield from self._listed([batch])
+            else:
+                ready.append((batch, body))
+        if ready:
+            yield from self._parsed(ready)
+
+    def _parsed(self, ready: list[tuple[Any, "Body"]]) -> Iterator[RawBatch]:
+        parser = self.kernel.Parser([body for _, body in ready], self.next_fetch_offset, SHARED_BYTES)
+        while parser.state != self.kernel.ENDED:
+            piece, at = parser.piece(PIECE_RECORDS, PIECE_BYTES, RECORD_BYTES), parser.batch
+            if len(piece):
+                done = ready[at - 1][0].next_offset if at and parser.begins_batch else 0
+                self.next_fetch_offset = self.positions[self._tp] = max(int(piece.offsets[-1]) + 1, done)
+                yield piece
+            if parser.state == self.kernel.UNUSUAL:
+                yield from self._listed([ready[at][0]])
+                parser.skip()
+        self.next_fetch_offset = self.positions[self._tp] = ready[-1][0].next_offset
 
 
 def install(source_topics: frozenset[str] | None = None, header_topics: frozenset[str] = frozenset()) -> None:
@@ -201,6 +301,10 @@ def install(source_topics: frozenset[str] | None = None, header_topics: frozense
     source_topics : whose records come in pieces; None for those that were given before, with their `header_topics`.
     """
     if source_topics is not None:
+        from app.kafka import record_batches
+
+        record_batches.warm_up()
         BatchRecords.source_topics, BatchRecords.header_topics = source_topics, header_topics
-    aiokafka_fetcher.PartitionRecords = BatchRecords
+        BatchRecords.kernel = record_batches
+    aiokafka_fetcher.PartitionRecords, aiokafka_fetcher.MemoryRecords = BatchRecords, Answer
     decompression.install()

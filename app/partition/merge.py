@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from app.partition.clock import orders
 from topics.names import BY_TIME, FEATURES, INPUTS
 from topics.places import next_places, offset_of
-from topics.records import RawBatch
+from topics.records import Numbers, RawBatch
+from topics.slices import chained
 
 Ints = NDArray[np.int64]
 
@@ -67,10 +68,17 @@ def concatenate(batches: list[RawBatch]) -> RawBatch:
     if len(batches) == 1:
         return batches[0]
     offsets, timestamps, keys, values, headers = zip(*batches, strict=True)
-    whole = [list(chain.from_iterable(column)) for column in (offsets, timestamps, keys, values)]
-    if None not in headers:  # all batches of a topic have them, or none
-        whole.append(list(chain.from_iterable(headers)))
-    return RawBatch(*whole)
+    # All batches of a topic have headers, or none.
+    about = None if None in headers else list(chain.from_iterable(headers))
+    key, value = chained(keys, values)
+    return RawBatch(_numbers(offsets), _numbers(timestamps), key, value, about)
+
+
+def _numbers(parts: Sequence[Numbers]) -> Numbers:
+    """Consecutive columns as one."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    return [number for part in parts for number in (part.tolist() if isinstance(part, np.ndarray) else part)]
 
 
 def empty_piece() -> Piece:

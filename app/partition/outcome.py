@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
     """
 
     ids: list[str]
-    keys: list[bytes | None]
+    keys: Sequence[bytes | None]
     offsets: Ints
     next_offsets: dict[str, Ints]
     p: dict[str, Floats]

@@ -130,5 +130,5 @@ async def _record(learner: PartitionLearner, connection: Connection, spec: Spec,
         assert features is not None
         features.seek(offset)
         batch = learner.codec.unpack(FEATURES, RawBatch.of(await features.read(offset + 1)))
-    i = batch.offsets.index(found.places[0])
+    i = list(batch.offsets).index(found.places[0])
     return learner.codec.decode_features(batch.part(i, i + 1), learner.vocabularies, learner.classes)

@@ -174,7 +174,7 @@ class Proof:
 
     def _keys(self, outcome: Outcome) -> list[bytes | None]:
         """Of the predictions: none where several share a record."""
-        return outcome.keys if self.learner.codec.join_predictions is None else [None] * len(outcome.ids)
+        return list(outcome.keys) if self.learner.codec.join_predictions is None else [None] * len(outcome.ids)
 
     def _set_aside(self, sent: SentRecords, i: int, offset: int, label_offset: int, expected: set[int]) -> None:
         kind = REPEATED

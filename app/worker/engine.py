@@ -212,7 +212,7 @@ class Engine:
             return
         n = runner.add(tp, fetched)
         # Where a record holds several instances, each has a place in memory besides.
-        if n and self.backpressure.add(tp, fetched.raw.offsets[-1] + 1, 0, n * RECORD_BYTES):
+        if n and self.backpressure.add(tp, int(fetched.raw.offsets[-1]) + 1, 0, n * RECORD_BYTES):
             self.thread.pause(tp, True)
 
     def learned(self, offsets: Mapping[TP, int]) -> None:

@@ -1,6 +1,6 @@
 """The dead letters of a step: records that were rejected, and predictions that their topic does not take."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.partition.outcome import DeadLetter
@@ -59,7 +59,7 @@ class Sendable(NamedTuple):
     """Predictions that their topic takes, and those that it does not, whose instances wait for their labels all the
     same."""
 
-    keys: list[bytes | None]
+    keys: Sequence[bytes | None]
     values: list[bytes]
     too_large: list[DeadLetter]
     headers: list[Written] | None = None
@@ -67,7 +67,7 @@ class Sendable(NamedTuple):
 
 def sendable(
     offsets: list[int],
-    keys: list[bytes | None],
+    keys: Sequence[bytes | None],
     values: list[bytes],
     room: int,
     first: int = 0,

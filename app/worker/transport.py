@@ -149,7 +149,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             for tp, items in found.items():
                 if tp.topic in BatchRecords.source_topics:
                     raw = concatenate(items)
-                    self.drained[tp] = end = raw.offsets[-1] + 1
+                    self.drained[tp] = end = int(raw.offsets[-1]) + 1
                     if Consumer.backpressure.add(tp, end, len(raw), size_of(raw)):
                         self._pause(TopicPartition(tp.topic, tp.partition), True)
                     jump = BatchRecords.jumps.pop(TopicPartition(tp.topic, tp.partition), None)

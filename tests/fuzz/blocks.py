@@ -7,13 +7,17 @@ The records of a case are alike but for their values, as a program writes them; 
 import json
 import re
 from collections.abc import Iterator
+from itertools import cycle
 from typing import Any
+
+import numpy as np
 
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.records import STREAMS, _decode, _encode, stream, valid
 from topics.codecs import JsonCodec
 from topics.records import Mapping, RawBatch
+from topics.slices import PADDING, Slices
 
 _VALUE = re.compile(rb'"[^"\\]*"(?!\s*:)|(?<=[:,\[ ])(?:-?[0-9][0-9.eE+-]*|true|false|null)')
 _POWERS = (*range(-25, 26), -400, -345, -324, -308, -307, 300, 308, 309, 400)
@@ -66,6 +70,18 @@ def _alike(rng: Random, mapping: Mapping, topic: str) -> Iterator[bytes]:
         yield _VALUE.sub(lambda found: _changed(rng, found[0]), data)
 
 
+def scattered(values: list[bytes | None]) -> Slices:
+    """The values with other bytes between them, such as would go on with what a record ends with."""
+    around = cycle([b"", b"9", b'"', b"e5", b"-", b".1", b"}", b"null", b"\\", b" "])
+    data, starts, stops = b"", [], []
+    for value, more in zip(values, around, strict=False):
+        data += more
+        starts.append(len(data))
+        data += value or b""
+        stops.append(-1 if value is None else len(data))
+    return Slices(data + next(around) + PADDING, np.array(starts, np.int64), np.array(stops, np.int64))
+
+
 class Blocks:
     """A case is a batch of records of one topic in two parts: what the first one teaches counts in the second."""
 
@@ -97,7 +113,7 @@ class Blocks:
         name, topic, records = _decode(case)
         spec = stream(name)
         results = []
-        for plain in (False, True):
+        for plain, sliced in ((False, False), (False, True), (True, False)):
             codec, vocabularies, classes = JsonCodec(spec.mapping()), spec.vocabularies(), spec.class_vocabulary()
             found = []
             for reader in codec.readers:
@@ -105,6 +121,7 @@ class Blocks:
             for part in (records[:20], records[20:]):
                 keys, values, headers = ([record[i] for record in part] for i in range(3))
                 batch = RawBatch(list(range(len(part))), [0] * len(part), keys, values, headers)  # type: ignore[arg-type]
+                batch = batch.with_values(scattered(values)) if sliced else batch  # type: ignore[arg-type]
                 found.append(
                     codec.decode_features(batch, vocabularies, classes)
                     if topic == "features"
@@ -112,15 +129,16 @@ class Blocks:
                 )
             known = [None if v is None else v.state() for v in (*vocabularies, classes)]
             results.append((found, known))
-        (ours, known), (theirs, known_too) = results
-        assert repr(known) == repr(known_too)
-        for one, other in zip(ours, theirs, strict=True):
-            assert one.rejected == other.rejected, (one.rejected, other.rejected)
-            assert (one.position, one.ids, one.times) == (other.position, other.ids, other.times)
-            assert repr(one.y) == repr(other.y)
-            if topic == "features":
-                assert one.x.shape == other.x.shape
-                assert one.x.tobytes() == other.x.tobytes(), (one.x, other.x)
+        *blocks, (theirs, known_too) = results
+        for ours, known in blocks:
+            assert repr(known) == repr(known_too)
+            for one, other in zip(ours, theirs, strict=True):
+                assert one.rejected == other.rejected, (one.rejected, other.rejected)
+                assert (one.position, one.ids, one.times) == (other.position, other.ids, other.times)
+                assert repr(one.y) == repr(other.y)
+                if topic == "features":
+                    assert one.x.shape == other.x.shape
+                    assert one.x.tobytes() == other.x.tobytes(), (one.x, other.x)
 
     def shrink(self, case: bytes) -> Iterator[bytes]:
         name, topic, records = _decode(case)

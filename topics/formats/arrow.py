@@ -155,7 +155,7 @@ class _Reader:
         offsets: list[int] = []
         tables: list[Any] = []
         sizes: list[int] = []
-        for offset, value in zip(batch.offsets, batch.values, strict=True):
+        for offset, value in zip(map(int, batch.offsets), batch.values, strict=True):
             first, n = place_of(offset, 0, BITS), 1
             if no_record(value, len(value or b"")) is None:
                 value = self.table(value, first)

@@ -101,7 +101,8 @@ class _Reader:
                 block = self._block_reader(self.shape).read(batch.values, self.max_bytes)
                 if block is not None:
                     return self._completed(block, batch.values, bad)
-            return self._decode_all(batch.values, self.layout.decode, self.layout.empty, bad)
+            return self._decode_all(batch.listed().values, self.layout.decode, self.layout.empty, bad)
+        batch = batch.listed()
         records = self._envelope.decode(batch, self._decode_all, bad)
         if self._ignores_tombstones and None in batch.values:
             for i, value in enumerate(batch.values):
@@ -109,7 +110,7 @@ class _Reader:
                     bad[i] = Ignored(*bad[i])
         return records
 
-    def _completed(self, block: Block, values: list[Any], bad: Bad) -> Block:
+    def _completed(self, block: Block, values: Sequence[Any], bad: Bad) -> Block:
         """A block with the records that were left."""
         if block.left and self.shape is not None:
             found = Bad()

@@ -9,13 +9,12 @@ from topics.formats import json_kernel as k
 from topics.formats.cells import Cells, view
 from topics.formats.json_program import Program, program
 from topics.formats.tuples import Block, Shape
+from topics.slices import Slices
 
 MOST_BYTES = 1 << 24  # of a block: its records are copied once
 MOST_PROGRAMS = 8  # that are known at a time
 MOST_NEW = 2  # that are made in a block
 REST = 30  # blocks that are not tried, after one of which more than half was left
-
-_PADDING = bytes(16)
 
 
 class BlockReader:
@@ -47,16 +46,16 @@ class BlockReader:
         if self._rest:
             self._rest -= 1
             return None
-        if set(map(type, values)) != {bytes}:
-            values = [value if type(value) is bytes else b"" for value in values]
-        n = len(values)
-        lengths = np.fromiter(map(len, values), np.uint64, count=n)
-        ends = lengths.cumsum()
-        if not n or ends[-1] > MOST_BYTES:
+        if not isinstance(values, Slices):
+            values = Slices.of([value if type(value) is bytes else b"" for value in values])
+        n, lengths = len(values), values.lengths
+        if not n or lengths.sum() > MOST_BYTES:
             return None
-        text = b"".join([*values, _PADDING])
+        values = values.compact()
+        text = values.data
         data = np.frombuffer(text, np.uint8)
-        words, begins = view(data, "<u8"), ends - lengths
+        begins = values.starts.astype(np.uint64)
+        words, ends = view(data, "<u8"), begins + lengths.astype(np.uint64)
         numbers, cells = np.full((n, len(self._shape.numbers)), np.nan), Cells(len(self._shape.others), n)
         out = np.full(n, k.LEFT, np.uint8)
         rows = np.flatnonzero(lengths <= max_bytes).astype(np.uint64)
@@ -67,7 +66,8 @@ class BlockReader:
                 made = known.pop(0)
             else:
                 n_new += 1
-                found = program(self._shape, values[rows[0]]) if self._usable(values[rows[0]]) else None
+                value = values[rows[0]] or b""
+                found = program(self._shape, value) if self._usable(value) else None
                 if found is None:
                     rows = rows[1:]
                     continue

@@ -1,0 +1,221 @@
+"""What the kernel reads of record batches is what the client reads, whatever the batches hold."""
+
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c
+from aiokafka.structs import TopicPartition
+
+from app.kafka import unpacking
+from app.kafka.unpacking import Answer, BatchRecords, size_of
+from app.partition.merge import concatenate
+from tests.conftest import jit
+from topics.records import RawBatch
+from topics.slices import Slices, chained
+
+TP = TopicPartition("source", 0)
+COMPRESSION = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PartitionRecords", "MemoryRecords"):
+        monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
+    for name in ("source_topics", "header_topics"):
+        monkeypatch.setattr(BatchRecords, name, frozenset())
+    monkeypatch.setattr(BatchRecords, "positions", {})
+    monkeypatch.setattr(BatchRecords, "jumps", {})
+    monkeypatch.setattr(BatchRecords, "kernel", None)
+    monkeypatch.setattr(unpacking, "LEAST", 1)
+    unpacking.install(frozenset({"source"}))
+
+
+def sealed(data: bytearray, base: int = 0, flags: int = 0) -> bytes:
+    """A batch as a broker keeps it: with its offset, further attributes, and a checksum that fits."""
+    data[:8] = base.to_bytes(8, "big")
+    data[22] |= flags
+    data[17:21] = struct.pack(">I", calc_crc32c(bytes(data[21:])))
+    return bytes(data)
+
+
+def batch(random_: random.Random, base: int, n: int, headers: int = 0) -> tuple[bytes, int]:
+    """Random records, and the offset behind them. headers : 1 for some, 2 for names that are not ASCII, too."""
+    builder = DefaultRecordBatchBuilder(2, random_.choice(list(COMPRESSION.values())), 0, 7, 0, 0, 1 << 30)
+    at, stamp = 0, random_.choice([0, 1_700_000_000_000])
+    for _ in range(n):
+        key = random_.choice([None, b"", b"k%d" % at, bytes(random_.randrange(200))])
+        value = random_.choice([None, b"", b'{"id": %d}' % at, random_.randbytes(random_.randrange(400))])
+        names = ["trace", "", "x" * 70, *(["über"] if headers == 2 else [])]
+        about = [
+            (random_.choice(names), random_.choice([None, b"", b"v" * random_.randrange(90)]))
+            for _ in range(random_.randrange(3) if headers else 0)
+        ]
+        builder.append(at, timestamp=stamp, key=key, value=value, headers=about)
+        at += random_.choice([1, 1, 1, 3, 200])  # compaction leaves records out
+        stamp += random_.choice([0, 1, -5, 100_000])
+    return sealed(builder.build(), base, random_.choice([0, 0, LOG_APPEND_TIME])), base + at + random_.randrange(2)
+
+
+def read(data: bytes, answer: type, offset: int = 0, crc: bool = True, **more: object) -> tuple[list, str, int]:
+    """Columns of all pieces, the error that ended them, and where the next fetch begins."""
+    BatchRecords.positions.clear()
+    records = BatchRecords(TP, answer(data), more.get("aborted"), offset, None, None, crc, more.get("isolation", 0))
+    pieces, error = [], ""
+    try:
+        for piece in records:
+            assert records.next_fetch_offset == BatchRecords.positions[TP] > piece.offsets[-1]
+            pieces.append(piece)
+    except (CorruptRecordException, UnicodeDecodeError) as raised:
+        error = type(raised).__name__
+    whole = concatenate(pieces) if pieces else RawBatch([], [], [], [])
+    assert sum(map(size_of, pieces)) == size_of(whole)
+    return [list(column) for column in whole[:4]], error, records.next_fetch_offset
+
+
+def usual(data: bytes) -> bool:
+    """Whether all that is read stands in slices."""
+    BatchRecords.positions.clear()
+    return all(
+        isinstance(piece.values, Slices) for piece in BatchRecords(TP, Answer(data), None, 0, None, None, True, 0)
+    )
+
+
+@pytest.mark.parametrize("headers", [0, 1, 2])
+def test_any_records_of_any_codec_are_those_of_the_client(headers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random_ = random.Random(headers)
+    for trial in range(40):
+        monkeypatch.setattr(unpacking, "PIECE_RECORDS", random_.choice([3, 20, 8192]))
+        monkeypatch.setattr(unpacking, "PIECE_BYTES", random_.choice([500, 5_000, 1 << 20]))
+        monkeypatch.setattr(unpacking, "SHARED_BYTES", random_.choice([0, 5_000, 1 << 20]))
+        data, base = batch(random_, 0, random_.randrange(1, 60), headers)
+        begin = random_.choice([0, 0, random_.randrange(base)])
+        for _ in range(random_.randrange(5)):
+            part, base = batch(random_, base, random_.randrange(1, 60), headers)
+            data += part
+        assert read(data, Answer, begin) == read(data, MemoryRecords, begin), trial
+        if headers < 2:
+            assert usual(data)
+
+
+def test_control_batches_and_aborted_transactions_are_left_out() -> None:
+    random_ = random.Random(5)
+
+    def marker(base: int, kind: int) -> bytes:
+        builder = DefaultRecordBatchBuilder(2, 0, 1, 7, 0, 0, 1000)
+        builder.append(0, timestamp=1, key=struct.pack(">hh", 0, kind), value=bytes(6), headers=[])
+        return sealed(builder.build(), base, CONTROL | TRANSACTIONAL)
+
+    def sent(base: int) -> bytes:
+        return sealed(bytearray(batch(random_, base, 50)[0]), base, TRANSACTIONAL)
+
+    data = sent(0) + marker(20_000, 0) + sent(20_001) + marker(40_000, 1) + sent(40_001) + marker(60_000, 1)
+    for isolation, aborted in ((0, None), (1, [(7, 0)]), (1, [(7, 0), (7, 40_001)]), (1, [])):
+        found = read(data, Answer, isolation=isolation, aborted=aborted)
+        assert found == read(data, MemoryRecords, isolation=isolation, aborted=aborted)
+        assert found[2] == 60_001
+        assert len(found[0][0]) == 50 * (3 - len(aborted or []))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_formats_are_the_clients(magic: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    for i in range(40):
+        builder.append(i, timestamp=1000 + i, key=b"k", value=b"v%d" % i)
+    data = bytes(builder.build())
+    assert read(data, Answer) == read(data, MemoryRecords)
+    assert read(data, Answer)[2] == 40
+
+
+def test_a_batch_that_is_cut_off_is_left_to_the_next_fetch() -> None:
+    whole, after = batch(random.Random(1), 0, 40)
+    data = whole + batch(random.Random(2), after, 40)[0][:-1]
+    assert read(data, Answer) == read(whole, Answer) == read(data, MemoryRecords)
+
+
+def test_a_wrong_checksum_is_an_error_behind_what_comes_before_it() -> None:
+    random_ = random.Random(2)
+    good, base = batch(random_, 0, 40)
+    bad = bytearray(batch(random_, base, 40)[0])
+    bad[-1] ^= 1
+    columns, error, offset = read(good + bytes(bad), Answer)
+    assert error == "CorruptRecordException"
+    assert (columns, offset) == (read(good, MemoryRecords)[0], read(good, MemoryRecords)[2])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_records_are_read_or_refused_as_by_the_client(seed: int) -> None:
+    """Checksums are not looked at here. Up to where the client refuses to go on, both read the same."""
+    random_ = random.Random(seed)
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, 0, 1 << 20)
+    for i in range(40):
+        builder.append(i, timestamp=i, key=b"k%d" % i, value=b"v" * i, headers=[("name", b"v")] * (i % 2))
+    whole, next_ = bytes(builder.build()), sealed(builder.build(), 40)
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(random_.choice([1, 1, 2, 5])):
+            data[random_.choice([random_.randrange(61, len(data)), 60, 22])] = random_.choice([0, 1, 2, 127, 128, 255])
+        if data[22] & 7 or data[22] & CONTROL:
+            continue
+        ours, error, offset = read(bytes(data) + next_, Answer, crc=False)
+        theirs, error_too, offset_too = read(bytes(data) + next_, MemoryRecords, crc=False)
+        assert error == error_too
+        if error:
+            refused += 1
+            for column, other in zip(ours, theirs, strict=True):
+                assert column[: len(other)] == other  # what was read before the error is not lost
+        elif theirs[0] == sorted(set(theirs[0])):  # no broker takes offsets of another order
+            assert (ours, offset) == (theirs, offset_too)
+    assert refused > 30
+
+
+@jit
+def test_few_records_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "LEAST", 32)
+    few, base = batch(random.Random(3), 0, 31)
+    assert not usual(few)
+    assert usual(few + batch(random.Random(4), base, 1)[0])
+
+
+# -- slices -----------------------------------------------------------------------------------------------------------
+
+
+def values(seed: int) -> Iterator[list[bytes | None]]:
+    random_ = random.Random(seed)
+    while True:
+        yield [
+            random_.choice([None, b"", random_.randbytes(random_.randrange(50))]) for _ in range(random_.randrange(9))
+        ]
+
+
+def test_slices_are_the_list_that_they_stand_for() -> None:
+    for plain, _ in zip(values(1), range(200), strict=False):
+        found = Slices.of(plain)
+        assert found == plain
+        assert plain == list(found) == [found[i] for i in range(len(plain))] == list(found.compact())
+        assert found.lengths.tolist() == [len(one or b"") for one in plain]
+        assert found.complete == (None not in plain)
+        assert (None in found) == (None in plain)
+        for start in range(len(plain)):
+            part = found[start : start + 3]
+            assert part == plain[start : start + 3] == list(part.compact())
+            assert chained([part, found, found[start:]]) == [[*plain[start : start + 3], *plain, *plain[start:]]]
+
+
+def test_columns_of_one_buffer_stay_in_one() -> None:
+    for (one, other), _ in zip(zip(values(1), values(2), strict=True), range(100), strict=False):
+        n = min(len(one), len(other))
+        whole = Slices.of(one[:n] + other[:n])
+        keys, records = chained([whole[:n], whole[:n]], [whole[n:], whole[n:]])
+        assert (keys, records) == (one[:n] * 2, other[:n] * 2)
+        assert keys.data is records.data
+        keys, records = chained([whole[:n], one[:n]], [whole[n:], Slices.of(other[:n])])
+        assert (keys, records) == (one[:n] * 2, other[:n] * 2)

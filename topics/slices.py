@@ -1,0 +1,115 @@
+"""Keys or values of many records as slices of one buffer: no object a record, until somebody asks for one.
+
+What reads all of them at once (`topics.formats.json_block`) takes the buffer and the edges; to everybody else they are
+a sequence of bytes and None.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+PADDING = bytes(16)  # behind the last slice: kernels read eight bytes at a time
+
+
+class Slices(Sequence[bytes | None]):
+    """n slices of a buffer.
+
+    Parameters
+    ----------
+    data : bytes
+        With PADDING, or any other bytes, behind the last slice.
+    starts, stops : (n,) int64
+        Where each begins and ends in data; a stop before its start says None.
+    """
+
+    __slots__ = ("data", "starts", "stops")
+
+    def __init__(self, data: bytes, starts: Ints, stops: Ints) -> None:
+        self.data, self.starts, self.stops = data, starts, stops
+
+    @classmethod
+    def of(cls, values: Sequence[bytes | None]) -> "Slices":
+        """Copies of these."""
+        lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
+        room = lengths.clip(0)
+        starts = room.cumsum() - room
+        return cls(b"".join([*(value or b"" for value in values), PADDING]), starts, starts + lengths)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Slices": ...
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return Slices(self.data, self.starts[at], self.stops[at])
+        start, stop = self.starts[at], self.stops[at]
+        return None if stop < start else self.data[start:stop]
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        data, edges = self.data, zip(self.starts.tolist(), self.stops.tolist(), strict=True)
+        if self.complete:
+            return iter([data[start:stop] for start, stop in edges])
+        return iter([None if stop < start else data[start:stop] for start, stop in edges])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list | Slices) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Slices.of({list(self)})"
+
+    @property
+    def complete(self) -> bool:
+        """Whether none is None."""
+        return bool((self.stops >= self.starts).all())
+
+    @property
+    def lengths(self) -> Ints:
+        """(n,) int64, of each in bytes; 0 of None."""
+        return (self.stops - self.starts).clip(0)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the first begins and the last ends in the buffer."""
+        first = int(self.starts.min(initial=len(self.data)))
+        return first, max(first, int(self.stops.max(initial=0)))
+
+    def compact(self) -> "Slices":
+        """The same in a buffer of which they use at least a half."""
+        first, last = self.span
+        if 2 * (last - first + len(PADDING)) >= len(self.data):
+            return self
+        return Slices(self.data[first:last] + PADDING, self.starts - first, self.stops - first)
+
+
+def chained(*columns: Sequence[Sequence[bytes | None]]) -> list[Any]:
+    """Of each column, its consecutive parts as one: as Slices, all of one buffer, where all parts are Slices, otherwise
+    as lists. Every column has a part of the same records."""
+    if not all(isinstance(part, Slices) for parts in columns for part in parts):
+        return [[value for part in parts for value in part] for parts in columns]
+    pieces: list[bytes] = []
+    edges: list[tuple[list[Ints], list[Ints]]] = [([], []) for _ in columns]
+    n = 0
+    for parts in zip(*columns, strict=True):
+        moved: dict[int, int] = {}  # a buffer of this part -> how far what it holds is moved
+        for part in parts:
+            if id(part.data) in moved:
+                continue
+            spans = [one.span for one in parts if one.data is part.data]  # type: ignore[attr-defined]
+            first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+            pieces.append(part.data[first:last])
+            moved[id(part.data)] = n - first
+            n += max(0, last - first)
+        for part, (starts, stops) in zip(parts, edges, strict=True):
+            starts.append(part.starts + moved[id(part.data)])
+            stops.append(part.stops + moved[id(part.data)])
+    data = b"".join([*pieces, PADDING])
+    return [Slices(data, np.concatenate(starts), np.concatenate(stops)) for starts, stops in edges]
