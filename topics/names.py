@@ -2,7 +2,7 @@
 
 A stream called `elec` reads `elec.features` and `elec.labels` and writes `elec.predictions`, `elec.metrics`,
 `elec.drift` and `elec.deadletters`. With `control: true` it reads `elec.control`, too, and writes `elec.events`. The
-stream file can give each of them another name.
+stream file can give each of them another name. With `learning: shared` all partitions learn what `elec.learned` holds.
 """
 
 import re
@@ -19,6 +19,7 @@ DRIFT = "drift"
 DEADLETTERS = "deadletters"
 CONTROL = "control"
 EVENTS = "events"
+LEARNED = "learned"
 
 # Of input topics that we create: Kafka refuses records stamped further ahead of its clock, as stream time would anyway.
 TIMESTAMP_AFTER = "message.timestamp.after.max.ms"
@@ -122,6 +123,7 @@ class Topics(NamedTuple):
     deadletters: str
     control: str | None = None
     events: str | None = None
+    learned: str | None = None
 
 
 def topic_name(stream: str, role: str) -> str:

@@ -133,6 +133,9 @@ def problem_for(
             raise DataError(f"{file.path} has a header and no rows: expected at least one")
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)
         fields = {key: getattr(stream, key) for key in fields}
+        if stream.shares:  # one fold learns all labels as it is
+            del fields["learning"]
+            fields["topics"] = stream.topics.model_copy(update={"learned": None})
     if window is not None or fading is not None:
         metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})
         metrics |= {k: v for k, v in {"window": window, "fading": fading}.items() if v is not None}

@@ -16,6 +16,7 @@ from topics.names import (
     EVENTS,
     FEATURES,
     LABELS,
+    LEARNED,
     METRICS,
     PREDICTIONS,
     changelog_topic,
@@ -32,7 +33,7 @@ STATE, GROUP, OWNERS = "state", "group", "owners"
 SOURCES, COPIES, COPIERS = "sources", "copies", "copiers"
 TOPIC, TRANSACTIONAL_ID = "topic", "transactional-id"  # with "group": what kafka-acls.sh calls them
 
-_ANY = (FEATURES, LABELS, PREDICTIONS, METRICS, DRIFT, DEADLETTERS, CONTROL, EVENTS)
+_ANY = (FEATURES, LABELS, PREDICTIONS, METRICS, DRIFT, DEADLETTERS, CONTROL, EVENTS, LEARNED)
 _STATE_ONLY: dict[str, tuple[str, ...]] = {STATE: (READ,)}
 _LAG: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_ANY, (DESCRIBE,)),
@@ -45,7 +46,7 @@ _REPLACING: dict[str, tuple[str, ...]] = {**_LAG, STATE: (READ, WRITE, CONFIGS, 
 RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
     "worker": {
         **dict.fromkeys((FEATURES, LABELS, CONTROL), (READ, CREATE)),
-        **dict.fromkeys((PREDICTIONS, METRICS, DRIFT, DEADLETTERS, EVENTS), (READ, WRITE, CONFIGS, CREATE)),
+        **dict.fromkeys((PREDICTIONS, METRICS, DRIFT, DEADLETTERS, EVENTS, LEARNED), (READ, WRITE, CONFIGS, CREATE)),
         STATE: (READ, WRITE, DELETE, CONFIGS, CREATE),
         GROUP: (READ,),
         OWNERS: (WRITE,),
@@ -72,7 +73,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys((METRICS, DEADLETTERS), (DESCRIBE,)),
         STATE: (READ,),
     },
-    "explain": {**dict.fromkeys((FEATURES, LABELS, PREDICTIONS, CONTROL), (READ,)), STATE: (READ,)},
+    "explain": {**dict.fromkeys((FEATURES, LABELS, PREDICTIONS, CONTROL, LEARNED), (READ,)), STATE: (READ,)},
     "ui": {**dict.fromkeys(_ANY, (READ,)), STATE: (READ,)},
     "deadletters": {**dict.fromkeys(_ANY, (DESCRIBE,)), DEADLETTERS: (READ,), STATE: (DESCRIBE,)},
     "retry": {

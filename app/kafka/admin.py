@@ -28,7 +28,7 @@ from app.kafka.creating import not_ours, planned
 from app.kafka.reading import COMMITTED, read_to_end
 from app.kafka.refusal import quiet, start
 from topics import reports
-from topics.names import INPUTS, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
+from topics.names import INPUTS, LEARNED, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
@@ -157,7 +157,7 @@ async def wait_for_broker(
 
 def stream_topics(spec: "Spec") -> dict[str, str]:
     """The topics of a stream: role -> name, inputs first; without labels where these come in the feature record."""
-    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS, *STEERING)}
+    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS, *STEERING, LEARNED)}
     return {role: name for role, name in named.items() if name is not None}
 
 
@@ -290,6 +290,13 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
     features does.
     """
     wanted = spec.partitions
+    shared = spec.topics.learned
+    if shared is not None and present.get(shared, 1) != 1:
+        raise TopicError(
+            f"Expected 1 partition of {shared}, which all partitions of the stream {spec.name} read in one order, "
+            f"found {present[shared]}: recreate it with 1, or name another topic under topics.learned"
+        )
+    present = {name: n for name, n in present.items() if name != shared}
     odd = {name: n for name, n in present.items() if n != wanted}
     if not odd:
         return

@@ -12,6 +12,7 @@ from topics.names import (
     CONTROL,
     DEADLETTERS,
     INPUTS,
+    LEARNED,
     OUTPUTS,
     STEERING,
     TIMESTAMP_AFTER,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 # A dead letter holds the record as it came, which may fill the broker's 1 MB, and headers that say why.
 DEADLETTER_BYTES = 2_000_000
+# An instance with what all models predicted for it can be larger than that, too.
 # Of copies (`rekey`): whatever their source takes, as far as Kafka takes it by default (socket.request.max.bytes), and
 # with the timestamp that they have there.
 COPY_BYTES = 100_000_000
@@ -67,10 +69,14 @@ class Planned(NamedTuple):
 def planned(spec: "Spec") -> list[Planned]:
     """All topics of a stream, its inputs first and its changelog last."""
     durable = {} if spec.min_insync_replicas is None else {"min.insync.replicas": str(spec.min_insync_replicas)}
-    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS, *STEERING)}
+    named = {role: getattr(spec.topics, role) for role in (*INPUTS, *OUTPUTS, *STEERING, LEARNED)}
     found = {name: _configs(spec, role) for role, name in named.items() if name is not None}
     found[changelog_topic(spec.name)] = CHANGELOG
-    return [Planned(name, spec.partitions, spec.replication, configs | durable) for name, configs in found.items()]
+    counts = {spec.topics.learned: 1}
+    return [
+        Planned(name, counts.get(name, spec.partitions), spec.replication, configs | durable)
+        for name, configs in found.items()
+    ]
 
 
 def _configs(spec: "Spec", role: str) -> dict[str, str]:
@@ -84,7 +90,7 @@ def _configs(spec: "Spec", role: str) -> dict[str, str]:
         configs |= {TIMESTAMP_AFTER: ANY_TIME, "max.message.bytes": str(COPY_BYTES)}
     elif role in (*INPUTS, CONTROL):
         configs[TIMESTAMP_AFTER] = str(TIMESTAMP_AFTER_MS)
-    if role == DEADLETTERS:
+    if role in (DEADLETTERS, LEARNED):
         configs["max.message.bytes"] = str(DEADLETTER_BYTES)
     return configs
 

@@ -152,12 +152,20 @@ class Outputs:
         Where each topic's partition ended when the producer was fenced: nobody else has written since.
     compression : str
         Of the batches that `build` makes, one of COMPRESSION. Single records (the state's chunks) come as they are.
+    homes : mapping of str to int, optional
+        Topic -> the partition to write to, where that is not `partition`.
     """
 
     def __init__(
-        self, producer: "Producer", partition: int, ends: Mapping[str, int], compression: str = "none"
+        self,
+        producer: "Producer",
+        partition: int,
+        ends: Mapping[str, int],
+        compression: str = "none",
+        homes: Mapping[str, int] | None = None,
     ) -> None:
         self._producer = producer
+        self._homes = homes or {}
         self._codec = COMPRESSION[compression]
         self.partition = partition
         # Counted as sent, not as acknowledged: a snapshot that is taken now must know where its own outputs end.
@@ -207,7 +215,7 @@ class Outputs:
         """Send a single record likewise; the future of its acknowledgement."""
         self.position[topic] += 1
         future: asyncio.Future[Any] = await self._patiently(
-            topic, self._producer.send, topic, value=value, key=key, partition=self.partition
+            topic, self._producer.send, topic, value=value, key=key, partition=self._homes.get(topic, self.partition)
         )
         await self._track(topic, future)
         return future

@@ -28,6 +28,7 @@ REFUSED = "refused"
 DETECTORS = "drift.detectors"  # the place of what watches for drift; events know it by this
 
 DISTRIBUTIONS = "drift.distributions"
+LEARNING = "learning"
 
 LATER = ("predictions.coverage", "predictions.calibrated")  # noted only where the stream file asks for them
 NEW_FILE = "; a stream file with other models counts from then on"
@@ -97,6 +98,8 @@ def settings(spec: Spec) -> dict[str, Any]:
         found[DISTRIBUTIONS] = spec.drift.distributions.model_dump(mode="json") | {"features": list(spec.distributed())}
     if spec.promotion is not None:
         found |= {f"promotion.{field}": value for field, value in spec.promotion.model_dump(mode="json").items()}
+    if spec.shares:
+        found[LEARNING] = spec.learning
     for name, feature in spec.features.items():
         if feature.from_ is not None:
             found[f"features.{name}.from"] = list(feature.from_)
@@ -146,7 +149,7 @@ def reconcile(
     if other := differing(said, spec):
         places = ", ".join(f"{place} {_value(place, value)}" for place, value in other.items())
         steered.append(f"an applied file has left {places}, and the stream file says otherwise{OTHER_FILE}")
-    found = [*_topics(meta, topics or {}), *_task(spec, meta)]
+    found = [*_topics(meta, topics or {}), *_task(spec, meta), *_learning(spec, meta)]
     if found:
         return Changes(found, {})
     found = _features(spec, meta, vocabularies)
@@ -167,6 +170,14 @@ def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:
             sentence = f"topics.{role} was {was or 'none'}, is {now or 'none'}: offsets of one topic mean nothing in "
             found.append(Change(f"topics.{role}", REFUSED, f"{sentence}another; {CURE}"))
     return found
+
+
+def _learning(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
+    was = (meta.get("settings") or {}).get(LEARNING, "partition")
+    if was == spec.learning:
+        return []
+    said = f"{LEARNING} was {was}, is {spec.learning}: models of single partitions cannot become one, nor one several"
+    return [Change(LEARNING, REFUSED, f"{said}; {CURE}")]
 
 
 def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:

@@ -114,9 +114,9 @@ class Comparing:
         return ends
 
     def _score(self, program: Program) -> None:
-        champion = self._champion.predictions
+        champion = self._champion.labelled
         for role, comparison in self._of.items():
-            comparison.score(program, champion, role.predictions)
+            comparison.score(program, champion, role.labelled)
 
     def _decide(self, place: int) -> Decision | None:
         """The challenger that is surely better by most, if any; mutates who is champion."""

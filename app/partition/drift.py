@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from app.partition.arrays import over, under
 from app.partition.distributions import Distributions
+from app.partition.pending import EMPTY
 from app.partition.role import ALERT, ERROR, Role
 from app.partition.watch import LEVELS, VALUES, Finding, Signal
 from app.stream_file.spec import Spec
@@ -126,6 +127,7 @@ class Drift:
         offsets: NDArray[np.int64],
         label_offsets: NDArray[np.int64],
         times: NDArray[np.int64],
+        moments: NDArray[np.int64] | None = None,
     ) -> tuple[list[DriftRecord], int]:
         """Events of what was found in a program, in the order in which it happened.
 
@@ -135,6 +137,7 @@ class Drift:
         ----------
         findings : of each role, then of the features.
         offsets, label_offsets, times : (n,) int64, of the program's PREDICTs in order; places (`topics.places`).
+        moments : time of each operation, ms, where an event's is not that of a prediction.
 
         Returns
         -------
@@ -152,6 +155,7 @@ class Drift:
             k = int(np.searchsorted(predicted, place, side="right")) - 1
             found_at = last if k < 0 else self._place(offsets[k], label_offsets[k], times[k])
             offset, label_offset, time, index, label_index = (*map(int, found_at), 0, 0)[:5]
+            time = time if moments is None else int(moments[place])
             event = DriftRecord(
                 stream=self._stream,
                 partition=self.partition,
@@ -177,6 +181,19 @@ class Drift:
             if found.level:
                 signal.stamp(found, time)
         return events, n_settled
+
+    def heard(self, findings: list[Finding], times: NDArray[np.int64]) -> list[DriftRecord]:
+        """Events of what was found in instances of all partitions; the first partition tells them.
+
+        times : of the instances, ms.
+        """
+        if self.partition == 0:
+            none = np.zeros(0, np.int64)
+            return self.events_of(EMPTY, findings, none, none, none, times)[0]
+        for one in sorted(findings, key=lambda finding: finding.place):
+            if one.found.level:
+                one.signal.stamp(one.found, int(times[one.place]))
+        return []
 
     def _place(self, place: Any, label_place: Any, time: Any) -> tuple[Any, ...]:
         """Offsets, time and indices of a prediction."""

@@ -24,19 +24,32 @@ from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.intervals import Intervals
 from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
-from app.partition.outcome import Figures, Outcome, dead_letters, together
-from app.partition.pending import PendingStore
+from app.partition.outcome import Figures, Joint, Outcome, dead_letters, together
+from app.partition.pending import Joined, PendingStore
 from app.partition.promotion import Promotion
 from app.partition.role import SAID, Role, kept_names, said_name
+from app.partition.sharing import Sharing
 from app.partition.steering import Steering, due
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
-from models.contract import Floats, Schema
+from models.contract import Floats, Program, Schema
 from models.restoring import DamagedError
-from topics.names import BY_TIME, CHAMPION, CONTROL, FEATURES, INPUTS, LABELS, place_field, state_field
+from topics.names import (
+    AS_IT_COMES,
+    BY_TIME,
+    CHAMPION,
+    CONTROL,
+    FEATURES,
+    INPUTS,
+    LABELS,
+    LEARNED,
+    place_field,
+    state_field,
+)
 from topics.places import index_of, offset_of, place_of
-from topics.records import MULTI_INSTANCE, Features, Labels, Packed
+from topics.records import MULTI_INSTANCE, DriftRecord, Features, Labels, Packed
+from topics.vocabulary import Vocabulary
 
 MOST_PLACES = 2**62
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
@@ -77,6 +90,8 @@ class PartitionLearner:
         self.classes = spec.class_vocabulary()
         # By role of an input log, that of the labels also where they come inside the feature records.
         self.rules = dict.fromkeys(INPUTS, BY_TIME) | {log.role: log.rule for log in spec.inputs}
+        if spec.shares:
+            self.rules[LEARNED] = AS_IT_COMES
         # Bits of the index in places, and the next place, of each log.
         self.bits = {role: self.codec.index_bits.of(role) for role in self.rules}
         self.places = dict.fromkeys(self.rules, 0)
@@ -100,17 +115,33 @@ class PartitionLearner:
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
         )
+        self.sharing: Sharing | None = None
+        if spec.shares:
+            self.sharing = Sharing(spec, partition, self.pending, (self.vocabularies, self.classes))
+            self.vocabularies, self.classes = self.sharing.vocabularies, self.sharing.classes
         self.roles = {name: self.make_role(name, spec) for name in spec.models()}
         self.intervals = Intervals(spec, self.schema.n_outputs, self.pending)
-        self.drift = Drift(spec, partition, self.roles, self.vocabularies, self.classes)
+        self.drift = Drift(spec, partition, self.roles, self._decoding[0], self.classes)
         self.comparing = Comparing(spec, self.roles)
         self.steering = Steering(self)
         self.promotion = Promotion(self, self.steering)
         self._commands: list[Piece] = []  # that take effect before the next instance that is predicted
 
+    @property
+    def tells(self) -> bool:
+        """Whether what is known of the models is told by this partition. Of a model that all learn, by the first."""
+        return self.sharing is None or self.partition == 0
+
+    @property
+    def _decoding(self) -> tuple[list[Vocabulary | None], Vocabulary | None]:
+        """Values and classes as they came in this partition: those of the models, unless partitions share these."""
+        return (self.vocabularies, self.classes) if self.sharing is None else self.sharing.own
+
     def make_role(self, name: str, spec: Spec) -> Role:
         """A model that begins. spec : the stream with this model."""
-        role = Role(name, spec, self._first, self.pending, spec.seed + self.partition)
+        # A seed for all partitions where they learn one model.
+        seed, rows = (spec.seed + self.partition, None) if self.sharing is None else (spec.seed, self.sharing.rows)
+        role = Role(name, spec, self._first, self.pending, seed, rows)
         if self.schema != self._first:
             role.resize(self.schema)
         return role
@@ -178,11 +209,16 @@ class PartitionLearner:
         for role in self.roles.values():
             role.resize(schema)
         self.intervals.resize(schema.n_outputs)
-        outputs = [name for name in self.pending.out if not name.endswith(SAID)]
+        own = [] if self.sharing is None else self.sharing.names
+        outputs = [name for name in self.pending.out if not name.endswith(SAID) and name not in own]
         self.pending.resize(dict.fromkeys(outputs, schema.n_outputs))
+        if self.sharing is not None:
+            self.sharing.rows.resize(schema.n_outputs)
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
+        if self.sharing is not None:
+            return self._shared(release, self.sharing)
         if self._commands or len(release.piece(CONTROL).offsets):
             return self._steered(release)
         return self._step(release)
@@ -206,30 +242,66 @@ class PartitionLearner:
             outcomes.append(outcome._replace(events=[*events, *outcome.events], rejected=rejected))
         return together(outcomes)
 
+    def _shared(self, release: Release, sharing: Sharing) -> Outcome:
+        """As `step`, with what all partitions have joined, each record right before the next instance."""
+        pieces, before = dict(release.pieces), dict(release.before)
+        n = len(pieces[FEATURES].offsets)
+        piece, come = pieces.pop(LEARNED, empty_piece()), before.pop(LEARNED, np.zeros(n, np.int64))
+        cuts = np.flatnonzero(np.diff(come, prepend=0)).tolist()
+        stops, at, outcomes = [0, *come[cuts].tolist()], 0, list[Outcome]()
+        parts = list(zip(Release(pieces, before).parts(cuts), stops, strict=True))
+        for part, stop in parts[0 if parts[0][0].n or not cuts else 1 :]:
+            drifts, at = self._learn(piece.part(at, stop), sharing), stop
+            outcome = self._step(part)
+            n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
+            outcomes.append(outcome._replace(drifts=[*drifts, *outcome.drifts], n_settled=n_settled))
+        drifts = self._learn(piece.part(at), sharing)
+        last = outcomes[-1]
+        outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts])
+        return together(outcomes)
+
+    def _learn(self, piece: Piece, sharing: Sharing) -> list[DriftRecord]:
+        """Learn records of the log that the partitions share; the events of drift that this partition tells."""
+        records = sharing.decoded(piece)
+        if not records:
+            return []
+        self.places[LEARNED] = int(piece.after()[-1])
+        sharing.fit(records)
+        self._fit_schema()
+        program, findings = sharing.program(records), list[Finding]()
+        for role in self.roles.values():
+            findings += role.run(program)
+            role.score(program)
+        self.comparing.score(program, sharing.n)
+        times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
+        return self.drift.heard(findings, times)
+
     def _predicted(self, piece: Piece) -> Sequence[int]:
         """Numbers of the feature records that are not rejected. Values and classes stay as they are known."""
-        vocabularies = [v for v in (*self.vocabularies, self.classes) if v is not None]
+        values, classes = self._decoding
+        vocabularies = [v for v in (*values, classes) if v is not None]
         known = [vocabulary.state() for vocabulary in vocabularies]
-        found = self.codec.decode_features(piece.raw, self.vocabularies, self.classes)
+        found = self.codec.decode_features(piece.raw, values, classes)
         for vocabulary, state in zip(vocabularies, known, strict=True):
             vocabulary.restore(state)
         return range(len(piece.offsets)) if found.position is None else found.position
 
     def _step(self, release: Release) -> Outcome:
         started = time.perf_counter()
-        known = None if self.classes is None else self.classes.state()
-        features = self.codec.decode_features(release.pieces[FEATURES].raw, self.vocabularies, self.classes)
-        labels = self.codec.decode_labels(release.piece(LABELS).raw, self.classes)
+        values, classes = self._decoding
+        known = None if classes is None else classes.state()
+        features = self.codec.decode_features(release.pieces[FEATURES].raw, values, classes)
+        labels = self.codec.decode_labels(release.piece(LABELS).raw, classes)
         if (
             known is not None
-            and len(self.classes or ()) > len(known)
+            and len(classes or ()) > len(known)
             and features.y is not None
             and LABELS in release.before
             and release.before[LABELS].any()
         ):
             # Codes of classes go by first sight in the merged order, but here new ones came from both topics, one
             # decoded after the other. It is rare, so it may be slow: take the batch apart.
-            self.classes.restore(known)  # type: ignore[union-attr]
+            classes.restore(known)  # type: ignore[union-attr]
             return together([self._step(part) for part in release.runs()])
         return self.apply(features, labels, release, time.perf_counter() - started)
 
@@ -258,6 +330,8 @@ class PartitionLearner:
             label_times = label_times[kept]
             labels_before = np.searchsorted(kept, labels_before, side="left").astype(np.int64)
         self._fit_schema()
+        if self.sharing is not None:
+            self.sharing.count_width()
         joined = self.pending.join(
             features.ids,
             features.x,
@@ -271,14 +345,23 @@ class PartitionLearner:
         )
         started = time.perf_counter()
         program, said, findings = joined.program, dict[Role, Floats](), list[Finding]()
+        joint: Joint | None = None
+        if self.sharing is not None:
+            scored = self._predict(features, joined, self.sharing)
+            joint = self.sharing.joint(program)
+        else:
+            scored = program
+            for role in self.roles.values():
+                findings += role.run(program)
+                role.calibrate(program)
+                role.score(program)
+                role.estimate(program)
         for role in self.roles.values():
-            findings += role.run(program)
-            role.calibrate(program)
-            role.score(program)
             said[role] = role.predictions[joined.predicted]
-        decisions = self.comparing.score(program, self.pending.counts["joined"])
+        shared = self.sharing is not None
+        decisions = [] if shared else self.comparing.score(program, self.pending.counts["joined"])
         led = [(one.place + 1, one.role) for one in decisions if one.promoted]
-        self.intervals.run(program, [(0, self.roles[CHAMPION]), *led])
+        self.intervals.run(scored, [(0, self.roles[CHAMPION]), *led])
         findings = self.promotion.carry_out(decisions, program, findings)
         findings += self.drift.watch_features(program, features.x, features.sizes)
         predictions = self.promotion.predictions(said)
@@ -312,7 +395,21 @@ class PartitionLearner:
             lineups=self.promotion.lineups,
             events=self.promotion.tell(offsets, next_offsets[LABELS], known),
             said=self.intervals.said(joined.predicted, self.steering.paused),
+            joint=[] if joint is None else [joint],
         )
+
+    def _predict(self, features: Features, joined: Joined, sharing: Sharing) -> Program:
+        """Predict by the models that all partitions learn. Returns the program, as what the predictions are held
+        against has to see it."""
+        x = sharing.translated(features.x)
+        for role in self.roles.values():
+            role.predict(x, joined.predicted)
+        sharing.predicted(joined.predicted)
+        scored = sharing.scored(joined.program)
+        for role in self.roles.values():
+            role.calibrate(scored)
+            role.estimate(scored)
+        return scored
 
     def _next_offsets(self, release: Release) -> dict[str, Ints]:
         """Role of every other input log -> its next place when each feature record is predicted.
@@ -348,7 +445,8 @@ class PartitionLearner:
                 self.bits[role],
                 partial(self.codec.unpack, role) if self.bits[role] else None,
             )
-            for role, _, rule in self.spec.inputs
+            for role, rule in self.rules.items()
+            if role in (LEARNED, *(log.role for log in self.spec.inputs))
         }
 
     def encode(self, outcome: Outcome, start: int = 0) -> list[bytes]:
@@ -422,6 +520,7 @@ class PartitionLearner:
             compared=self.comparing.figures(),
             estimated={name: role.estimated() for name, role in self.roles.items()},
             distances=self.drift.distances(),
+            behind=0 if self.sharing is None else self.sharing.behind,
         )
 
     def snapshot(self) -> Snapshot:
@@ -441,8 +540,8 @@ class PartitionLearner:
         for role in self.roles.values():
             arrays |= role.state()
         arrays |= over("compared/", self.comparing.state()) | over("drift/", self.drift.state())
-        arrays |= self.intervals.state()
-        values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.vocabularies])
+        arrays |= self.intervals.state() | ({} if self.sharing is None else self.sharing.state())
+        values = msgspec.msgpack.encode([None if v is None else v.state() for v in self._decoding[0]])
         arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8)
         return arrays
 
@@ -456,7 +555,8 @@ class PartitionLearner:
         marks = {"marks": {role: list(found) for role, found in self.marks().items()}} if self._last else {}
         return {
             "models": {name: [role.learner_name, role.model.parameters()] for name, role in self.roles.items()},
-            "classes": None if self.classes is None else self.classes.state(),
+            "classes": None if self._decoding[1] is None else self._decoding[1].state(),
+            **({} if self.sharing is None else self.sharing.meta()),
             **{state_field(role, "offset"): offset for role, offset in self.offsets.items()},
             **{
                 state_field(role, "index"): index_of(self.places[role], bits)
@@ -515,22 +615,27 @@ class PartitionLearner:
             raise StateError(
                 f"the state of partition {self.partition} does not fit the stream {self.spec.name}: {said}"
             )
-        for vocabulary, state in zip(self.vocabularies, known, strict=True):
+        values, classes = self._decoding
+        for vocabulary, state in zip(values, known, strict=True):
             if vocabulary is not None:
                 vocabulary.restore(state)
-        if self.classes is not None:
-            self.classes.restore(meta["classes"])
+        if classes is not None:
+            classes.restore(meta["classes"])
+        of_models = meta["classes"]
+        if self.sharing is not None:
+            known, of_models = self.sharing.restore(meta, arrays)
         # The arrays have the room that they had then; where the bounds were lowered since, that stays.
-        self._room = room_of(meta, known, self.spec.task)
+        self._room = room_of(meta | {"classes": of_models}, known, self.spec.task)
         was = self._room or self._schema()
         self._fit_schema()
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].restore(arrays, source, was)
         self.comparing.restore(under(arrays, "compared/"), self.promotion.restore(meta), changes.takes)
-        n_classes = None if self.classes is None else len(self.classes)
+        n_classes = None if classes is None else len(classes)
         self.intervals.restore(arrays, self.schema.n_outputs)
-        sources = dict(changes.takes) | {name: name for name in self.intervals.names}
+        own = [*self.intervals.names, *([] if self.sharing is None else self.sharing.names)]
+        sources = dict(changes.takes) | {name: name for name in own}
         for name, source in changes.takes.items():
             n = self.roles[name].model.n_kept
             there = [None] * n if source is None else kept_names(source, n)
@@ -563,6 +668,18 @@ class PartitionLearner:
         return snapshot._replace(
             arrays={name: array for name, array in snapshot.arrays.items() if name not in left_out}
         )
+
+    def learned_digest(self) -> str:
+        """A hash of what all partitions share: equal where they have learned the same part of the log."""
+        digest = hashlib.blake2b(f"{self.places.get(LEARNED)} {self.schema}".encode(), digest_size=16)
+        arrays = over("compared/", self.comparing.state())
+        for role in self.roles.values():
+            arrays |= {f"{role.name}/{name}": array for name, array in role.state_of_watching().items()}
+            arrays |= {name: a for name, a in role.learned_state().items() if name not in role.incomparable}
+        for name in sorted(arrays):
+            digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+            digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        return digest.hexdigest()
 
     def digest(self, without: tuple[str, ...] = ()) -> str:
         """A hash of all that was learned: equal for equal folds, however they were divided into batches.

@@ -231,10 +231,12 @@ class Script(NamedTuple):
 
     offsets : (n,) int64, places of the features that were predicted
     next_offsets : role of every other input log -> (n,) int64, its next place when each of them was predicted
+    reached : role of a log -> place below which its records were applied after the last of them, before any other
     """
 
     offsets: Ints = EMPTY
     next_offsets: Mapping[str, Ints] = {}
+    reached: Mapping[str, int] = {}
 
     @classmethod
     def of(cls, roles: Sequence[str], places: Sequence[Sequence[int]]) -> "Script":
@@ -358,11 +360,24 @@ class Merge:
         self.limit = limit
         self.script = script if script is not None and len(script.offsets) else None
         self._timed = [role for role, buffer in self.buffers.items() if buffer.rule == BY_TIME]
+        reached = {} if script is None else script.reached
+        self._owed = {role: place for role, place in reached.items() if role in self._timed and role != FEATURES}
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is recorded what comes next."""
+        return self.script is not None or bool(self._owed)
 
     @property
     def n_waiting(self) -> int:
         """Records of all logs that were fetched and not released."""
         return sum(map(len, self.buffers.values()))
+
+    def release_only(self, role: str) -> Release:
+        """Remove and return what has come of one log that is applied as it comes, before any other record."""
+        n = min(len(self.buffers[role]), self.limit)
+        pieces = {one: buffer.take(n if one == role else 0) for one, buffer in self.buffers.items()}
+        return Release(pieces, {one: EMPTY for one in self.buffers if one != FEATURES})
 
     def release(self, ends: Ends | None = None) -> Release:
         """Remove and return what may be processed.
@@ -380,7 +395,19 @@ class Merge:
         """How many records of each log go, and how many of them before each feature."""
         if self.script is not None and self.buffers[FEATURES].first_offset > self.script.offsets[-1]:
             self.script = None  # what it tells of is gone from the topic
-        return self._by_time(ends) if self.script is None else self._scripted(self.script)
+        if self.script is not None:
+            return self._scripted(self.script)
+        return self._reaching() if self._owed else self._by_time(ends)
+
+    def _reaching(self) -> tuple[dict[str, int], dict[str, Ints]]:
+        """What was applied after the last prediction that was sent."""
+        counts = dict.fromkeys(self.buffers, 0)
+        for role, place in list(self._owed.items()):
+            buffer = self.buffers[role]
+            counts[role] = min(self.limit, int(np.searchsorted(buffer.offsets(), place)))
+            if buffer.next_offset >= place and counts[role] < self.limit:
+                del self._owed[role]
+        return counts, {role: EMPTY for role in self.buffers if role != FEATURES}
 
     def _by_time(self, ends: Ends | None) -> tuple[dict[str, int], dict[str, Ints]]:
         times = {role: self.buffers[role].times() for role in self._timed}

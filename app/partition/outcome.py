@@ -9,6 +9,7 @@ from app.partition.merge import Ints, Piece
 from models.contract import Floats
 from topics.commands import EventRecord
 from topics.records import Distance, DriftRecord, Headers, Packed, Rejected
+from topics.vocabulary import Scalar
 
 
 class DeadLetter(NamedTuple):
@@ -41,6 +42,26 @@ class Lineup(NamedTuple):
     roles: tuple[str, ...]
 
 
+class Joint(NamedTuple):
+    """Instances that a step has joined with their labels, for the partitions that learn one model.
+
+    first : number of the first among all that the partition has joined
+    x : (n, d) float64; of nominal features numbers in `values`, NaN where one is missing
+    y : (n,) float64, numbers in `classes`, or targets
+    at : (n,) int64, how many instances the model had learned when it predicted each
+    values, classes : what these numbers stand for
+    out : name of what was predicted or kept -> (n, k) float64
+    """
+
+    first: int
+    x: Floats
+    y: Floats
+    at: Ints
+    values: list[list[Scalar] | None]
+    classes: list[Scalar] | None
+    out: dict[str, Floats]
+
+
 class Outcome(NamedTuple):
     """What one step produced, in the order of the feature records.
 
@@ -62,6 +83,7 @@ class Outcome(NamedTuple):
     events : what became of commands, each before a prediction of this outcome
     said : what was said besides the champion's prediction: (n, 2) lower and upper end of an interval, or (n, k) whether
         each class is in a set, 1 or 0. NaN, or 0 everywhere, where nothing was said; None where nothing is asked for
+    joint : what was joined, in order, where partitions share what they learn
     """
 
     ids: list[str]
@@ -82,6 +104,7 @@ class Outcome(NamedTuple):
     lineups: Sequence[Lineup] = ()
     events: Sequence[EventRecord] = ()
     said: Floats | None = None
+    joint: Sequence[Joint] = ()
 
 
 class Figures(NamedTuple):
@@ -97,6 +120,7 @@ class Figures(NamedTuple):
     sizes : role -> n_nodes, n_leaves, depth, n_bytes
     estimated : role -> what its accuracy is expected to be before labels come (`Role.estimated`)
     distances : how far features and predictions are from their references
+    behind : instances joined here that the models have not learned yet; 0 where partitions learn for themselves
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
     """
 
@@ -116,6 +140,7 @@ class Figures(NamedTuple):
     compared: Mapping[str, dict[str, float]] = {}
     estimated: Mapping[str, dict[str, float]] = {}
     distances: Sequence[Distance] = ()
+    behind: int = 0
 
 
 def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:
@@ -168,6 +193,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
         ),
         events=[event for o in outcomes for event in o.events],
         said=_all_said([o.said for o in outcomes if o.said is not None]),
+        joint=[one for o in outcomes for one in o.joint],
     )
 
 

@@ -111,6 +111,8 @@ class PendingStore:
         self.counts = dict.fromkeys(COUNTERS, 0)
         key = new_key()
         self._instances, self._labels = WaitingIndex.empty(key, bags), WaitingIndex.empty(key)
+        # Columns that a prediction counts as, where the models' width does not follow from what came here.
+        self.counted_width: int | None = None
         self._capacity = 0
         self._early_y = np.zeros(0)  # of the waiting labels, by row of their index
         self._clock = np.zeros(CLOCK, np.int64)
@@ -142,6 +144,8 @@ class PendingStore:
 
     @property
     def _width(self) -> int:
+        if self.counted_width is not None:
+            return self.counted_width
         return max((out.shape[1] for out in self.out.values()), default=1)
 
     @property
@@ -163,6 +167,12 @@ class PendingStore:
             numbers[1:][at_once] = NEVER
             self._arrivals = numbers
         return self._arrivals
+
+    def taken_over(self, program: Program, at: int) -> int:
+        """The number of the first arrival that a model predicts which takes over at operation `at` of the program that
+        `join` has just given."""
+        later = self.arrivals()[at:][program.op[at:] == PREDICT]
+        return min(int(later.min(initial=NEVER)), self.next_arrival)
 
     def n_before(self, number: int) -> int:
         """How many wait of those that arrived before the one of this number. O(waiting)."""

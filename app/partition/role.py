@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from app.errors import SpecError
 from app.partition.arrays import over, under
-from app.partition.pending import EMPTY, NEVER, PendingStore
+from app.partition.pending import EMPTY, PendingStore
+from app.partition.sharing import LearnedRows
 from app.partition.trial import DROPPED, REPLACED, Trial
 from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
 from app.stream_file.lineup import place_of
@@ -75,6 +76,8 @@ class Role:
     pending : PendingStore
         Where its programs come from, and where its predictions wait beside their instances.
     seed : int
+    learned : LearnedRows, optional
+        What it learns from, where that is not what waits here: instances of all partitions.
 
     Attributes
     ----------
@@ -96,12 +99,21 @@ class Role:
         How often each of REACTIONS happened.
     """
 
-    def __init__(self, name: str, spec: Spec, schema: Schema, pending: PendingStore, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        schema: Schema,
+        pending: PendingStore,
+        seed: int,
+        learned: LearnedRows | None = None,
+    ) -> None:
         self.name = name
         self.learner_name, self._parameters = spec.models()[name]
         self.action = spec.on_drift()[name]
         self.schema = self._first = schema
         self._pending = pending
+        self._learned = pending if learned is None else learned
         self._seed = seed
         self._at_arrival = spec.task == ANOMALY
         try:
@@ -109,6 +121,8 @@ class Role:
         except ValueError as error:  # raised by what an import path names
             raise SpecError(f"{place_of(name)}: {error}") from None
         pending.keep(kept_names(name, self.model.n_kept), schema.n_outputs)
+        if learned is not None:
+            learned.keep([name, *kept_names(name, self.model.n_kept)], schema.n_outputs)
         window, fading = spec.metrics.window, spec.metrics.fading
         self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
         self.estimation = None if spec.task in VALUES else Estimation()
@@ -135,9 +149,14 @@ class Role:
         return self._pending.out[self.name]
 
     @property
+    def labelled(self) -> Floats:
+        """The same for each row of what it learns from: the pending store, too, unless partitions share it."""
+        return self._learned.out[self.name]
+
+    @property
     def kept(self) -> list[Floats]:
-        """What the model keeps beside each instance for its label: `model.n_kept` arrays like `predictions`."""
-        return [self._pending.out[name] for name in kept_names(self.name, self.model.n_kept)]
+        """What the model keeps beside each instance for its label: `model.n_kept` arrays like `labelled`."""
+        return [self._learned.out[name] for name in kept_names(self.name, self.model.n_kept)]
 
     @property
     def watched(self) -> bool:
@@ -147,9 +166,8 @@ class Role:
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         self.model.warm_up()
-        self.metrics.score(EMPTY, self.predictions)
-        if self.estimation is not None:
-            self.estimation.follow(EMPTY, self.predictions)
+        self.score(EMPTY)
+        self.estimate(EMPTY)
         self.calibrate(EMPTY)
         self.overall()
         self.recent()
@@ -224,9 +242,22 @@ class Role:
 
     def score(self, program: Program) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
-        self.metrics.score(program, self.predictions)
+        self.metrics.score(program, self.labelled)
+
+    def estimate(self, program: Program) -> None:
+        """Take the predictions and labels of a program for the accuracy that is expected."""
         if self.estimation is not None:
             self.estimation.follow(program, self.predictions)
+
+    def predict(self, x: Floats, rows: NDArray[np.int32]) -> None:
+        """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), they as the
+        model knows them."""
+        n, names = len(rows), [self.name, *kept_names(self.name, self.model.n_kept)]
+        out, *kept = (np.zeros((n, self._pending.out[name].shape[1])) for name in names)
+        program = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
+        self.model.run_with(program, x, out, kept)
+        for name, found in zip(names, (out, *kept), strict=True):
+            self._pending.out[name][rows] = found
 
     def _run_model(self, piece: Program, start: int = 0) -> None:
         """Operations of the program from `start` on. What learns from features alone does so right after each
@@ -238,13 +269,13 @@ class Role:
             self._run_as_it_is(piece)
 
     def _run_as_it_is(self, piece: Program) -> None:
-        self.model.run_with(piece, self._pending.slab, self.predictions, self.kept)
+        self.model.run_with(piece, self._learned.slab, self.labelled, self.kept)
 
     def _forget(self, piece: Program, start: int) -> None:
         """Where a label comes to what another model predicted, what that one kept says nothing to this one."""
         kept = self.kept
         if kept and self._since is not None:
-            arrivals = self._pending.arrivals()[start : start + len(piece.op)]
+            arrivals = self._learned.arrivals()[start : start + len(piece.op)]
             kept[0][piece.row[(piece.op == LEARN) & (arrivals < self._since)], 0] = np.nan
 
     def estimated(self) -> dict[str, float]:
@@ -262,7 +293,7 @@ class Role:
             self._run_model(piece, start)
         else:
             self._forget(piece, start)
-            self.trial.run(self.model, piece, self._pending.slab, self.predictions, self.kept)
+            self.trial.run(self.model, piece, self._learned.slab, self.labelled, self.kept)
         self._tell(self._watch(piece, start))
 
     def _run_to_reset(self, program: Program, start: int) -> int:
@@ -284,10 +315,10 @@ class Role:
 
     def _watch(self, piece: Program, start: int) -> list[tuple[int, Found]]:
         """Show the detectors the errors of the piece that begins at `start`; what they find, each with its place."""
-        places, values = errors(self.signal.kind, piece, self.predictions)
+        places, values = errors(self.signal.kind, piece, self.labelled)
         places = places + start
         if self._since is not None:
-            own = self._pending.arrivals()[places] >= self._since
+            own = self._learned.arrivals()[places] >= self._since
             places, values = places[own], values[own]
         return [(int(places[one.i]), one) for one in self.signal.update(values)]
 
@@ -313,8 +344,7 @@ class Role:
         """`model` takes over at operation `at`: its errors are a series of their own."""
         self.model = model
         self.signal.forget()
-        later = self._pending.arrivals()[at:][program.op[at:] == PREDICT]
-        self._since = min(int(later.min(initial=NEVER)), self._pending.next_arrival)
+        self._since = self._learned.taken_over(program, at)
 
     # -- commands, between two programs ------------------------------------------------------------------------
 
@@ -328,9 +358,9 @@ class Role:
         self._end_trial()
         self.model = self._fresh()
         self.signal.forget()
-        self._since = self._pending.next_arrival
+        self._since = self._learned.next_arrival
         for name in kept_names(self.name, self.model.n_kept)[:1]:
-            self._pending.forget(name)
+            self._learned.forget(name)
 
     def react(self, action: str) -> None:
         """Do this when errors rise, from here on."""
@@ -356,7 +386,7 @@ class Role:
         self._end_trial()
         if self._since is not None:
             for name in kept_names(self.name, self.model.n_kept)[:1]:
-                self._pending.forget(name, self._since)
+                self._learned.forget(name, self._since)
         if not (self._detectors and spec.drift.detectors):
             self._since = None
         self.reactions[:] = 0
@@ -386,7 +416,7 @@ class Role:
     def _places_of_trials(self, program: Program) -> list[int]:
         """The ends of the pieces after which a trial may begin or end."""
         learns = np.flatnonzero(program.op == LEARN)
-        n_before = self._pending.counts["joined"] - len(learns)
+        n_before = self._learned.counts["joined"] - len(learns)
         ends: list[int] = (learns[-(n_before + 1) % PACE :: PACE] + 1).tolist()
         return ends
 
@@ -414,17 +444,21 @@ class Role:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays of model, metrics and estimate, by their names in a state."""
-        model, metrics = self.model.state()._asdict(), self.metrics.state()._asdict()
-        arrays = over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
+        arrays = self.learned_state()
         if self.estimation is not None and self.estimation.has_begun:
             arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
         if self.calibration is not None and self.calibration.has_begun:
             arrays |= over(f"calibration/{self.name}/", self.calibration.state()._asdict())
         return arrays
 
+    def learned_state(self) -> dict[str, NDArray[Any]]:
+        """Those that depend on what it learned alone."""
+        model, metrics = self.model.state()._asdict(), self.metrics.state()._asdict()
+        return over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
+
     def state_of_watching(self) -> dict[str, NDArray[Any]]:
         """Live arrays of what watches the errors, without the trial."""
-        n_old = 0 if self._since is None else self._pending.n_before(self._since)
+        n_old = 0 if self._since is None else self._learned.n_before(self._since)
         if not n_old:
             self._since = None
         more = np.array([-1 if self._asked is None else self._asked, n_old], np.int64)
@@ -465,7 +499,7 @@ class Role:
         a.within("more", asked, -1, last, "detectors")
         a.counts("more", n_old)
         if n_old:
-            self._since = self._pending.arrival(n_old)
+            self._since = self._learned.arrival(n_old)
         if self.action != REPLACE:
             return
         self._asked = None if asked < 0 else asked

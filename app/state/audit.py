@@ -299,8 +299,8 @@ async def audit(
         assert told is not None
         assert sent is not None
         inputs: dict[str, Reader] = {}
-        for role, topic, _ in spec.inputs:
-            reader = await stack.enter_async_context(reading(connection, topic, partition))
+        for role, topic, its_partition in spec.logs(partition):
+            reader = await stack.enter_async_context(reading(connection, topic, its_partition))
             assert reader is not None
             inputs[role] = reader
         if not kept and sent.first == sent.end:
@@ -446,7 +446,8 @@ def _begin(
             f"the state of partition {partition} does not follow from its records from {beginning} on: after it"
             f"{at} the stream file was changed, the state was imported, or models were rolled back; {cure}"
         )
-    readers = {**{spec.input_topics[role]: reader for role, reader in inputs.items()}, spec.topics.predictions: sent}
+    named = {role: topic for role, topic, _ in spec.logs(partition)}
+    readers = {**{named[role]: reader for role, reader in inputs.items()}, spec.topics.predictions: sent}
     where = ", ".join(f"{topic} begins at {reader.first:,}" for topic, reader in readers.items())
     raise StateError(f"the topics of partition {partition} do not reach back to {beginning} ({where}): {cure}")
 

@@ -62,8 +62,8 @@ async def moment_of(
     async with reading(connection, spec.topics.predictions, found.partition) as sent, AsyncExitStack() as stack:
         assert sent is not None
         inputs: dict[str, Reader] = {}
-        for role, topic, _ in spec.inputs:
-            reader = await stack.enter_async_context(reading(connection, topic, found.partition))
+        for role, topic, its_partition in spec.logs(found.partition):
+            reader = await stack.enter_async_context(reading(connection, topic, its_partition))
             assert reader is not None
             inputs[role] = reader
         learner = PartitionLearner(spec, found.partition)

@@ -7,7 +7,7 @@ from app.stream_file.spec_parts import KEY, LabelSpec, RecordSpec
 from topics import codecs, records
 from topics.envelopes import AROUND, CLOUDEVENTS, placed
 from topics.headers import header_of
-from topics.names import INPUTS, place_field
+from topics.names import INPUTS, LEARNED, place_field
 from topics.paths import check_paths, dotted, first_conflict
 
 
@@ -64,7 +64,10 @@ def mapping_of(spec: Any) -> records.Mapping:
         max_bytes=spec.record.max_bytes,
         max_instances=spec.record.max_instances,
         says_more=spec.predictions.coverage is not None,
-        further=tuple(place_field(log.role) for log in spec.inputs if log.role not in INPUTS),
+        further=(
+            *(place_field(log.role) for log in spec.inputs if log.role not in INPUTS),
+            *([place_field(LEARNED)] if spec.shares else []),
+        ),
     )
 
 

@@ -58,6 +58,7 @@ from topics.names import (
     FEATURES,
     INPUTS,
     LABELS,
+    LEARNED,
     OUTPUTS,
     PREDICTIONS,
     STEERING,
@@ -88,7 +89,12 @@ class Spec(Part):
         default=1,
         ge=1,
         le=100_000,
-        description="Partitions of every topic. Each has models of its own that see its records only.",
+        description="Partitions of every topic.",
+    )
+    learning: Literal["partition", "shared"] = Field(
+        default="partition",
+        description="What learns: `partition`, each partition has models of its own that see its records only; or "
+        "`shared`, all partitions learn one model ([scaling](shared-learning.md)).",
     )
     replication: int = Field(
         default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
@@ -221,7 +227,8 @@ class Spec(Part):
         if not isinstance(given, dict):
             return data
         roles = (*INPUTS, *OUTPUTS, *(STEERING if data.get("control") is True else ()))
-        defaults: dict[str, str | None] = dict.fromkeys(STEERING)
+        roles = (*roles, *((LEARNED,) if data.get("learning") == "shared" else ()))
+        defaults: dict[str, str | None] = dict.fromkeys((*STEERING, LEARNED))
         defaults |= {role: topic_name(data["name"], role) for role in roles}
         return {**data, "topics": {**defaults, **given}}
 
@@ -436,6 +443,16 @@ class Spec(Part):
         logs = [InputLog(role, topic) for role, topic in topics.items() if topic is not None]
         further = [InputLog(CONTROL, self.topics.control, AS_IT_COMES)] if self.topics.control is not None else []
         return (*logs, *further)
+
+    @property
+    def shares(self) -> bool:
+        """Whether all partitions learn one model."""
+        return self.learning == "shared"
+
+    def logs(self, partition: int) -> list[tuple[str, str, int]]:
+        """Role, topic and partition of each log that a partition of the stream folds, the features first."""
+        shared = [] if self.topics.learned is None else [(LEARNED, self.topics.learned, 0)]
+        return [*((role, topic, partition) for role, topic, _ in self.inputs), *shared]
 
     @property
     def most_waiting(self) -> int:

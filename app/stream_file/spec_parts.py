@@ -164,6 +164,7 @@ class TopicsSpec(Part):
     deadletters: Topic = _topic("deadletters", "rejected records")
     control: Topic | None = _topic("control", "commands, where `control` is true")
     events: Topic | None = _topic("events", "answers to commands, where `control` is true")
+    learned: Topic | None = _topic("learned", "labelled instances of all partitions, where `learning` is shared")
 
 
 class RecordSpec(Part):

@@ -7,8 +7,8 @@ from typing import Any
 from app.stream_file.lineup import place_of
 from app.stream_file.spec_parts import REPLACE, TOPIC_NAME
 from topics import codecs
-from topics.names import INPUTS, OUTPUTS, PREDICTIONS, STEERING
-from topics.records import ANOMALY
+from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING
+from topics.records import ANOMALY, CLASSIFICATION, REGRESSION
 
 
 def check_topics(spec: Any) -> None:
@@ -30,7 +30,8 @@ def check_topics(spec: Any) -> None:
             "promotion: expected control: true, whose events tell of it and whose commands undo it, found "
             "control: false; add it, or remove promotion"
         )
-    for role in (*INPUTS, *OUTPUTS, *STEERING):
+    _check_sharing(spec)
+    for role in (*INPUTS, *OUTPUTS, *STEERING, LEARNED):
         name = getattr(spec.topics, role)
         if name in roles:
             raise ValueError(
@@ -48,6 +49,28 @@ def check_topics(spec: Any) -> None:
         if "label" in spec.model_fields_set:
             raise ValueError("label: expected only with a topic of labels, found topics.labels without one; remove it")
     _check_rekey(spec, roles)
+
+
+def _check_sharing(spec: Any) -> None:
+    """What one model of all partitions cannot be, or not yet."""
+    if (spec.topics.learned is not None) != spec.shares:
+        said = "a topic" if spec.shares else "no topic"
+        raise ValueError(
+            f"topics.learned: expected {said}, since learning is {spec.learning}, found "
+            f"{'none' if spec.shares else spec.topics.learned}; change one of them"
+        )
+    if not spec.shares:
+        return
+    if spec.task not in (CLASSIFICATION, REGRESSION):
+        raise ValueError(
+            f"learning: expected partition with task {spec.task}, found shared, which is for classification and "
+            "regression; change it"
+        )
+    if spec.control:
+        raise ValueError(
+            "learning: expected partition with control: true, since commands go to each partition's own models, found "
+            "shared; change one of them"
+        )
 
 
 def _check_rekey(spec: Any, roles: Mapping[str, str]) -> None:
@@ -117,7 +140,7 @@ def check_registry(spec: Any) -> None:
                 "name one at codec, or remove registry"
             )
         return
-    further = [log.role for log in spec.inputs if log.role not in INPUTS]
+    further = [*[log.role for log in spec.inputs if log.role not in INPUTS], *([LEARNED] if spec.shares else [])]
     if PREDICTIONS in registered and further:
         raise ValueError(
             f"codec.predictions: expected json, since predictions name their place in {further[0]}, found "

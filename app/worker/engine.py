@@ -77,6 +77,8 @@ class Engine:
         self.features: list[tuple[str, str]] = [(name, feature.type) for name, feature in spec.features.items()]
         self.changelog: str = changelog_topic(spec.name)
         self._roles = {topic: role for role, topic, _ in spec.inputs}
+        # Topics that are written, and in which partition where that is not each runner's own.
+        self._homes = {} if spec.topics.learned is None else {spec.topics.learned: 0}
         self.runners: dict[int, Runner] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
@@ -284,7 +286,7 @@ class Engine:
         await self._check_topics(partitions)
         if not partitions:
             return {}
-        written = (self.changelog, *self.spec.outputs.values())
+        written = (self.changelog, *self.spec.outputs.values(), *self._homes)
         self.limits = await largest_batches(self.connection, written)
         producers: list[Producer] = []
         try:
@@ -327,6 +329,7 @@ class Engine:
                 self.changelog
             ],
             "start the worker again, which creates it": list(self.spec.outputs.values()),
+            "bring its records back, or give the stream a new name to start afresh": list(self._homes),
         }
         for cure, topics in cures.items():
             for topic in topics:
@@ -341,7 +344,7 @@ class Engine:
                 )
 
     async def _fence(self, partition: int) -> "Producer":
-        tps = [TopicPartition(topic, partition) for topic in self.limits]
+        tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.limits]
         return await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
 
     def _restore(self, state: StateLog) -> Loaded:
@@ -377,7 +380,8 @@ class Engine:
             len(tail.script.offsets),
         )
         self.silence.begin(learner)
-        outputs = Outputs(producer, partition, {**tail.ends, self.changelog: 0}, self.spec.compression)
+        ends = {**dict.fromkeys((self.changelog, *self._homes), 0), **tail.ends}
+        outputs = Outputs(producer, partition, ends, self.spec.compression, self._homes)
         return Runner(self, learner, self.follower.logs[partition], encoder, outputs, tail, lost)
 
     async def ended(self, runner: Runner, error: BaseException) -> None:

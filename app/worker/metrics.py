@@ -93,6 +93,7 @@ INSTANCES = "riparian_instances_total"
 LABELS = "riparian_labels_total"
 WAITING = "riparian_waiting_instances"
 LABELS_WAITING = "riparian_waiting_labels"
+BEHIND = "riparian_model_behind_instances"
 REJECTED = "riparian_rejected_records_total"
 IGNORED = "riparian_ignored_records_total"
 COMMANDS = "riparian_commands_total"
@@ -151,6 +152,7 @@ METRICS: dict[str, Measure] = {
     PENDING["joined"]: Measure(COUNTER, "Instances that met their label and were learned, since the stream began."),
     WAITING: Measure(GAUGE, "Instances that wait for their label."),
     LABELS_WAITING: Measure(GAUGE, "Labels that wait for their instance."),
+    BEHIND: Measure(GAUGE, "Instances joined here that the shared model has not learned yet (learning: shared)."),
     PENDING["expired"]: Measure(COUNTER, "Instances whose label did not come within the horizon."),
     PENDING["evicted"]: Measure(
         COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
@@ -370,7 +372,7 @@ class Metrics(Collector):
             latency_p99=p99,
             delay_p50=delay,
             rejected=dict(series.rejected),
-            alarms=[role for role, on in learner.drift.alarms().items() if on],
+            alarms=[role for role, on in learner.drift.alarms().items() if on and (learner.tells or not role)],
             distances=sorted(figures.distances, key=lambda one: -one.hellinger)[:MOST_TOLD],
         )
 
@@ -443,6 +445,8 @@ class Metrics(Collector):
         yield LABELS, (), learner.n_labels
         yield WAITING, (), learner.pending.n_waiting
         yield LABELS_WAITING, (), learner.pending.n_labels_waiting
+        if learner.sharing is not None:
+            yield BEHIND, (), learner.sharing.behind
         for counter, name in PENDING.items():
             yield name, (), learner.pending.counts[counter]
         yield FORCED, (), runner.n_forced
@@ -462,7 +466,7 @@ class Metrics(Collector):
             yield COMMANDS, labels, n
         yield from self._inputs(runner)
         scope = "fading" if learner.spec.metrics.fading else "window"
-        for role, running in learner.roles.items():
+        for role, running in learner.roles.items() if learner.tells else ():
             yield MODEL, (role, running.learner_name), 1
             if role not in figures.overall:  # a command has just brought it
                 continue
@@ -485,11 +489,13 @@ class Metrics(Collector):
             for field, name in (("accuracy", ESTIMATED), ("error", ESTIMATE_ERROR)):
                 if field in estimated:
                     yield name, (role,), estimated[field]
-        for role, compared in figures.compared.items():
+        for role, compared in figures.compared.items() if learner.tells else ():
             yield COMPARED, (role,), compared["labels"]
             for bound, field in (("mean", "difference"), ("low", "low"), ("high", "high")):
                 yield ADVANTAGE, (role, bound), compared[field]
         for role, signal, detector, level, n, last in learner.drift.events():
+            if role and not learner.tells:
+                continue
             yield DRIFTS, (role, detector, signal, level), n
             if n:
                 yield DRIFT_TIME, (role, detector, signal, level), last / 1000.0
@@ -499,7 +505,8 @@ class Metrics(Collector):
                 if share is not None:
                     yield name, (one.model or "", one.signal), share
         for role, alerting in learner.drift.alarms().items():
-            yield ALERTING, (role,), alerting
+            if not role or learner.tells:
+                yield ALERTING, (role,), alerting
         for part, n_bytes in figures.n_bytes.items():
             yield STATE, (part,), n_bytes
 

@@ -19,29 +19,37 @@ import numpy as np
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
+from app.kafka.connection import Connection
 from app.kafka.outputs import Outputs
 from app.partition import inputs
 from app.partition.inputs import Gaps, Lost
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Ends, Merge, Release
-from app.partition.outcome import Outcome
+from app.partition.outcome import Joint, Outcome
+from app.partition.sharing import records, together
 from app.registry.asking import Asking
 from app.registry.client import Registry
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
+from app.worker.learned import LearnedFeed
 from app.worker.letters import Sendable, letters, sendable
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics import commands, reports
 from topics.commands import EventRecord
 from topics.headers import trace
-from topics.names import AS_IT_COMES, EVENTS, FEATURES, state_field
+from topics.learned import write
+from topics.names import AS_IT_COMES, EVENTS, FEATURES, LEARNED, state_field
 from topics.places import place_of
 from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, PartitionRecord
 
 log = logging.getLogger(__name__)
 
+# Instances that a partition has joined and its models have not learned yet, where partitions learn one model. Beyond,
+# what is left to predict waits: live there are few; in a backlog the model would learn nothing for all of a step.
+MOST_BEHIND = 512
+SHARE_SECONDS = 0.05  # that what was joined may wait for more to be appended with it: each record costs all partitions
 POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
 STILL_SECONDS = 10.0  # between two records of a partition that rests
@@ -62,6 +70,7 @@ class Host(CheckpointHost, Protocol):
     """What a runner asks of the worker that it lives in: the engine, or a test's."""
 
     observer: Observer
+    connection: Connection
     limits: Mapping[str, int]  # output topic -> bytes of the largest batch that it takes
     registry: Registry | None
 
@@ -134,7 +143,11 @@ class Runner:
         for role, (_, stop) in self.gaps.lost.items():
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
-        self.merge = Merge(self.buffers, tail.script)
+        self.merge = Merge(self.buffers, tail.script, **({} if learner.sharing is None else {"limit": MOST_BEHIND}))
+        self._feed: LearnedFeed | None = None
+        if host.spec.topics.learned is not None:
+            shared = host.spec.topics.learned, self.buffers[LEARNED]
+            self._feed = LearnedFeed(host.connection, *shared, self._wake_up, self._cannot)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
@@ -151,6 +164,8 @@ class Runner:
         events = [] if state.manifest is None else state.manifest.events
         self._untold = [record for record in events if record.number >= tail.drift]
         self._told = learner.drift.n_events
+        self._unshared: list[Joint] = []  # joined, and not appended yet to the log that all partitions learn
+        self._share_due = 0.0
         self._wake = asyncio.Event()
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
@@ -173,6 +188,8 @@ class Runner:
     def start(self, epochs: Mapping[TP, int]) -> None:
         self.epochs = epochs
         self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
+        if self._feed is not None:
+            self._feed.start()
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
@@ -193,6 +210,14 @@ class Runner:
         self.n_skipped += skipped
         self._wake.set()
         return len(buffer) - before + skipped - len(fetched.raw)
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+
+    def _cannot(self, error: Exception) -> None:
+        """What comes from beside the fetching thread cannot go on."""
+        self._end = error
+        self._wake.set()
 
     def _jump(self, tp: TP, start: int, stop: int) -> bool:
         """The topic does not hold `start`, and the client went on at `stop`. Whether to do so, too."""
@@ -249,8 +274,11 @@ class Runner:
             self.host.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
     async def _release(self) -> Release:
+        sharing = self.learner.sharing
+        if sharing is not None and sharing.behind > MOST_BEHIND and not self.merge.follows:
+            return self.merge.release_only(LEARNED)
         release = self.merge.release()
-        if release.n or not self.merge.n_waiting or self.merge.script is not None:
+        if release.n or not self.merge.n_waiting or self.merge.follows:
             return release
         # Records wait, and nothing later has come from the other logs. Ask where all end now: once the others have been
         # read that far, whatever is missing there was appended after what waits here had arrived.
@@ -293,6 +321,8 @@ class Runner:
     def _until_due(self) -> float:
         """Seconds until there is something to do although nothing comes."""
         due: float = self._metrics_due
+        if self._unshared:
+            due = min(due, self._share_due)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return min(IDLE_SECONDS, max(0.0, due - time.monotonic()))
@@ -320,6 +350,8 @@ class Runner:
             letters = []
         await self.outputs.send(self.host.spec.topics.predictions, batches)
         await self.outputs.send(self.host.spec.topics.deadletters, letters)
+        if outcome.joint:
+            await self._keep(outcome)
         for reason in reasons:
             self.host.observer.rejected(self, reason)
         # What the last worker sent already is in the topic, as are its predictions. Events behind these were not sent,
@@ -370,6 +402,35 @@ class Runner:
         made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
         return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
 
+    async def _keep(self, outcome: Outcome) -> None:
+        """What was joined is appended to the log that all partitions learn with what comes next, or now where it is
+        much."""
+        if not self._unshared:
+            self._share_due = time.monotonic() + SHARE_SECONDS
+        self._unshared += outcome.joint
+        if sum(len(one.y) for one in self._unshared) >= MOST_BEHIND // 2:
+            await self._share()
+
+    async def _share(self) -> None:
+        """Append what was joined once the predictions that it comes from are with the broker: these, and the places in
+        it, are the order in which a successor joins the same."""
+        topic = self.host.spec.topics.learned
+        if not self._unshared or topic is None:
+            return
+        joined, self._unshared = self._unshared, []
+        made = await self.host.in_thread(self._records, joined)
+        if made:
+            await self.outputs.flush()
+        for value in made:
+            await self.outputs.send_one(topic, None, value)
+
+    def _records(self, joined: list[Joint]) -> list[bytes]:
+        """Off the event loop: the records of what was joined and not appended by an owner before."""
+        places = {role: self.learner.places[role] for role in self.tps}
+        time_ms = max(self.learner.clocks[role].time for role in self.tps)
+        made = [records(one, self.partition, places, time_ms, self._tail.joined) for one in together(joined)]
+        return [write(record) for found in made for record in found]
+
     async def _tell(self) -> None:
         """Send the drift events that will not be otherwise, whatever happens.
 
@@ -408,7 +469,10 @@ class Runner:
             await self._send_metrics()
         await self._tell()
         self.checkpoints.check()  # a failed write ends the runner here
+        if self._unshared and now >= self._share_due:
+            await self._share()
         if now >= self.checkpoints.due and self.checkpoints.wanted:
+            await self._share()
             await self.checkpoints.begin(self._beside())
 
     async def _send_metrics(self) -> None:
@@ -420,7 +484,7 @@ class Runner:
             )
             log.warning(said, self.partition, ignored - self._ignored)
             self._ignored = ignored
-        for role, running in self.learner.roles.items():
+        for role, running in self.learner.roles.items() if self.learner.tells else ():
             # Each pair of offsets once, in order, whoever reported it.
             last = self._metrics_sent.get(role, ((-1, 0), (-1, 0)))
             now = (figures.offset, figures.feature_index), (figures.label_offset, figures.label_index)
@@ -485,6 +549,7 @@ class Runner:
                     if self._task.cancelled() or self._task.exception() is not None or self.lost:
                         return  # the last manifest stands
                 await self.checkpoints.settle()
+                await self._share()
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside())
                     await self.checkpoints.settle()
@@ -499,5 +564,7 @@ class Runner:
                 await asyncio.gather(self._task, return_exceptions=True)
             if self._asking is not None:
                 self._asking.stop()
+            if self._feed is not None:
+                await self._feed.stop()
             await self.checkpoints.cancel()
             await self.outputs.stop()

@@ -11,6 +11,7 @@ from app.errors import StateError
 from app.kafka.connection import Connection
 from app.kafka.reading import EVERYTHING, read_to_end
 from app.partition.merge import Script
+from app.worker.learned import read_reached
 from topics import reports
 from topics.commands import read_event
 from topics.names import (
@@ -47,6 +48,7 @@ class Tail(NamedTuple):
     drift : number of the next drift event
     events : number of the next answer to a command
     unknown : input topic -> offsets of records that were rejected because the registry did not know their schema
+    joined : how many instances were appended to the log that partitions share
     """
 
     script: Script
@@ -57,6 +59,7 @@ class Tail(NamedTuple):
     drift: int = 0
     unknown: Mapping[str, Sequence[int]] = {}
     events: int = 0
+    joined: int = 0
 
 
 async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> list[Tail]:
@@ -126,9 +129,10 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
     if cleared:  # deleted and created again, or named otherwise: what is there belongs to records since
         bounds |= await read_to_end(connection, cleared, take, isolation=EVERYTHING)
         starts |= cleared
+    shared = await read_reached(spec, connection, loaded)
     return [
         Tail(
-            Script.of(list(one.learner.rules), places[p]),
+            Script.of(list(one.learner.rules), places[p])._replace(reached=shared[p].places),
             rejected[p],
             metrics[p],
             {topic: starts[TopicPartition(topic, p)] for topic in topics.values()},
@@ -136,6 +140,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
             drift[p],
             unknown[p],
             events[p],
+            shared[p].n,
         )
         for p, one in zip(first, loaded, strict=True)
     ]

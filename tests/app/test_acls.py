@@ -10,7 +10,7 @@ from app.cli import cli
 from app.cli.parsing import WITH_RIGHTS
 from app.kafka.acls import COPIERS, COPIES, GROUP, OWNERS, RIGHTS, SOURCES, STATE
 from tests.broker.harness import stream_file
-from topics.names import INPUTS, OUTPUTS, STEERING
+from topics.names import INPUTS, LEARNED, OUTPUTS, STEERING
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 
@@ -33,7 +33,18 @@ def table() -> dict[str, dict[str, tuple[str, ...]]]:
 def test_the_page_has_what_commands_need() -> None:
     assert table() == RIGHTS
     assert list(WITH_RIGHTS) == list(RIGHTS)
-    assert set(RIGHTS["worker"]) == {*INPUTS, *OUTPUTS, *STEERING, STATE, GROUP, OWNERS, SOURCES, COPIES, COPIERS}
+    assert set(RIGHTS["worker"]) == {
+        *INPUTS,
+        *OUTPUTS,
+        *STEERING,
+        LEARNED,
+        STATE,
+        GROUP,
+        OWNERS,
+        SOURCES,
+        COPIES,
+        COPIERS,
+    }
 
 
 def test_commands_of_kafka_s_own_tool_are_printed(tmp_path: Path) -> None:

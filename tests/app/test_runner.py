@@ -220,7 +220,7 @@ def stepping(spec, sent: Tail | None = None, events: list[DriftRecord] | None = 
         outputs.log.clear()
         runner.learner.drift.n_events += len(drifts)
         outcome = types.SimpleNamespace(
-            events=[], ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, rejected={}
+            events=[], ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, rejected={}, joint=[]
         )
 
         async def in_thread(*_: object) -> object:

@@ -45,6 +45,7 @@ def test_the_smallest_file_has_all_defaults() -> None:
         "deadletters": "s.deadletters",
         "control": None,
         "events": None,
+        "learned": None,
     }
     assert s.mapping() == Mapping(
         task="classification",

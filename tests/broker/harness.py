@@ -28,7 +28,7 @@ from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
-from topics.names import CONTROL, INPUTS, changelog_topic, place_field
+from topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
 from topics.records import DriftRecord, RawBatch, place_type
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -279,6 +279,8 @@ def check_against_oracle(
         merge.buffers["labels"].add(_raw(labels if labels is not None else read(broker, spec.topics.labels, partition)))
     if CONTROL in oracle.rules:
         merge.buffers[CONTROL].add(_raw(read(broker, spec.input_topics[CONTROL], partition)))
+    if spec.topics.learned is not None:
+        merge.buffers[LEARNED].add(_raw(read(broker, spec.topics.learned)), learner.places[LEARNED])
     made: list[dict[str, Any]] = []
     found: list[DriftRecord] = []
     while merge.n_waiting:

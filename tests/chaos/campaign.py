@@ -24,7 +24,7 @@ from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos import rekeyed, steered
-from tests.chaos.checks import Verdict, check_partition
+from tests.chaos.checks import Verdict, check_partition, check_replicas
 from tests.chaos.cluster import POLL_SECONDS, Cluster
 from tests.chaos.load import Generator, Load
 from tests.chaos.proxy import Network
@@ -155,6 +155,8 @@ def run(
                 cluster.fail(sentence)
             tell(f"{sources.n} records of the sources were compared with their copies")
         verdicts = [check_partition(broker, spec, p, one, asked) for p, one in enumerate(made)]
+        for sentence in check_replicas(broker, spec) if spec.shares else ():
+            cluster.fail(sentence)
         tell("checked")
     return Report(counts, cluster.n_fenced, cluster.failures, verdicts)
 
@@ -189,6 +191,7 @@ def main() -> int:
         "--rekey", action="store_true", help="features on 6 partitions and labels on 4, which the workers copy"
     )
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
+    parser.add_argument("--shared", action="store_true", help="all partitions learn one model")
     parser.add_argument(
         "--without",
         choices=GUARDS,
@@ -210,6 +213,7 @@ def main() -> int:
         champion = f", champion {options.model[0]}" if options.model else ""
         champion += ", topics as they are" if options.rekey else ""
         champion += ", under commands" if options.control else ""
+        champion += ", learning shared" if options.shared else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
         report = run(
             folder,
@@ -224,6 +228,7 @@ def main() -> int:
             entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),
             **STREAMS[seed % len(STREAMS)],
             **(steered.fields(seed) if options.control else {}),
+            **({"learning": "shared"} if options.shared else {}),
             **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
         )
         say(summary(report))

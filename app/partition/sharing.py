@@ -1,0 +1,350 @@
+"""One model that all partitions of a stream learn (`learning: shared`). Pure.
+
+A partition predicts with a replica of the models. What it joins with labels goes to one log, `NAME.learned`, which the
+replicas of all partitions learn in its order: at one place of it they are equal to the bit. The log is an input log
+like any other: predictions name its next place, and a record takes effect right before the next instance.
+
+Codes of values and classes go by first sight, which differs between partitions. So a record of the log lists the values
+that it has, and the models have codes of their own, by first sight in the log. An instance is predicted with these; a
+value that no model has seen is missing to it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from app.errors import StateError
+from app.partition.merge import Piece
+from app.partition.outcome import Joint
+from app.partition.pending import PendingStore
+from app.stream_file.spec import Spec
+from models.contract import LEARN, Floats, Program
+from topics.learned import MOST_ROWS, VERSION, LearnedRecord, read
+from topics.vocabulary import Scalar, Vocabulary, canonical
+
+AT = ".learned"  # in the pending store, beside each instance; no model is called so
+MOST_BYTES = 500_000  # of a record, if it is not a single instance
+VALUES, STATE = "learned/values", "shared"  # of a state: an array, and a field of its meta
+
+Ints = NDArray[np.int64]
+Own = tuple[list[Vocabulary | None], Vocabulary | None]
+
+
+class LearnedRows:
+    """What the models of a replica learn from, in place of the pending store: the rows of one record of the log.
+
+    The number of an instance's arrival is here how many instances the model had learned that predicted it.
+    """
+
+    def __init__(self) -> None:
+        self.slab: Floats = np.zeros((0, 0))
+        self.out: dict[str, Floats] = {}
+        self.counts = {"joined": 0}
+        self._at: Ints = np.zeros(0, np.int64)
+        self._widths: dict[str, int] = {}
+
+    @property
+    def next_arrival(self) -> int:
+        return self.counts["joined"]
+
+    def keep(self, names: Sequence[str], width: int) -> None:
+        """A model has these outputs."""
+        self._widths |= dict.fromkeys(names, width)
+        self.out |= {name: np.zeros((0, width)) for name in names}
+
+    def resize(self, width: int) -> None:
+        """Outputs have room for so many classes."""
+        self.keep(list(self._widths), width)
+
+    def fill(self, x: Floats, at: Ints, parts: Sequence[tuple[int, Mapping[str, Floats]]]) -> None:
+        """Take rows. parts : how many rows, and what was predicted for them; what a model did not predict is NaN."""
+        self.slab, self._at = x, at
+        for name, width in self._widths.items():
+            self.out[name], start = np.zeros((len(x), width)), 0
+            for n, out in parts:
+                to, start = self.out[name][start : start + n], start + n
+                if name in out:
+                    to[:, : out[name].shape[1]] = out[name]
+                else:
+                    to[:, 0] = np.nan
+
+    def arrivals(self) -> Ints:
+        return self._at
+
+    def taken_over(self, program: Program, at: int) -> int:
+        """The first number of those that a model predicts which takes over at operation `at` of the program that was
+        just learned."""
+        return self.counts["joined"] - len(program.op) + at
+
+    def n_before(self, number: int) -> int:
+        """As a state has it: instances of any partition may wait."""
+        return number
+
+    def arrival(self, i: int) -> int:
+        return i
+
+    def forget(self, name: str, before: int = 0) -> None:
+        """Whatever is not the model's own shows by its number."""
+
+
+class Sharing:
+    """What a partition needs besides models and pending store.
+
+    Parameters
+    ----------
+    spec : Spec
+    partition : int
+    pending : PendingStore
+    own : the values and classes by which records are decoded
+
+    Attributes
+    ----------
+    rows : LearnedRows
+    vocabularies, classes : the models' own
+    n : instances that the models have learned
+    numbers : partition -> how many of its instances are among them
+    lengths : how many instances of each record were in the last program
+    """
+
+    def __init__(self, spec: Spec, partition: int, pending: PendingStore, own: Own) -> None:
+        self.own = own
+        self.vocabularies, self.classes = spec.vocabularies(), spec.class_vocabulary()
+        self.rows = LearnedRows()
+        self.n = 0
+        self.numbers: dict[int, int] = {}
+        self.lengths: list[int] = []
+        self._partition, self._pending, self._topic = partition, pending, spec.topics.learned
+        pending.keep([AT], 2)
+        self.names = [AT]  # of arrays in the pending store
+        self.count_width()
+
+    def count_width(self) -> None:
+        """Let what waits be counted by the classes that came here: the models' depend on other partitions."""
+        classes = self.own[1]
+        self._pending.counted_width = 1 if classes is None else max(2, classes.capacity)
+
+    # -- predicting --------------------------------------------------------------------------------------------
+
+    def translated(self, x: Floats) -> Floats:
+        """(n, d) rows with the models' codes."""
+        found: Floats = np.array(x)
+        for j, (mine, models) in enumerate(zip(self.own[0], self.vocabularies, strict=True)):
+            if mine is None or models is None or mine.closed or not len(mine):
+                continue
+            table = np.array([models.codes.get(text, np.nan) for text in mine.texts])
+            there = np.flatnonzero(~np.isnan(found[:, j]))
+            found[there, j] = table[found[there, j].astype(np.int64)]
+        return found
+
+    def predicted(self, rows: NDArray[np.int32]) -> None:
+        """Note by which version of the models these rows were predicted."""
+        self._pending.out[AT][rows] = self.n, 0 if self.classes is None else len(self.classes)
+
+    def scored(self, program: Program) -> Program:
+        """The program with the models' codes of classes. A class that the model had never seen when it predicted counts
+        nothing."""
+        known = self.own[1]
+        if known is None or self.classes is None:
+            return program
+        codes = np.array([self.classes.codes.get(text, np.inf) for text in known.texts])
+        op, row, y, w = program
+        at = np.flatnonzero(op == LEARN)
+        code = codes[y[at].astype(np.int64)]
+        new = ~(code < self._pending.out[AT][row[at], 1])
+        y, w = y.copy(), w.copy()
+        y[at], w[at] = np.where(new, 0.0, code), np.where(new, 0.0, w[at])
+        return Program(op, row, y, w)
+
+    # -- what was joined ---------------------------------------------------------------------------------------
+
+    def joint(self, program: Program) -> Joint | None:
+        """The instances that a program of the pending store learns, for the log; None where there are none."""
+        learns = program.op == LEARN
+        rows, n = program.row[learns], int(np.count_nonzero(learns))
+        if not n:
+            return None
+        x, y = np.array(self._pending.slab[rows]), program.y[learns].copy()  # type: ignore[index]
+        known, classes = self.own
+        values: list[list[Scalar] | None] = []
+        for j, vocabulary in enumerate(known):
+            values.append(None if vocabulary is None else _listed(x[:, j], vocabulary))
+        listed = None if classes is None else _listed(y, classes)
+        at = self._pending.out[AT][rows, 0].astype(np.int64)
+        out = {name: self._pending.out[name][rows] for name in self.rows.out}
+        return Joint(self._pending.counts["joined"] - n, x, y, at, values, listed, out)
+
+    # -- learning ----------------------------------------------------------------------------------------------
+
+    def decoded(self, piece: Piece) -> list[LearnedRecord]:
+        """Records of the log. StateError where one is none."""
+        found, numbers = [], dict(self.numbers)
+        for offset, value in zip(piece.offsets.tolist(), piece.raw.values, strict=True):
+            record = self._decoded(value, offset)
+            first = numbers.get(record.partition, 0)
+            if record.first > first:
+                raise StateError(
+                    f"the record at offset {offset:,} of {self._topic} begins with instance {record.first:,} of "
+                    f"partition {record.partition}, and {first:,} is the next one: records before it were deleted; "
+                    "give the stream a new name to start afresh"
+                )
+            numbers[record.partition] = max(first, record.first + record.n)
+            found.append(record)
+        return found
+
+    def _decoded(self, value: bytes | None, offset: int) -> LearnedRecord:
+        try:
+            record = read(value)
+            if len(record.values) != len(self.vocabularies) or (record.classes is None) != (self.classes is None):
+                raise ValueError("it has other features or another task")
+            if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies, strict=True)):
+                raise ValueError("it has other kinds of features")
+        except ValueError as error:
+            raise StateError(
+                f"the record at offset {offset:,} of {self._topic} is none that a worker of this stream wrote there "
+                f"({error}): give the stream a topic topics.learned of its own"
+            ) from None
+        return record
+
+    def fit(self, found: Sequence[LearnedRecord]) -> None:
+        """Give codes to the values and classes of records, in the order in which they list them."""
+        for record in found:
+            if record.first + record.n <= self.numbers.get(record.partition, 0):
+                continue
+            listing = zip((*record.values, record.classes), (*self.vocabularies, self.classes), strict=True)
+            for listed, known in listing:
+                for value in listed or ():
+                    if known is not None:
+                        known.code(value)
+
+    def program(self, found: Sequence[LearnedRecord]) -> Program:
+        """Take the instances of records that were not learned yet; the program by which models learn them. Call `fit`
+        before, and give models and `rows` room for the values and classes that it has found."""
+        columns = [self._columns(record) for record in found]
+        x, y, w, at = (np.concatenate(parts) for parts in list(zip(*columns, strict=True))[:4])
+        self.lengths = [len(one[1]) for one in columns]
+        self.n += len(y)
+        self.rows.counts["joined"] = self.n
+        self.rows.fill(x, at, [(len(one[1]), one[4]) for one in columns])
+        return Program(np.full(len(y), LEARN, np.int8), np.arange(len(y), dtype=np.int32), y, w)
+
+    def _columns(self, record: LearnedRecord) -> tuple[Floats, Floats, Floats, Ints, dict[str, Floats]]:
+        """x, y, weights, at and out of the instances of a record that were not learned yet, by the models' codes."""
+        x, y, at, out = record.columns()
+        begin = self.numbers.get(record.partition, 0) - record.first
+        x, y, at = np.array(x[begin:]), np.array(y[begin:]), at[begin:]
+        for j, (listed, known) in enumerate(zip(record.values, self.vocabularies, strict=True)):
+            if listed is not None and known is not None:
+                x[:, j] = _codes(listed, known, np.nan)[_places(x[:, j], len(listed))]
+        w = np.ones(len(y))
+        if record.classes is not None and self.classes is not None:
+            codes = _codes(record.classes, self.classes, -1.0)[y.astype(np.int64)]
+            w[codes < 0] = 0.0  # more classes than the stream file allows, over all partitions
+            y = np.maximum(codes, 0.0)
+        self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
+        return x, y, w, at, {name: one[begin:] for name, one in out.items()}
+
+    @property
+    def behind(self) -> int:
+        """Instances that this partition has joined and the models have not learned yet."""
+        return self._pending.counts["joined"] - self.numbers.get(self._partition, 0)
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def meta(self) -> dict[str, Any]:
+        classes = None if self.classes is None else self.classes.state()
+        return {STATE: {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {
+            VALUES: np.frombuffer(
+                msgspec.msgpack.encode([None if v is None else v.state() for v in self.vocabularies]), np.uint8
+            )
+        }
+
+    def restore(
+        self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> tuple[list[list[Scalar] | None], list[Scalar] | None]:
+        """Take over `meta` and `state`. Returns the values and classes that the models know."""
+        found = meta[STATE]
+        values: list[list[Scalar] | None] = msgspec.msgpack.decode(arrays[VALUES].tobytes())
+        for known, state in zip(self.vocabularies, values, strict=True):
+            if known is not None:
+                known.restore(state or [])
+        if self.classes is not None:
+            self.classes.restore(found["classes"])
+        self.n = self.rows.counts["joined"] = int(found["n"])
+        self.numbers = {int(partition): int(n) for partition, n in found["numbers"]}
+        if min(self.n, *self.numbers.values(), 0) < 0 or sum(self.numbers.values()) != self.n:
+            raise ValueError("the numbers of learned instances are damaged")
+        self.count_width()
+        return values, found["classes"]
+
+
+def together(joined: Sequence[Joint]) -> list[Joint]:
+    """Consecutive instances as one piece: their values are listed once."""
+    if len(joined) < 2:
+        return list(joined)
+    first = joined[0]
+    x, y = np.concatenate([one.x for one in joined]), np.concatenate([one.y for one in joined])
+    ends = np.cumsum([0, *(len(one.y) for one in joined)]).tolist()
+    values: list[list[Scalar] | None] = [None if known is None else [] for known in first.values]
+    classes: list[Scalar] | None = None if first.classes is None else []
+    numbers: list[dict[str, int]] = [{} for _ in (*values, classes)]  # 1 and true are two values
+    for one, start, stop in zip(joined, ends, ends[1:], strict=False):
+        columns = [*(x[start:stop, j] for j in range(x.shape[1])), y[start:stop]]
+        listings = zip(columns, (*one.values, one.classes), (*values, classes), numbers, strict=True)
+        for column, listed, whole, number in listings:
+            if listed is None or whole is None:
+                continue
+            for value in listed:
+                if number.setdefault(canonical(value), len(whole)) == len(whole):
+                    whole.append(value)
+            column[:] = np.array([*(float(number[canonical(value)]) for value in listed), np.nan])[
+                _places(column, len(listed))
+            ]
+    widths = {name: max(one.out[name].shape[1] for one in joined) for name in first.out}
+    out = {
+        name: np.concatenate([np.pad(one.out[name], ((0, 0), (0, n - one.out[name].shape[1]))) for one in joined])
+        for name, n in widths.items()
+    }
+    return [Joint(first.first, x, y, np.concatenate([one.at for one in joined]), values, classes, out)]
+
+
+def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, start: int = 0) -> list[LearnedRecord]:
+    """The records of the log for what was joined, from number `start` on.
+
+    places, time : the partition's, after all that was joined.
+    """
+    found = []
+    width = joint.x.shape[1] + 2 + sum(column.shape[1] for column in joint.out.values())
+    most = max(1, min(MOST_ROWS, MOST_BYTES // (8 * width)))
+    for i in range(max(0, start - joint.first), len(joint.y), most):
+        part = slice(i, min(i + most, len(joint.y)))
+        out = {n: (one.shape[1], np.ascontiguousarray(one[part]).tobytes()) for n, one in joint.out.items()}
+        columns = (joint.x[part].tobytes(), joint.y[part].tobytes(), joint.at[part].tobytes())
+        record = LearnedRecord(
+            VERSION, partition, joint.first + i, dict(places), time, *columns, joint.values, joint.classes, out
+        )
+        found.append(record)
+    return found
+
+
+def _listed(column: Floats, vocabulary: Vocabulary) -> list[Scalar]:
+    """Number the codes of a column anew, by those that it has. Mutates it; the values in order of their numbers."""
+    there = ~np.isnan(column)
+    codes, numbers = np.unique(column[there], return_inverse=True)
+    column[there] = numbers
+    return [vocabulary.values[int(code)] for code in codes]
+
+
+def _codes(listed: Sequence[Scalar], known: Vocabulary, unknown: float) -> Floats:
+    """The codes of values, and one more place for those that are missing."""
+    codes = [float(known.find(value)) for value in listed]
+    return np.array([*(unknown if code < 0 else code for code in codes), np.nan])
+
+
+def _places(column: Floats, missing: int) -> Ints:
+    return np.where(np.isnan(column), float(missing), column).astype(np.int64)

@@ -1,0 +1,355 @@
+"""Partitions that learn one model, in memory: replicas that are equal, whatever was cut where, and what one model of
+one partition would have learned."""
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.errors import SpecError, StateError
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Merge, Script
+from app.partition.outcome import Outcome
+from app.partition.sharing import records, together
+from app.stream_file.spec import Spec, build
+from topics.learned import LearnedRecord, read, write
+from topics.names import FEATURES, LABELS, LEARNED
+from topics.records import RawBatch
+
+RESETS: dict[str, Any] = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"}
+
+
+def stream(n_partitions: int = 3, learning: str = "shared", **fields: Any) -> Spec:
+    content: dict[str, Any] = {
+        "name": "s",
+        "task": "classification",
+        "partitions": n_partitions,
+        "learning": learning,
+        "features": {"a": "numeric", "c": "nominal", "d": {"type": "nominal", "values": ["u", "v"]}},
+        "champion": {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1},
+        "challengers": {"nb": "naive-bayes"},
+        "drift": RESETS,
+    }
+    return build(content | fields)
+
+
+def rows(n: int, seed: int = 0, classes: str = "pqrs") -> list[tuple[dict[str, Any], Any]]:
+    """Instances whose values and classes come little by little, some values missing; the concept changes half way."""
+    rng, made = np.random.default_rng(seed), []
+    for i in range(n):
+        a, c = round(float(rng.random()), 3), f"c{rng.integers(1 + i * 6 // n)}"
+        y = classes[(int(a > 0.5) + (c == "c1") + (i > n // 2)) % (2 + i * (len(classes) - 1) // n)]
+        x = {"a": a, "c": c, "d": "uv"[rng.integers(2)]}
+        made.append(({name: value for name, value in x.items() if rng.random() > 0.05}, y))
+    return made
+
+
+class World:
+    """Partitions whose records come in turn, and their log."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.log: list[bytes] = []
+        self.learners = [PartitionLearner(spec, p) for p in range(spec.partitions)]
+        self.outcomes: list[list[Outcome]] = [[] for _ in self.learners]
+        self.sent: list[list[bytes]] = [[] for _ in self.learners]
+        self.raw: list[dict[str, list[tuple[int, bytes]]]] = [{FEATURES: [], LABELS: []} for _ in self.learners]
+        self._taken = [dict.fromkeys((FEATURES, LABELS, LEARNED), 0) for _ in self.learners]
+        self._merges = [Merge(learner.buffers()) for learner in self.learners]
+        self._n = 0
+
+    def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 5) -> None:
+        """Features and labels, to partitions in turn; labels `late` ms later."""
+        for x, y in given:
+            at, self._n = self.raw[self._n % len(self.learners)], self._n + 1
+            id_ = str(self._n)
+            at[FEATURES].append((1000 + 10 * self._n, json.dumps({"id": id_, "x": x}).encode()))
+            at[LABELS].append((1000 + 10 * self._n + late, json.dumps({"id": id_, "y": y}).encode()))
+
+    def step(self, p: int, n_learned: int | None = None) -> None:
+        """A partition takes what has come, and of the log so many records more."""
+        merge, taken, learner = self._merges[p], self._taken[p], self.learners[p]
+        stop = len(self.log) if n_learned is None else min(len(self.log), taken[LEARNED] + n_learned)
+        every = {role: self.raw[p][role] for role in (FEATURES, LABELS)}
+        if LEARNED in merge.buffers:
+            every[LEARNED] = [(0, value) for value in self.log[:stop]]
+        for role, found in every.items():
+            fresh = found[taken[role] :]
+            offsets = list(range(taken[role], len(found)))
+            merge.buffers[role].add(
+                RawBatch(offsets, [t for t, _ in fresh], [None] * len(fresh), [v for _, v in fresh])
+            )
+            taken[role] = len(found)
+        outcome = learner.step(merge.release(EVERYTHING))
+        self.outcomes[p].append(outcome)
+        self.sent[p] += learner.encode(outcome)
+        places = {role: learner.places[role] for role in (FEATURES, LABELS)}
+        self.log += [write(one) for joint in outcome.joint for one in records(joint, p, places, 7)]
+
+    def finish(self) -> None:
+        for p in range(len(self.learners)):
+            self.step(p)
+        for p in range(len(self.learners)):
+            self.step(p)
+
+
+def lived(spec: Spec, n: int = 600, seed: int = 0, chunk: int = 12, made: Any = None) -> World:
+    world, rng = World(spec), np.random.default_rng(seed)
+    given = made or rows(n, seed)
+    for start in range(0, n, chunk):
+        world.come(given[start : start + chunk])
+        for p in rng.permutation(spec.partitions):
+            world.step(int(p), int(rng.integers(0, 6)))
+    world.finish()
+    return world
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"drift": {**RESETS, "on_drift": "replace", "window": 50, "patience": 150}},
+        {"champion": {"model": "adaptive-random-forest", "n_models": 3}, "predictions": {"coverage": 0.9}},
+        {
+            "champion": {"model": "opinion-pool", "members": {"t": "hoeffding-tree", "n": "naive-bayes"}},
+            "predictions": {"calibrated": True},
+        },
+    ],
+    ids=["reset", "replace", "forest", "pool"],
+)
+def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any]) -> None:
+    world = lived(stream(**fields))
+    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    first = world.learners[0]
+    assert first.sharing is not None
+    assert first.sharing.n == 600
+    assert first.sharing.numbers == {0: 200, 1: 200, 2: 200}
+    assert first.classes is not None
+    assert sorted(first.classes.texts) == ["p", "q", "r", "s"]
+    scores = [learner.figures().overall["champion"] for learner in world.learners]
+    assert scores[0]["n"] == 600
+    own = ("calibration_error", "coverage", "set_size")  # what a partition says is scored by its own labels
+    shared = [{name: value for name, value in one.items() if not name.startswith(own)} for one in scores]
+    assert shared[0] == shared[1] == shared[2]
+    events = [[one for outcome in outcomes for one in outcome.drifts] for outcomes in world.outcomes]
+    assert [event.number for event in events[0]] == list(range(len(events[0])))
+    assert events[1:] == [[], []], "another partition tells of a drift that the first one tells"
+    assert len(events[0]) > 0
+
+
+@pytest.mark.parametrize(
+    "model", ["hoeffding-tree", "adaptive-random-forest", "naive-bayes", "mondrian-forest", "opinion-pool"]
+)
+def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(model: str) -> None:
+    """The twin: a fold that learns each label at once. Whoever learns its log before each instance does the same."""
+    members = {"members": {"t": "hoeffding-tree", "n": "naive-bayes"}} if model == "opinion-pool" else {}
+    fields = {"champion": {"model": model, **members}, "predictions": {"coverage": 0.8}, "classes": ["p", "q"]}
+    # A value that no label has come with is missing to shared models, and a new code to others: here all are declared.
+    fields["features"] = {"a": "numeric", "c": {"type": "nominal", "values": [f"c{i}" for i in range(6)]}}
+    shared, alone = World(stream(1, **fields)), World(stream(1, "partition", **fields))
+    for row in rows(300, classes="pq"):
+        for world in (shared, alone):
+            world.come([row])
+            world.step(0)
+    shared.step(0)
+    said, own = ([json.loads(value) for value in world.sent[0]] for world in (shared, alone))
+    assert [one.pop("learned_offset") for one in said] == list(range(300))
+    assert said == own
+    one, two = (world.learners[0] for world in (shared, alone))
+    assert one.figures().overall == two.figures().overall
+    for name, role in one.roles.items():
+        for field, array in role.learned_state().items():
+            if field not in role.incomparable:
+                np.testing.assert_array_equal(array, two.roles[name].learned_state()[field], field)
+    assert [[d.n, d.action] for o in shared.outcomes[0] for d in o.drifts] == [
+        [d.n, d.action] for o in alone.outcomes[0] for d in o.drifts
+    ]
+
+
+def test_a_regression_is_shared_too() -> None:
+    spec = stream(task="regression", champion="fimt-dd", challengers={"last": "last-label"})
+    made = [(x, round(x.get("a", 0.0) * 3 - 1, 3)) for x, _ in rows(600)]
+    world = lived(spec, made=made)
+    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    assert world.learners[0].figures().overall["champion"]["mae"] < 0.6
+
+
+def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple[PartitionLearner, list[bytes]]:
+    """The fold of a partition once more, by the order that its predictions recorded."""
+    learner, sent = PartitionLearner(world.spec, p), list[bytes]()
+    codec = learner.codec
+    script = Script.of(list(learner.rules), [codec.read_place(v).places(codec.index_bits) for v in world.sent[p]])
+    every = {**world.raw[p], LEARNED: [(0, value) for value in world.log]}
+    merge = Merge(learner.buffers(), script, limit=37)
+    for i, cut in enumerate([*cuts, 10**9]):
+        for role, found in every.items():
+            at = learner.places[role] + len(merge.buffers[role])
+            fresh = list(enumerate(found))[at : at + cut]
+            columns = [k for k, _ in fresh], [t for _, (t, _) in fresh], [None] * len(fresh), [v for _, (_, v) in fresh]
+            merge.buffers[role].add(RawBatch(*columns))
+        while (release := merge.release(EVERYTHING if cut == 10**9 else None)).n:
+            outcome = learner.step(release)
+            sent += learner.encode(outcome)
+        if i in restarts:
+            snapshot = learner.checkpoint() if i == min(restarts) else learner.snapshot()
+            if i == min(restarts):  # all that waits is in the first one
+                snapshot = learner.snapshot()
+            learner = PartitionLearner(world.spec, p)
+            arrays = {name: array.copy() for name, array in snapshot.arrays.items()}
+            learner.restore(
+                snapshot._replace(meta=msgspec.msgpack.decode(msgspec.msgpack.encode(snapshot.meta)), arrays=arrays)
+            )
+            rest = script.part(int(np.searchsorted(script.offsets, learner.places[FEATURES])))
+            merge = Merge(learner.buffers(), rest, limit=37)
+    return learner, sent
+
+
+WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True}))
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.integers(0, 2),
+    st.lists(st.integers(1, 80), max_size=8),
+    st.sets(st.integers(0, 7), max_size=3),
+)
+def test_the_recorded_order_gives_the_same_bits_however_cut_and_restarted(p, cuts, restarts):
+    learner, sent = replayed(WORLD, p, cuts, {i for i in restarts if i < len(cuts)})
+    plain = [
+        [{k: v for k, v in json.loads(value).items() if k != "p"} for value in all_] for all_ in (sent, WORLD.sent[p])
+    ]
+    assert plain[0] == plain[1]
+    assert learner.digest() == WORLD.learners[p].digest()
+
+
+def test_what_was_appended_is_joined_again_after_the_last_prediction() -> None:
+    """An owner dies after it has appended what it joined. Its successor has to take the labels that this came from
+    before any other feature, although a feature with an earlier time has come in the meantime."""
+    world = World(stream(1))
+    world.come(rows(30))
+    world.step(0)
+    learner = world.learners[0]
+    assert learner.places[LABELS] == 30
+    reached = {FEATURES: learner.places[FEATURES], LABELS: learner.places[LABELS]}
+    world.raw[0][FEATURES].append((1000, json.dumps({"id": "29", "x": {"a": 0.5}}).encode()))  # again, and early
+    other = PartitionLearner(world.spec, 0)
+    codec = other.codec
+    places = [codec.read_place(value).places(codec.index_bits) for value in world.sent[0]]
+    merge = Merge(other.buffers(), Script.of(list(other.rules), places)._replace(reached=reached))
+    for role in (LABELS, FEATURES):
+        found = world.raw[0][role]
+        columns = list(range(len(found))), [t for t, _ in found], [None] * len(found), [v for _, v in found]
+        merge.buffers[role].add(RawBatch(*columns))
+    joined: list[LearnedRecord] = []
+    while merge.follows:
+        release = merge.release()
+        assert release.n
+        joined += [one for joint in other.step(release).joint for one in records(joint, 0, reached, 7)]
+    assert other.places == {FEATURES: 30, LABELS: 30, LEARNED: 0}
+    first = records(world.outcomes[0][0].joint[0], 0, reached, 7)
+    labels = [[str(one.classes[int(y)]) for one in found for y in np.frombuffer(one.y)] for found in (joined, first)]
+    assert labels[0] == labels[1]
+    assert len(labels[0]) == 30
+    a = [np.concatenate([one.columns()[0][:, 0] for one in found]) for found in (joined, first)]
+    np.testing.assert_array_equal(*a)
+
+
+def test_what_several_steps_have_joined_is_one_record_of_the_same_instances() -> None:
+    world = lived(stream(1), 200)
+    single = [read(value) for value in world.log]
+    joined = [one for outcome in world.outcomes[0] for one in outcome.joint]
+    whole = [read(write(one)) for joint in together(joined) for one in records(joint, 0, {}, 7)]
+    assert len(whole) == 1 < len(single)
+    learner = PartitionLearner(world.spec, 0)
+    merge = Merge(learner.buffers())
+    merge.buffers[LEARNED].add(RawBatch([0], [0], [None], [write(whole[0])]))
+    learner.step(merge.release())
+    learner.places[LEARNED] = world.learners[0].places[LEARNED]
+    assert learner.learned_digest() == world.learners[0].learned_digest()
+
+
+def test_a_record_that_comes_twice_is_learned_once_and_a_gap_stops() -> None:
+    world = lived(stream(1), 60)
+    learner, whole = PartitionLearner(world.spec, 0), world.log
+    again = [whole[0], whole[1], whole[0], whole[1], *whole[2:]]
+    merge = Merge(learner.buffers())
+    merge.buffers[LEARNED].add(RawBatch(list(range(len(again))), [0] * len(again), [None] * len(again), again))
+    learner.step(merge.release())
+    assert learner.sharing is not None
+    assert learner.sharing.n == 60
+    other = PartitionLearner(world.spec, 0)
+    merge = Merge(other.buffers())
+    merge.buffers[LEARNED].add(RawBatch([0], [0], [None], whole[1:2]))
+    with pytest.raises(StateError, match="records before it were deleted"):
+        other.step(merge.release())
+
+
+def broken() -> list[LearnedRecord]:
+    one = read(lived(stream(1), 60).log[0])
+    change = msgspec.structs.replace
+    nan = np.full(one.n, np.nan).tobytes()
+    return [
+        change(one, version=2),
+        change(one, first=-1),
+        change(one, x=one.x[:-8]),
+        change(one, y=b""),
+        change(one, y=nan),
+        change(one, y=np.full(one.n, 99.0).tobytes()),
+        change(one, at=np.full(one.n, -1).tobytes()),
+        change(one, values=one.values[:-1]),
+        change(one, classes=None),
+        change(one, values=[["x"], *one.values[1:]]),
+        change(one, out={"champion": (3, b"12345678")}),
+        change(one, x=np.full((one.n, 3), 0.5).tobytes()),
+    ]
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b"\xff\xff", None, *(write(one) for one in broken())])
+def test_what_no_worker_has_written_is_a_sentence(record: bytes | None) -> None:
+    learner = PartitionLearner(stream(1))
+    merge = Merge(learner.buffers())
+    merge.buffers[LEARNED].add(RawBatch([3], [0], [None], [record]))
+    with pytest.raises(StateError, match=r"the record at offset 3 of s\.learned is none that a worker"):
+        learner.step(merge.release())
+
+
+def test_more_classes_than_allowed_over_all_partitions_are_left_out() -> None:
+    world = World(stream(2, max_classes=2))
+    world.come([({"a": 0.1}, "p"), ({"a": 0.2}, "q"), ({"a": 0.3}, "r"), ({"a": 0.4}, "s")] * 5)
+    for _ in range(3):
+        for p in (0, 1):
+            world.step(p)
+    assert [sorted(learner.classes.texts) for learner in world.learners if learner.classes] == [["p", "r"]] * 2
+    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    assert {learner.figures().overall["champion"]["n"] for learner in world.learners} == {10}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"control": True}, "learning: expected partition with control: true"),
+        ({"topics": {"learned": None}}, "topics.learned: expected a topic, since learning is shared, found none"),
+        ({"learning": "partition", "topics": {"learned": "l"}}, "topics.learned: expected no topic"),
+        ({"topics": {"learned": "s.labels"}}, "topics.learned: expected a topic of its own"),
+        (
+            {"task": "anomaly", "champion": "half-space-trees", "challengers": {}, "drift": "none"},
+            "learning: expected partition with task anomaly",
+        ),
+        ({"learning": "all"}, "learning"),
+    ],
+)
+def test_what_cannot_be_shared_is_said_at_the_start(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError) as found:
+        stream(**fields)
+    assert sentence in str(found.value)
+
+
+def test_the_kind_of_learning_cannot_change() -> None:
+    for before, after in (("shared", "partition"), ("partition", "shared")):
+        world = lived(stream(1, before), 30)
+        with pytest.raises(StateError, match=f"learning was {before}, is {after}: models of single partitions cannot"):
+            PartitionLearner(stream(1, after)).restore(world.learners[0].snapshot())

@@ -1,0 +1,97 @@
+"""Partitions that learn one model: each label once in their log, every prediction by the records, equal replicas."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from app.kafka.connection import Connection
+from app.partition.learner import PartitionLearner
+from app.state.audit import audit
+from app.stream_file.spec import Spec
+from tests.broker.harness import (
+    PATIENCE,
+    Sent,
+    Worker,
+    check_against_oracle,
+    create_topics,
+    instances,
+    predictions,
+    send,
+    stored,
+    stream_file,
+)
+from tests.chaos.checks import check_replicas
+
+pytestmark = pytest.mark.broker
+
+PARTITIONS, N = 3, 6000
+
+
+def spread(broker: str, spec: Spec, features: list[Sent], labels: list[Sent]) -> None:
+    """To partitions in turn, little by little."""
+    topics = ((spec.topics.features, features), (spec.topics.labels or "", labels))
+    with ThreadPoolExecutor(2 * PARTITIONS) as pool:
+        for topic, records in topics:
+            for p in range(PARTITIONS):
+                pool.submit(send, broker, topic, records[p::PARTITIONS], partition=p, pause=0.05, chunk=20)
+
+
+def ready(workers: list[Worker]) -> None:
+    while not all("Worker ready" in worker.output for worker in workers):
+        assert all(worker.process.poll() is None for worker in workers), workers[-1].output[-3000:]
+        time.sleep(0.1)
+
+
+def settled(broker: str, spec: Spec, n: int, workers: list[Worker]) -> None:
+    """Wait until all partitions have learned all n labels, and their states say so."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            found = [stored(broker, spec, p) for p in range(PARTITIONS)]
+        except Exception:  # a chunk is on its way
+            found = []
+        learned = [one.sharing.n if one is not None and one.sharing is not None else 0 for one in found]
+        if learned == [n] * PARTITIONS:
+            return
+        dead = [worker for worker in workers if worker.process.poll() is not None]
+        if dead or time.monotonic() > deadline:
+            said = "\n".join(worker.output[-3000:] for worker in dead or workers)
+            raise AssertionError(f"{learned} of {n} labels are learned\n{said}")
+        time.sleep(0.3)
+
+
+def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Path, topic_name: str) -> None:
+    drift = {"detectors": {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}, "on_drift": "reset"}
+    path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS, learning="shared", drift=drift)
+    create_topics(spec, broker)
+    features, labels = instances(N)
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        workers = [stack.enter_context(Worker(path, broker, tmp_path, name=f"{topic_name}-{i}")) for i in range(2)]
+        ready(workers)
+        sending = pool.submit(spread, broker, spec, features, labels)
+        for life in range(2):
+            time.sleep(2.0)
+            workers[0].kill()
+            after = Worker(path, broker, tmp_path, name=f"{topic_name}-after-{life}")
+            workers = [workers[1], stack.enter_context(after)]
+        sending.result()
+        ready(workers)
+        settled(broker, spec, N, workers)
+        for worker in workers:
+            assert worker.stop() == 0, worker.output[-3000:]
+    assert check_replicas(broker, spec) == []
+    versions = set()
+    for p in range(PARTITIONS):
+        fold = check_against_oracle(broker, spec, stored(broker, spec, p) or PartitionLearner(spec, p))
+        assert fold.figures().overall["champion"]["n"] == N  # scores are of all partitions
+        report = asyncio.run(audit(spec, Connection(broker), p))
+        assert report is not None
+        assert report.holds
+        sent = predictions(broker, spec, p)
+        assert report.n_predictions == len(sent) == N // PARTITIONS
+        versions |= {one["learned_offset"] for one in sent}
+    assert len(versions) > 10

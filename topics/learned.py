@@ -1,0 +1,109 @@
+"""What partitions that learn one model tell each other: records of `NAME.learned`.
+
+The owner of a partition appends what it has joined, instances with their labels and the predictions that were made for
+them, as columns. Each partition numbers its instances, so that whoever reads the topic learns each of them once.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from topics.vocabulary import Scalar
+
+VERSION = 1
+MOST_ROWS = 65_536  # of a record
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
+    """Instances that a partition has joined with their labels, as it stands in Kafka.
+
+    Parameters
+    ----------
+    version : int
+    partition : int
+        The one that joined them.
+    first : int
+        Number of the first among all that this partition has joined.
+    places : dict of str to int
+        Role of each of the partition's own topics -> its next place (`topics.places`) when these were joined.
+    time : int
+        Stream time of the partition then, ms.
+    x : bytes
+        (n, d) float64. Of a nominal feature: numbers in `values`, NaN where the value is missing.
+    y : bytes
+        (n,) float64: numbers in `classes`, or targets.
+    at : bytes
+        (n,) int64, how many instances the model had learned when it predicted each of these.
+    values : list
+        Of each nominal feature the values that stand in x; None of a numeric one.
+    classes : list, optional
+        The classes that stand in y.
+    out : dict of str to (int, bytes)
+        Name of what was predicted, or kept, for the instances -> its width k, and (n, k) float64.
+    """
+
+    version: int
+    partition: int
+    first: int
+    places: dict[str, int]
+    time: int
+    x: bytes
+    y: bytes
+    at: bytes
+    values: list[list[Scalar] | None]
+    classes: list[Scalar] | None
+    out: dict[str, tuple[int, bytes]]
+
+    @property
+    def n(self) -> int:
+        """Instances."""
+        return len(self.y) // 8
+
+    def columns(self) -> tuple[Floats, Floats, Ints, dict[str, Floats]]:
+        """x, y, at and out as arrays."""
+        n = self.n
+        out = {name: np.frombuffer(data).reshape(n, width) for name, (width, data) in self.out.items()}
+        x = np.frombuffer(self.x).reshape(n, len(self.values))
+        return x, np.frombuffer(self.y), np.frombuffer(self.at, np.int64), out
+
+
+_decoder = msgspec.msgpack.Decoder(LearnedRecord)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def write(record: LearnedRecord) -> bytes:
+    return _encoder.encode(record)
+
+
+def read(value: bytes | None) -> LearnedRecord:
+    """The record of a Kafka record's value. ValueError with what is wrong where it is none that `write` gives."""
+    try:
+        found = _decoder.decode(value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    if found.version != VERSION:
+        raise ValueError(f"it has format {found.version}, and this version reads format {VERSION}")
+    n, d = found.n, len(found.values)
+    widths = all(0 < width <= 10_000 and len(data) == 8 * n * width for width, data in found.out.values())
+    if not 0 < n <= MOST_ROWS or len(found.y) != 8 * n or len(found.at) != 8 * n or len(found.x) != 8 * n * d:
+        raise ValueError("its columns are not equally long")
+    if not widths or min(found.first, found.partition, *found.places.values(), 0) < 0:
+        raise ValueError("its columns or numbers are none")
+    x, y, at, _ = found.columns()
+    coded = [(x[:, j], known) for j, known in enumerate(found.values) if known is not None]
+    if found.classes is not None:
+        coded.append((y, found.classes))
+    if not np.isfinite(y).all() or (at < 0).any() or not all(_codes(column, known) for column, known in coded):
+        raise ValueError("its values are none")
+    return found
+
+
+def _codes(column: Floats, known: list[Any]) -> bool:
+    """Whether a column holds numbers in a list, or NaN."""
+    there = column[~np.isnan(column)]
+    return bool(((there >= 0) & (there < len(known)) & (there == np.floor(there))).all())
