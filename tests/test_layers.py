@@ -31,7 +31,10 @@ EXTRAS = {
         for name in ("proto_text", "protobuf", "protobuf_predictions", "protobuf_reader", "protobuf_types")
     },
     # Walk blocks of records: imported when there is the first one.
-    **{f"topics/formats/{name}.py": {"models"} for name in ("avro_kernel", "json_kernel", "json_number")},
+    **{
+        f"topics/formats/{name}.py": {"models"}
+        for name in ("avro_kernel", "json_kernel", "json_number", "json_shortest", "json_writing")
+    },
 } | {path: {"llvmlite"} for path in CODE}
 # Fits go on in processes beside the stream, and a thread each waits for their pipes; trees may run in threads.
 THREADED = {"models/batch/process.py", "models/threads.py"}

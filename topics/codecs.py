@@ -112,7 +112,7 @@ class EncodePredictions(Protocol):
         challengers: MappingOf[str, Floats] | None = None,
         further: MappingOf[str, Sequence[int]] | None = None,
         said: Floats | None = None,
-    ) -> list[bytes]: ...
+    ) -> Any: ...  # a sequence of bytes: list, or Slices
 
 
 def _json(mapping: Mapping, schemas: Schemas) -> Codec:
@@ -178,7 +178,7 @@ class _StreamCodec:
     """The codec of a stream whose records are of several formats."""
 
     def __init__(self, features: Codec, labels: Codec, predictions: Codec) -> None:
-        self._inputs = features, labels
+        self._inputs, self._predictions = (features, labels), predictions
         self.headers = Wanted(features.headers.features, labels.headers.labels)
         self.index_bits = IndexBits(features.index_bits.features, labels.index_bits.labels)
         self.decode_features = features.decode_features
@@ -196,7 +196,7 @@ class _StreamCodec:
         self.read_prediction = predictions.read_prediction
 
     def warm_up(self) -> None:
-        for codec in self._inputs:
+        for codec in dict.fromkeys((*self._inputs, self._predictions)):
             codec.warm_up()
 
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:

@@ -90,10 +90,29 @@ class Slices(Sequence[bytes | None]):
         return Slices(self.data[first:last] + PADDING, self.starts - first, self.stops - first)
 
 
+def longest(values: Sequence[bytes | None]) -> int:
+    """Bytes of the longest."""
+    if isinstance(values, Slices):
+        return int(values.lengths.max(initial=0))
+    return max((len(value) for value in values if value is not None), default=0)
+
+
+def of_texts(texts: Sequence[str]) -> Slices:
+    """Texts in UTF-8."""
+    joined = "".join(texts)
+    if not joined.isascii():
+        return Slices.of([text.encode("utf-8", "surrogatepass") for text in texts])
+    stops = np.fromiter(map(len, texts), np.int64, count=len(texts)).cumsum()
+    starts = np.concatenate((np.zeros(1, np.int64), stops[:-1])) if len(stops) else stops
+    return Slices(joined.encode() + PADDING, starts, stops)
+
+
 def chained(*columns: Sequence[Sequence[bytes | None]]) -> list[Any]:
     """Of each column, its consecutive parts as one: as Slices, all of one buffer, where all parts are Slices, otherwise
     as lists. Every column has a part of the same records."""
-    if not all(isinstance(part, Slices) for parts in columns for part in parts):
+    if all(len(parts) == 1 for parts in columns):
+        return [parts[0] for parts in columns]
+    if not columns[0] or not all(isinstance(part, Slices) for parts in columns for part in parts):
         return [[value for part in parts for value in part] for parts in columns]
     pieces: list[bytes] = []
     edges: list[tuple[list[Ints], list[Ints]]] = [([], []) for _ in columns]

@@ -73,10 +73,13 @@ def command(
     spec = load(stream)
     if compiling:
         from app.cli.progress import progress
+        from app.kafka import record_batches, written_batches
         from app.partition.learner import PartitionLearner
 
         with progress(f"stream {spec.name}", only_compiling=True):
             PartitionLearner(spec).warm_up()
+            record_batches.warm_up()
+            written_batches.warm_up()
     report, states, ids, warnings = None, None, None, list[str]()
     lacking: list[Right] = []
     # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.

@@ -127,7 +127,7 @@ def command(
         say(warning)
 
     from app.cli.progress import progress
-    from app.kafka import record_batches
+    from app.kafka import record_batches, written_batches
     from app.kafka.ports import listen
     from app.partition.learner import PartitionLearner
     from app.worker.application import create_app, run
@@ -137,6 +137,7 @@ def command(
     with progress(f"stream {spec.name}", only_compiling=True):
         PartitionLearner(spec).warm_up()
         record_batches.warm_up()
+        written_batches.warm_up()
     chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT
     web = listen(web_host, web_port, or_next=not chosen) if web_port else None
     metrics = Metrics(spec, None if web is None else f"{socket.gethostname()}:{web.getsockname()[1]}")

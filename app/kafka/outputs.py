@@ -39,6 +39,7 @@ from aiokafka.structs import TopicPartition
 from app.errors import AccessError, BrokerError
 from app.kafka.connection import MAX_BATCH_BYTES, MAX_REQUEST_BYTES, Connection
 from topics.names import transactional_id
+from topics.slices import Slices
 
 if TYPE_CHECKING:
     from app.kafka.connection import Producer
@@ -186,9 +187,14 @@ class Outputs:
         headers: Iterable[list[tuple[str, bytes | None]]] | None = None,
     ) -> list[Any]:
         """Batches of records. Thread-safe; called off the event loop."""
+        now = int(time.time() * 1000)
+        if headers is None and isinstance(values, Slices):
+            from app.kafka.written_batches import written  # numba, which takes a while to import
+
+            columns = keys if isinstance(keys, Slices) else Slices.of(keys)
+            return written(columns, values, self._producer._message_accumulator._batch_size, self._codec, now)
         batches = []
         batch = self._batch()
-        now = int(time.time() * 1000)
         append = batch.append
         for key, value, more in zip(keys, values, headers or repeat([]), strict=False):
             if append(timestamp=now, key=key, value=value, headers=more) is None:

@@ -49,6 +49,7 @@ from topics.names import (
 )
 from topics.places import index_of, offset_of, place_of
 from topics.records import MULTI_INSTANCE, DriftRecord, Features, Labels, Packed
+from topics.slices import chained
 from topics.vocabulary import Vocabulary
 
 MOST_PLACES = 2**62
@@ -449,9 +450,10 @@ class PartitionLearner:
             if role in (LEARNED, *(log.role for log in self.spec.inputs))
         }
 
-    def encode(self, outcome: Outcome, start: int = 0) -> list[bytes]:
+    def encode(self, outcome: Outcome, start: int = 0) -> Sequence[bytes]:
         """The prediction records of an outcome, from number `start` on, as the stream file asks for them."""
-        return [one for part in self._encoding(outcome, start) for one in self.codec.encode_predictions(**part)]
+        parts = [self.codec.encode_predictions(**part) for part in self._encoding(outcome, start)]
+        return chained(parts)[0]  # type: ignore[no-any-return]
 
     def pack(self, outcome: Outcome, start: int, room: int) -> list[bytes] | None:
         """The same as records of many predictions, of at most `room` bytes each. None where they cannot be made so."""

@@ -255,7 +255,7 @@ class Proof:
                 self._note(self._difference(MISSING, offset, label_offset, made=self._plain(made[row])))
         self._astray -= rows.keys()
 
-    def _compare(self, sent: SentRecords, i: int, outcome: Outcome, row: int, made: list[bytes]) -> None:
+    def _compare(self, sent: SentRecords, i: int, outcome: Outcome, row: int, made: Sequence[bytes]) -> None:
         key = self._keys(outcome)[row]
         if sent.values[i] == made[row] and sent.keys[i] == key:
             return

@@ -8,6 +8,7 @@ from topics.headers import MOST_TRACE_BYTES
 from topics.names import dead_letter, dead_letter_headers, own_headers
 from topics.places import index_of, offset_of
 from topics.records import MAX_KEY_BYTES, PREDICTION_TOO_LARGE
+from topics.slices import longest
 
 RECORD_BYTES = 200  # that a batch takes besides a key and a value
 TRACE_BYTES = 2 * (MOST_TRACE_BYTES + 32)  # of a prediction's headers, at most
@@ -60,7 +61,7 @@ class Sendable(NamedTuple):
     same."""
 
     keys: Sequence[bytes | None]
-    values: list[bytes]
+    values: Sequence[bytes]
     too_large: list[DeadLetter]
     headers: list[Written] | None = None
 
@@ -68,7 +69,7 @@ class Sendable(NamedTuple):
 def sendable(
     offsets: list[int],
     keys: Sequence[bytes | None],
-    values: list[bytes],
+    values: Sequence[bytes],
     room: int,
     first: int = 0,
     headers: list[Written] | None = None,
@@ -79,7 +80,7 @@ def sendable(
     headers : trace contexts, of each.
     """
     room -= 0 if headers is None else TRACE_BYTES
-    if max(map(len, values), default=0) + MAX_KEY_BYTES + RECORD_BYTES <= room:
+    if longest(values) + MAX_KEY_BYTES + RECORD_BYTES <= room:
         return Sendable(keys[first:], values[first:], [], None if headers is None else headers[first:])
     large = [len(value) + len(key or b"") + RECORD_BYTES > room for key, value in zip(keys, values, strict=True)]
     kept = [i for i in range(first, len(values)) if not large[i]]

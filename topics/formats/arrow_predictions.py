@@ -61,7 +61,7 @@ class Predictions:
 
     def encode(
         self, ids: Sequence[str], p: Floats, classes: Vocabulary | None, *args: Any, **named: Any
-    ) -> list[bytes]:
+    ) -> Sequence[bytes]:
         """The rows, as in `Codec`."""
         known: Any = None if classes is None else _Texts(classes)
         return self._write(ids, p, known, *args, **named)

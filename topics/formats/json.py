@@ -279,12 +279,14 @@ class JsonCodec(ColumnDecoder):
         values = inside(mapping)
         self.readers = _FeatureReader(values), _LabelReader(values)
         super().__init__(mapping, *self.readers)
-        self.encode_predictions = PredictionWriter().write
+        self._writer = PredictionWriter()
+        self.encode_predictions = self._writer.write
         self.read_place = place_reader(mapping.further)
 
     def warm_up(self) -> None:
         for reader in self.readers:
             reader.warm_up()
+        self._writer.warm_up()
 
     def writer(self, labels_inside: bool = False) -> Renderer:
         return Renderer(inside(self.mapping), labels_inside)

@@ -43,7 +43,7 @@ _SHIFT_OF_NUMBER = np.uint64(9)  # 64 - 52 - 3
 
 
 @kernel(inline=True)
-def _product(a, b):  # type: ignore[no-untyped-def]
+def product(a, b):  # type: ignore[no-untyped-def]
     """The high and the low 64 bits of a product."""
     a1, a0, b1, b0 = a >> _32, a & _LOW, b >> _32, b & _LOW
     low, mid, other = a0 * b0, a1 * b0, a0 * b1
@@ -61,9 +61,9 @@ def _rounded(digits, power, bits):  # type: ignore[no-untyped-def]
         if w >> np.uint64(64 - step) == 0:
             w <<= np.uint64(step)
             zeros += step
-    high, low = _product(w, _FIVES[power - SMALLEST, 0])
+    high, low = product(w, _FIVES[power - SMALLEST, 0])
     if high & _UNSURE == _UNSURE:
-        more, _ = _product(w, _FIVES[power - SMALLEST, 1])
+        more, _ = product(w, _FIVES[power - SMALLEST, 1])
         low += more
         if more > low:
             high += _ONE

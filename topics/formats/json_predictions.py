@@ -16,13 +16,16 @@ from itertools import repeat
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from topics.formats.predictions import members, opinions
 from topics.records import Floats, Place, place_type
+from topics.slices import of_texts
 from topics.vocabulary import Vocabulary
 
 # Below what Kafka takes by default, 1 MB, with the key and beside others in a batch.
 MAX_BYTES = 800_000
+FEW = 48  # predictions; fewer are sooner written one by one
 
 
 class _Prediction(msgspec.Struct, gc=False, eq=False):
@@ -68,6 +71,7 @@ class PredictionWriter:
     """Writes predictions; keeps the struct type for the classes it saw last."""
 
     def __init__(self) -> None:
+        self.few = FEW
         self._encode = msgspec.json.Encoder().encode
         self._structs: dict[str, tuple[tuple[str, ...], Any]] = {}
 
@@ -84,9 +88,14 @@ class PredictionWriter:
         challengers: Mapping[str, Floats] | None = None,
         further: Mapping[str, Sequence[int]] | None = None,
         said: Floats | None = None,
-    ) -> list[bytes]:
+    ) -> Sequence[bytes]:
         """One record an id. offsets, label_offsets, and the values of further : n ints (or arrays of them). The rest as
         in `Codec`."""
+        if len(ids) >= self.few and not challengers and said is None:
+            at = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
+            at_once: Sequence[bytes] | None = self._at_once(ids, p, classes, model, probabilities, at)
+            if at_once is not None:
+                return at_once
         y, shares = self._outputs(p, classes, probabilities)
         places = (offsets, label_offsets, *(further or {}).values())
         columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, places)]
@@ -110,6 +119,39 @@ class PredictionWriter:
         ):
             written = [self._shortened(value) for value in written]
         return written
+
+    def _at_once(
+        self,
+        ids: Sequence[str],
+        p: Floats,
+        classes: Vocabulary | None,
+        model: str,
+        probabilities: bool,
+        places: Mapping[str, Sequence[int]],
+    ) -> Any:
+        """The records in one buffer; None where they are not usual."""
+        from topics.formats import json_writing as kernel  # numba, which takes a while to import
+
+        k = -1 if classes is None else min(p.shape[1], len(classes.values))
+        texts = [b'{"id":"', b'","y":', b"null"]
+        names: list[bytes] = []
+        if classes is not None:
+            texts += map(self._encode, classes.values[:k])
+            names = [self._encode(text) + b":" for text in classes.texts[:k]]
+        texts += [b',"p":{', *(b"," * (i > 0) + name for i, name in enumerate(names)), b"}", b',"p":null']
+        before = b',"model":' + self._encode(model)
+        for name in places:
+            texts.append(before + b"," + self._encode(name) + b":")
+            before = b""
+        texts.append(b"}")
+        if sum(map(len, texts)) > MAX_BYTES // 8:
+            return None
+        shares = classes is not None and probabilities
+        return kernel.written(of_texts(ids), p, k, shares, kernel.frame(texts), list(places.values()))
+
+    def warm_up(self) -> None:
+        """Compile the kernel, or load it from the cache."""
+        self._at_once(["a"], np.zeros((1, 1)), None, "", False, {"offset": [0], "label_offset": [0]})
 
     def _shortened(self, value: bytes) -> bytes:
         """A record that Kafka might refuse, without its probabilities and its set."""

@@ -1,0 +1,135 @@
+"""Predictions as JSON, written by a kernel into one buffer: to the byte what `json_predictions` writes one by one.
+
+A record is made of texts that are the same in all (`Frame`), the id, numbers, and texts of classes. The kernel takes
+the usual: where an id would have to be escaped, say, it stops, and the encoder writes them all.
+
+`json_predictions` imports this module, and with it numba, when there are many predictions to write.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.kernel import kernel
+from topics.formats.json_shortest import LONGEST, real, whole
+from topics.records import Floats
+from topics.slices import PADDING, Ints, Slices
+
+MOST_BYTES = 1 << 25  # of a buffer
+_NUMBER_BYTES = 20  # of a place
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_SURROGATES = np.uint8(0xED)  # how text begins that may be no text
+
+
+class Frame(NamedTuple):
+    """The texts of predictions, one behind the other, and where each ends.
+
+    Their order: before the id, before y, null, one for y of each of k classes, before p, before the number of each of k
+    classes, behind p, null for p, then before each place, and the end.
+    """
+
+    text: NDArray[np.uint8]
+    ends: Ints
+
+
+def frame(texts: Sequence[bytes]) -> Frame:
+    """Of these texts."""
+    return Frame(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(one) for one in texts], dtype=np.int64))
+
+
+def written(ids: Slices, p: Floats, n_classes: int, shares: bool, frame: Frame, places: Any) -> Slices | None:
+    """A record an id; None where the encoder has to write them.
+
+    Parameters
+    ----------
+    p : (n, m) float64, probabilities of at least k classes; or (n, 1) values
+    n_classes : k, or -1 where the prediction is a value
+    shares : whether probabilities are written
+    places : sequence of n integers each, not below 0
+    """
+    n, k = len(ids), n_classes
+    each = int(frame.ends[-1]) + LONGEST * (max(k, 1) if shares or k < 0 else 0) + _NUMBER_BYTES * len(places)
+    room = each * n + int(ids.lengths.sum())
+    if room > MOST_BYTES:
+        return None
+    out, ends = np.empty(room, np.uint8), np.empty(n, np.int64)
+    numbers = np.array(places, np.int64).reshape(len(places), n)
+    data = np.frombuffer(ids.data, np.uint8)
+    probabilities = np.ascontiguousarray(p, np.float64)
+    done = write(
+        data, ids.starts, ids.stops, probabilities, probabilities.view(np.uint64), k, shares,
+        frame.text, frame.ends, numbers, out, ends,
+    )  # fmt: skip
+    if not done:
+        return None
+    size = int(ends[-1]) if n else 0
+    return Slices(out[:size].tobytes() + PADDING, np.concatenate(([0], ends[:-1])) if n else ends, ends)
+
+
+@kernel(inline=True)
+def _said(out, at, text, ends, i):  # type: ignore[no-untyped-def]
+    """Write text i at a place; the place behind it."""
+    start = np.uint64(ends[i - 1]) if i > 0 else _ZERO
+    stop = np.uint64(ends[i])
+    for j in range(start, stop):
+        out[at] = text[j]
+        at += _ONE
+    return at
+
+
+@kernel
+def write(data, starts, stops, p, bits, k, shares, text, ends, places, out, found):  # type: ignore[no-untyped-def]
+    """Write records one behind the other; False where one is not usual.
+
+    Parameters
+    ----------
+    data, starts, stops : ids, UTF-8
+    p, bits : (n, m) float64, and the same as uint64
+    k, shares : as in `written`
+    text, ends : of the Frame
+    places : (m, n) int64
+    out : uint8, filled in
+    found : (n,) int64, filled in with where each record ends
+    """
+    at = _ZERO
+    classes = max(k, 0)
+    for i in range(len(starts)):
+        at = _said(out, at, text, ends, 0)
+        for j in range(np.uint64(starts[i]), np.uint64(stops[i])):
+            letter = data[j]
+            if letter < 32 or letter == 34 or letter == 92 or letter == _SURROGATES:
+                return False
+            out[at] = letter
+            at += _ONE
+        at = _said(out, at, text, ends, 1)
+        behind = 3 + classes  # of the texts
+        if k < 0:
+            at = real(out, at, bits[i, 0])
+        else:
+            best = -1
+            for j in range(k):
+                if np.isnan(p[i, j]):
+                    return False
+                if p[i, j] > 0.0 and (best < 0 or p[i, j] > p[i, best]):
+                    best = j
+            at = _said(out, at, text, ends, 3 + best if best >= 0 else 2)
+            if shares and best >= 0:
+                at = _said(out, at, text, ends, behind)
+                for j in range(k):
+                    at = _said(out, at, text, ends, behind + 1 + j)
+                    at = real(out, at, bits[i, j])
+                at = _said(out, at, text, ends, behind + 1 + k)
+            elif shares:
+                at = _said(out, at, text, ends, behind + 2 + k)
+        behind += 3 + classes
+        for j in range(len(places)):
+            at = _said(out, at, text, ends, behind + j)
+            number = places[j, i]
+            if number < 0:
+                return False
+            at = whole(out, at, np.uint64(number))
+        at = _said(out, at, text, ends, behind + len(places))
+        found[i] = np.int64(at)
+    return True
