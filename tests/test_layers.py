@@ -30,6 +30,7 @@ EXTRAS = {
         f"topics/formats/{name}.py": {"google"}
         for name in ("proto_text", "protobuf", "protobuf_predictions", "protobuf_reader", "protobuf_types")
     },
+    "topics/text_kernel.py": {"models"},
     # Walk blocks of records: imported when there is the first one.
     **{
         f"topics/formats/{name}.py": {"models"}

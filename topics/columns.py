@@ -26,9 +26,9 @@ from topics.paths import dotted
 from topics.places import IndexBits
 from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from topics.schemas import Key, Schema
-from topics.slices import Slices
+from topics.slices import Slices, Texts
 from topics.times import many_milliseconds, milliseconds
-from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
+from topics.vocabulary import MAX_TEXT, Vocabulary, canonical
 
 # position in the batch -> (reason, detail); the first reason found stays.
 Bad = headers.Bad
@@ -47,8 +47,8 @@ class Reader(Protocol):
         """The values of a batch as records, in a form of the format's own: one that holds nothing, and an entry in
         `bad`, where there is none (`no_record` comes before any other reason). Nothing that a value holds raises."""
 
-    def column(self, records: list[Any], path: Path) -> list[Any]:
-        """The field at `path` of each record, None where it is missing."""
+    def column(self, records: list[Any], path: Path) -> Any:
+        """The field at `path` of each record, None where it is missing: a list, or Texts where all are texts."""
 
 
 class FeatureReader(Reader, Protocol):
@@ -61,7 +61,7 @@ class FeatureReader(Reader, Protocol):
         """(n, d) x with its numeric and boolean columns filled in (true is 1, false 0), NaN elsewhere. d : features
         that stand in the values."""
 
-    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+    def feature(self, instances: list[Any], path: Path) -> Any:
         """The nominal feature at `path` of each instance, None where it is missing."""
 
 
@@ -135,7 +135,7 @@ class ColumnDecoder:
             if (vocabulary := vocabularies[i]) is not None
         ]
         y = None if mapping.y is None else fields.label(mapping.y, classes)
-        if y is not None and set(map(type, y)) <= {type(None)}:
+        if y is not None and not isinstance(y, Texts) and set(map(type, y)) <= {type(None)}:
             y = None
         if y is not None and mapping.task == r.ANOMALY:
             fields.check_marks(mapping.y or (), y)
@@ -234,7 +234,7 @@ class ColumnDecoder:
         if mapping.task == r.ANOMALY:
             fields.check_marks(mapping.label_y, y)
         name = dotted(mapping.label_y)
-        if type(None) in set(map(type, y)):
+        if not isinstance(y, Texts) and type(None) in set(map(type, y)):
             for i, value in enumerate(y):
                 if value is None:
                     bad.setdefault(i, (r.WRONG_LABEL, f"{name}: the label is missing"))
@@ -258,11 +258,11 @@ class _Fields(NamedTuple):
     def header(self, name: str, kind: str, reason: str | None = None) -> list[Any]:
         return headers.column(self.batch, name, kind, self.bad, self.max_bytes, reason)
 
-    def column(self, path: Path, kind: str, reason: str | None = None) -> list[Any]:
+    def column(self, path: Path, kind: str, reason: str | None = None) -> Any:
         name = header_of(path)
         return self.reader.column(self.records, path) if name is None else self.header(name, kind, reason)
 
-    def label(self, path: Path, classes: Vocabulary | None) -> list[Any]:
+    def label(self, path: Path, classes: Vocabulary | None) -> Any:
         return self.column(path, headers.NUMBER if classes is None else headers.TEXT, r.WRONG_LABEL)
 
     def check_marks(self, path: Path, y: list[Any]) -> None:
@@ -273,14 +273,13 @@ class _Fields(NamedTuple):
                     said = f"{dotted(path)}: expected 1 of an anomaly, or 0, found {value:g}"
                     self.bad.setdefault(i, (r.WRONG_LABEL, said))
 
-    def feature(self, instances: list[Any], path: Path) -> list[Any]:
+    def feature(self, instances: list[Any], path: Path) -> Any:
         """Of the nominal feature at `path`."""
         name = header_of(path)
         if name is not None:
             return self.header(name, headers.TEXT)
         reader: Any = self.reader  # of features
-        found: list[Any] = reader.feature(instances, path)
-        return found
+        return reader.feature(instances, path)
 
 
 def _with_unread(batch: RawBatch) -> RawBatch:
@@ -324,10 +323,12 @@ def check_keys(keys: Sequence[bytes | None], bad: Bad) -> None:
             bad.setdefault(i, (r.TOO_LARGE, f"a key of {len(key)} bytes, at most {r.MAX_KEY_BYTES}"))
 
 
-def _ids(fields: _Fields, path: Path | None) -> list[str]:
+def _ids(fields: _Fields, path: Path | None) -> Sequence[str]:
     if path is None:
         return _ids_of_keys(fields.batch.keys, fields.bad)
     ids = fields.column(path, headers.TEXT)
+    if isinstance(ids, Texts) and (lengths := ids.lengths).min(initial=1) and lengths.max(initial=0) <= MAX_TEXT:
+        return ids
     kinds = set(map(type, ids))
     if kinds == {int}:
         ids = list(map(str, ids))
@@ -394,7 +395,7 @@ class _Column(NamedTuple):
     at: int
     name: str
     vocabulary: Vocabulary
-    values: list[Scalar | None]
+    values: Any  # list of scalars and None, or Texts
     starts: list[int] | None = None
 
     def span(self, i: int) -> slice:
@@ -406,11 +407,13 @@ class _Column(NamedTuple):
         return place if self.starts is None else bisect_right(self.starts, place) - 1
 
 
-def _texts(values: list[Any]) -> list[str | None]:
+def _texts(values: Any) -> list[str | None]:
     """Canonical texts of a column; None stays. Strings, the usual case, are not touched."""
+    if isinstance(values, Texts):
+        return list(values)
     kinds = set(map(type, values))
     if kinds <= {str, type(None)}:
-        return values
+        return values  # type: ignore[no-any-return]
     if kinds == {int}:
         return list(map(str, values))
     return [None if v is None else canonical(v) for v in values]
@@ -419,6 +422,9 @@ def _texts(values: list[Any]) -> list[str | None]:
 def _codes(columns: list[_Column], bad: Bad) -> list[list[float]]:
     """Codes of all columns, record by record where there is something new: a record that one vocabulary refuses
     is seen by none. NaN for None and for records in `bad`."""
+    found = [_known(column) for column in columns]
+    if None not in found:
+        return found  # type: ignore[return-value]
     texts = [_texts(column.values) for column in columns]
     try:
         return [
@@ -447,6 +453,15 @@ def _codes(columns: list[_Column], bad: Bad) -> list[list[float]]:
     return [list(map(column.vocabulary.codes.__getitem__, text)) for column, text in zip(columns, texts, strict=True)]
 
 
+def _known(column: _Column) -> list[float] | None:
+    """The codes of texts that no object was made of, where all of them are known."""
+    if not isinstance(column.values, Texts):
+        return None
+    from topics.text_kernel import codes  # numba, which the texts come from, too
+
+    return codes(column.values, column.vocabulary.texts)
+
+
 def _reason(columns: list[_Column], texts: list[list[str | None]], i: int) -> tuple[str, str] | None:
     """Why a vocabulary cannot take record i, or None."""
     for column, text in zip(columns, texts, strict=True):
@@ -467,6 +482,8 @@ def _reason(columns: list[_Column], texts: list[list[str | None]], i: int) -> tu
 
 
 def _take(values: Any, kept: list[int]) -> Any:
+    if isinstance(values, Texts):
+        return values.take(kept)
     return None if values is None else [values[i] for i in kept]
 
 

@@ -279,7 +279,7 @@ class Features(NamedTuple):
     """
 
     position: list[int] | None
-    ids: list[str]
+    ids: Sequence[str]
     x: Floats
     y: list[float] | None
     times: list[float | None] | None
@@ -291,7 +291,7 @@ class Labels(NamedTuple):
     """Decoded label records, n of them. y : n class codes or targets. The rest as in `Features`."""
 
     position: list[int] | None
-    ids: list[str]
+    ids: Sequence[str]
     y: list[float]
     times: list[float | None] | None
     rejected: list[Rejected]

@@ -1,7 +1,7 @@
-"""Keys or values of many records as slices of one buffer: no object a record, until somebody asks for one.
+"""Keys, values or texts of many records as slices of one buffer: no object a record, until somebody asks for one.
 
-What reads all of them at once (`topics.formats.json_block`) takes the buffer and the edges; to everybody else they are
-a sequence of bytes and None.
+What works on all of them at once (`topics.formats.json_block`, say) takes the buffer and the edges; to everybody else
+they are a sequence of bytes and None, or of texts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -90,6 +90,48 @@ class Slices(Sequence[bytes | None]):
         return Slices(self.data[first:last] + PADDING, self.starts - first, self.stops - first)
 
 
+class Texts(Sequence[str]):
+    """n texts in ASCII, likewise. Each begins at `starts` and ends at `stops`: (n,) int64."""
+
+    __slots__ = ("data", "starts", "stops")
+
+    def __init__(self, data: bytes, starts: Ints, stops: Ints) -> None:
+        self.data, self.starts, self.stops = data, starts, stops
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Texts": ...
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return Texts(self.data, self.starts[at], self.stops[at])
+        return self.data[self.starts[at] : self.stops[at]].decode("latin-1")
+
+    def __iter__(self) -> Iterator[str]:
+        text, edges = self.data.decode("latin-1"), zip(self.starts.tolist(), self.stops.tolist(), strict=True)
+        return iter([text[start:stop] for start, stop in edges])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list | Texts) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    @property
+    def lengths(self) -> Ints:
+        """(n,) int64, of each in characters."""
+        return self.stops - self.starts
+
+    def take(self, at: Sequence[int]) -> "Texts":
+        """Those at these places."""
+        return Texts(self.data, self.starts[at], self.stops[at])  # type: ignore[index]
+
+
 def longest(values: Sequence[bytes | None]) -> int:
     """Bytes of the longest."""
     if isinstance(values, Slices):
@@ -99,6 +141,8 @@ def longest(values: Sequence[bytes | None]) -> int:
 
 def of_texts(texts: Sequence[str]) -> Slices:
     """Texts in UTF-8."""
+    if isinstance(texts, Texts):
+        return Slices(texts.data, texts.starts, texts.stops)
     joined = "".join(texts)
     if not joined.isascii():
         return Slices.of([text.encode("utf-8", "surrogatepass") for text in texts])

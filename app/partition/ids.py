@@ -5,11 +5,13 @@ dictionaries, with a key that each process draws: nobody can choose ids that all
 """
 
 import secrets
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
+from topics.slices import Texts
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -20,8 +22,10 @@ def new_key() -> NDArray[np.uint64]:
     return np.frombuffer(secrets.token_bytes(16), dtype=np.uint64).copy()
 
 
-def packed(ids: list[str]) -> tuple[Bytes, Ints]:
+def packed(ids: Sequence[str]) -> tuple[Bytes, Ints]:
     """Strings as one array of UTF-8 bytes and the end of each."""
+    if isinstance(ids, Texts):
+        return gathered(np.frombuffer(ids.data, np.uint8), ids.starts, ids.lengths)
     joined = "".join(ids)
     if joined.isascii():
         data, lengths = joined.encode(), map(len, ids)

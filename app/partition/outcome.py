@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
     joint : what was joined, in order, where partitions share what they learn
     """
 
-    ids: list[str]
+    ids: Sequence[str]
     keys: Sequence[bytes | None]
     offsets: Ints
     next_offsets: dict[str, Ints]

@@ -48,6 +48,7 @@ from app.partition.ragged import Ragged
 from app.partition.segments import Columns, PendingCheckpoint, Segments
 from app.partition.waiting_index import WaitingIndex, grown
 from models.contract import PREDICT, Bags, Floats, Program
+from topics.slices import Texts
 
 COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeated_labels")
 UNBOUNDED = 2**62
@@ -242,18 +243,19 @@ class PendingStore:
         bags = self._ragged is not None
         twin = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
         x, sizes = np.zeros((1, self.n_features)), np.ones(1, np.int64) if bags else None
-        for _ in range(2):
-            twin.join(["a"], x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64), sizes)
+        texts = Texts(b"ab", np.arange(2), np.arange(1, 3))
+        for ids in (["a"], texts[:1]):
+            twin.join(ids, x, [0], None, ["b"], [0.0], [0], np.zeros(1, np.int64), sizes)
         again = PendingStore(self.n_features, {}, horizon=1.0, max_pending=1, max_labels=1, bags=bags)
         again.restore(twin.checkpoint().arrays)
 
     def join(
         self,
-        ids: list[str],
+        ids: Sequence[str],
         x: Floats,
         times: ArrayLike,
         inline: ArrayLike | None,
-        label_ids: list[str],
+        label_ids: Sequence[str],
         label_y: ArrayLike,
         label_times: ArrayLike,
         labels_before: Ints,

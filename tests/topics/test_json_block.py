@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.partition.ids import packed
 from tests.conftest import jit
 from topics import records as r
 from topics.codecs import JsonCodec
@@ -18,6 +19,7 @@ from topics.formats.json_number import LARGEST, SMALLEST, decimal
 from topics.formats.json_program import program
 from topics.formats.tuples import Block
 from topics.records import Feature, Mapping, RawBatch
+from topics.slices import Texts
 from topics.vocabulary import Vocabulary
 
 N = 40
@@ -218,3 +220,37 @@ def test_numbers_are_those_that_python_reads() -> None:
             left += 1
             assert digits == 0 or expected < 2.3e-308 or math.isinf(expected), (digits, power)
     assert left < len(cases) / 10
+
+
+def test_texts_that_no_object_was_made_of_are_the_strings_that_they_stand_for(blocks: list[Block | None]) -> None:
+    values = [json.dumps(record(i, x={"a": 1, "b": None, "c": "uvw"[i % 3]}, y="no")).encode() for i in range(N)]
+    ids = both(values).ids
+    assert isinstance(ids, Texts)
+    plain = [f"i{i}" for i in range(N)]
+    assert ids == plain
+    assert (list(ids), ids[3], ids[3:5], ids.take([7, 2])) == (plain, "i3", ["i3", "i4"], ["i7", "i2"])
+    assert ids.lengths.tolist() == list(map(len, plain))
+    text, ends = packed(ids)
+    assert (text.tobytes(), ends.tolist()) == ("".join(plain).encode(), packed(plain)[1].tolist())
+    # Of rejected records, and beside one that is left to the decoder, too.
+    both([*values[:9], json.dumps(record(0, id="", y="no")).encode(), *values[9:]])
+    both([*values[:9], b'{"id": "\\u00e9", "x": {"c": "new"}, "y": "no"}', *values[9:]])
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 9, 80])
+def test_classes_and_nominal_values_have_the_codes_of_their_texts(n_classes: int) -> None:
+    names = [f"class {i}" * (1 + i % 3) for i in range(n_classes)]
+    for known in (names, names[1:]):
+        values = [
+            json.dumps(record(i, x={"c": names[-i % n_classes]}, y=names[i % n_classes])).encode() for i in range(N)
+        ]
+        found = []
+        for few in (2, 1 << 60):
+            codec = JsonCodec(MAPPING)
+            codec.readers[0].few = few
+            vocabulary, classes = Vocabulary(100, known or ["other"]), Vocabulary(9)
+            found.append(codec.decode_features(batch(values), [None, None, vocabulary, None], classes))
+        one, other = found
+        assert (one.rejected, one.ids, one.y) == (other.rejected, other.ids, other.y)
+        assert one.x.tobytes() == other.x.tobytes()
+        assert bool(one.rejected) == (known != names or n_classes == 80)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topics.slices import Texts
+
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
@@ -33,10 +35,8 @@ class Cells:
         self.reals = self.wholes.view(np.float64)
         self.beyond = np.zeros(m, np.uint8)
 
-    def columns(
-        self, data: bytes, taken: NDArray[np.bool_], symbols: Sequence[str] = ()
-    ) -> tuple[list[list[Any]], set[int]]:
-        """The values of each slot, and the records that hold a text which is not UTF-8.
+    def columns(self, data: bytes, taken: NDArray[np.bool_], symbols: Sequence[str] = ()) -> tuple[list[Any], set[int]]:
+        """The values of each slot, as a list or as Texts, and the records that hold a text which is not UTF-8.
 
         Parameters
         ----------
@@ -49,13 +49,12 @@ class Cells:
             # A column of one kind is sooner made: what the others hold is that of another record.
             for array in (self.kinds, self.wholes, self.stops):
                 array[:, ~taken] = array[:, [taken.argmax()]]
-        text = "" if self.beyond.all() else data.decode("latin-1")
-        columns: list[list[Any]] = []
+        columns: list[Any] = []
         damaged: set[int] = set()
         for kind, whole, stop, foreign in zip(self.kinds, self.wholes, self.stops, self.beyond, strict=True):
             if (kind == kind[0]).all():
                 if kind[0] == TEXTS and not foreign:
-                    columns.append([text[a:b] for a, b in zip(whole.tolist(), stop.tolist(), strict=True)])
+                    columns.append(Texts(data, whole, stop))
                     continue
                 column = _values(kind[0], whole, stop, data, symbols)
             else:

@@ -190,7 +190,7 @@ class _Reader:
             return self.reasons[where], detail[:200]
         return (r.NOT_FINITE if message.startswith("Number out of range") else r.WRONG_TYPE), detail[:200]
 
-    def column(self, records: Any, path: Path) -> list[Any]:
+    def column(self, records: Any, path: Path) -> Any:
         if isinstance(records, Block):
             return records.columns[self.shape.places[path]]  # type: ignore[union-attr]
         return self.layout.column(records, path)
@@ -234,7 +234,7 @@ class _FeatureReader(_Reader):
             return [i for i, one in enumerate(there) if one is None] if None in there else []
         return self.layout.objects(records, path)[1]
 
-    def feature(self, instances: Any, path: Path) -> list[Any]:
+    def feature(self, instances: Any, path: Path) -> Any:
         if isinstance(instances, Block):
             return self.column(instances, path)
         return self._inside.column(instances, path)

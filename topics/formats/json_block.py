@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from topics import text_kernel
 from topics.formats import json_kernel as k
 from topics.formats.cells import Cells, view
 from topics.formats.json_program import Program, program
@@ -40,6 +41,7 @@ class BlockReader:
         self.read([b""], 1)
         self._programs.clear()
         self._rest = 0
+        text_kernel.warm_up()
 
     def read(self, values: Sequence[Any], max_bytes: int) -> Block | None:
         """The records as columns; None where it would be no gain. max_bytes : larger records are left."""

@@ -53,11 +53,11 @@ class Block:
     Attributes
     ----------
     numbers : (n, m) numbers and flags of features, NaN where missing.
-    columns : of each other slot, n values, None where missing.
+    columns : of each other slot, n values, None where missing: a list, or Texts.
     left : the records that are to be read one by one; `put` gives them their values.
     """
 
-    def __init__(self, numbers: Floats, columns: list[list[Any]], left: list[int]) -> None:
+    def __init__(self, numbers: Floats, columns: list[Any], left: list[int]) -> None:
         self.numbers, self.columns, self.left = numbers, columns, left
 
     def __len__(self) -> int:
@@ -67,6 +67,7 @@ class Block:
         """Fill in the records that were left: their tuples, and the numbers of them all."""
         self.numbers[self.left] = numbers
         for place, column in enumerate(self.columns):
+            column = self.columns[place] = list(column)
             for i, record in zip(self.left, records, strict=True):
                 column[i] = record[place]
 
@@ -220,7 +221,7 @@ class _Reader:
         """As in `topics.codecs.Codec`."""
         return self._way.problems(self.shape, schema, name)
 
-    def column(self, records: Any, path: Path) -> list[Any]:
+    def column(self, records: Any, path: Path) -> Any:
         if isinstance(records, Block):
             return records.columns[self.shape.places[path]]
         return list(map(itemgetter(self.shape.places[path]), records))
@@ -252,7 +253,7 @@ class FeatureReader(_Reader):
     def missing(self, records: Any, path: Path) -> list[int]:
         return [i for i, there in enumerate(self.column(records, path)) if there is None]
 
-    def feature(self, instances: Any, path: Path) -> list[Any]:
+    def feature(self, instances: Any, path: Path) -> Any:
         if isinstance(instances, Block):
             return self.column(instances, path)
         return list(map(itemgetter(self._inside.places[path]), instances))
