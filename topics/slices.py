@@ -64,7 +64,7 @@ class Slices(Sequence[bytes | None]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Slices.of({list(self)})"
+        return f"<{len(self)} slices>"
 
     @property
     def complete(self) -> bool:
@@ -120,7 +120,7 @@ class Texts(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(list(self))
+        return f"<{len(self)} texts>"
 
     @property
     def lengths(self) -> Ints:
