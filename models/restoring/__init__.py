@@ -43,7 +43,7 @@ MODULES = {
     **dict.fromkeys(("soft-tree", "soft-hoeffding-tree", "model-pool"), "soft"),
     **dict.fromkeys(("miti", "quick-diverse-density"), "bags"),
     **dict.fromkeys(("cart", "bagging", "random-forest", "adaboost", "gradient-boosting", "xgboost"), "batch"),
-    "half-space-trees": "anomaly",
+    **dict.fromkeys(("half-space-trees", "online-isolation-forest"), "anomaly"),
     "external": "baseline",
 }
 

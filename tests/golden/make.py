@@ -82,6 +82,7 @@ def stream(model: str, task: str) -> Spec:
         ("model-pool", "regression"): {"candidates": "depth=2,3; learning_rate=0.01,0.03"},  # or else 300 KB
         ("shrub-ensemble", "regression"): {"window": 128},  # the same
         ("half-space-trees", "anomaly"): {"n_trees": 5, "height": 8, "window": 100},
+        ("online-isolation-forest", "anomaly"): {"n_trees": 4, "window": 200, "leaf_size": 6},
     }
     if REGISTRY[model].cls.startswith("models.batch."):
         # Small; and no fit takes its place after the export: what it comes to is the library's, and its version's.

@@ -6,6 +6,7 @@ import pytest
 from models.contract import LEARN, PREDICT, Program, Schema
 from models.registry import create
 from tests.models.naive_half_space import NaiveHalfSpaceTrees
+from tests.models.naive_online_isolation import NaiveOnlineIsolationForest
 
 N_VALUES = (0, 3, 0, 0)
 
@@ -47,10 +48,36 @@ def test_half_space_trees_equal_their_twin(height, window, size):
     assert len(np.unique(known)) > 5
 
 
-def test_what_is_far_from_all_others_scores_highest():
+@pytest.mark.parametrize("size", [1, 37, 1000])
+@pytest.mark.parametrize(("window", "leaf_size"), [(10, 2), (100, 4), (300, 2), (60, 30)])
+def test_online_isolation_forest_equals_its_twin(window, leaf_size, size):
+    x = stream(500, window)
+    parameters = {"n_trees": 3, "window": window, "leaf_size": leaf_size}
+    learner = create("online-isolation-forest", Schema(N_VALUES, 1, "anomaly"), seed=3, **parameters)
+    twin = NaiveOnlineIsolationForest(N_VALUES, 3, **parameters)
+    op = np.tile([PREDICT, LEARN], len(x)).astype(np.int8)
+    row = np.repeat(np.arange(len(x), dtype=np.int32), 2)
+    program = Program(op, row, np.full(len(op), np.nan), np.ones(len(op)))
+    out = np.zeros((len(x), 1))
+    for at in range(0, len(op), size):
+        learner.run(program.part(at, at + size), x, out)
+    expected = []
+    for one in x:
+        expected.append(twin.predict(one))
+        twin.learn(one)
+    assert out[:, 0] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert np.isnan(out[: leaf_size + 1, 0]).all()
+    assert len(np.unique(out[window:, 0])) > 5
+    heights = learner.state().heights
+    for tree, naive in zip(range(3), twin.trees, strict=True):
+        assert heights[tree, 0] == naive.root.height == min(window, 500)
+
+
+@pytest.mark.parametrize(("name", "share"), [("half-space-trees", 0.999), ("online-isolation-forest", 0.9)])
+def test_what_is_far_from_others_scores_high(name, share):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(1000, 3))
-    learner = create("half-space-trees", Schema((0, 0, 0), 1, "anomaly"))
+    learner = create(name, Schema((0, 0, 0), 1, "anomaly"))
     learner.learn_many(x, np.full(1000, np.nan))
     others, far = learner.predict_many(x)[:, 0], learner.predict_many(np.full((1, 3), 6.0))[0, 0]
-    assert far > np.quantile(others, 0.999)
+    assert far > np.quantile(others, share)
