@@ -30,7 +30,8 @@ ENTRIES = (
                 "leaf_size", int, 32, 2, 100_000, text="instances at which the whole space is cut; 2^depth times"
             ),
         ),
-        paper="F. Leveni, G. Weigert Cassales, B. Pfahringer, A. Bifet and G. Boracchi: Online isolation forest. ICML 2024.",
+        paper="F. Leveni, G. Weigert Cassales, B. Pfahringer, A. Bifet and G. Boracchi: Online isolation forest. ICML "
+        "2024.",
         text="Cuts the boxes of the last window at random where they are full; who is cut off early is anomalous.",
     ),
 )

@@ -4,8 +4,8 @@ A tree counts the window's instances in boxes. A box that has as many as its dep
 feature. Where its instances lie within it is not kept: as many are drawn evenly from it to say what either half begins
 with. The instance that leaves the window is taken out again, and a cut whose box has too few for it is undone.
 
-Nodes lie level by level, as in a heap: 2 i + 1 and 2 i + 2 are the children of i. A node that is not in use is empty, so
-what the arrays hold follows from what was learned.
+Nodes lie level by level, as in a heap: 2 i + 1 and 2 i + 2 are the children of i. A node that is not in use is empty,
+so what the arrays hold follows from what was learned.
 """
 
 import math
@@ -30,8 +30,8 @@ class OnlineIsolationState(NamedTuple):
     draws : (n_trees,) int64, how many a tree has made.
     features : (n_trees, nodes) int32, of the cut; LEAF.
     cuts : (n_trees, nodes) float64, what is below goes left.
-    heights : (n_trees, nodes) int64, instances; drawn ones may not be where those were that leave, so a half can go below
-        zero.
+    heights : (n_trees, nodes) int64, instances; drawn ones may not be where those were that leave, so a half can go
+        below zero.
     boxes : (n_trees, nodes, 2, d) float64, least and greatest known value; inf and -inf of none.
     last : (window, d) float64, the instances of the window, each at its number modulo the window.
     counts : (1,) int64, instances learned.
@@ -61,8 +61,8 @@ class OnlineIsolationForest(Learner):
     """Online isolation forest.
 
     A score is 2^(-E / c): E is the mean depth of the leaves that an instance comes to, each deeper by log4(height /
-    leaf_size) where that is above 0; c is log4(instances in the window / leaf_size). It is NaN until the window has more
-    than leaf_size instances. Labels are not looked at, and a weight above 0 counts once.
+    leaf_size) where that is above 0; c is log4(instances in the window / leaf_size). It is NaN until the window has
+    more than leaf_size instances. Labels are not looked at, and a weight above 0 counts once.
 
     A missing value is in no box and goes to the upper half of a cut; nominal values lie at random places between 0 and
     1, others in each tree. Features with one value in a box are not cut there. Memory is bounded by the parameters: a
