@@ -437,9 +437,12 @@ def _codes(columns: list[_Column], bad: Bad) -> list[list[float]]:
         new = set(text).difference(column.vocabulary.codes)
         if new:
             rows.update(column.record(place) for place, v in enumerate(text) if v in new)
+    pairs = list(zip(columns, texts, strict=True))
     for i in sorted(rows):
         rejected = bad.get(i)
         if rejected is None:
+            if all(v in column.vocabulary.codes for column, text in pairs for v in text[column.span(i)]):
+                continue  # new to this batch, and seen in a record before this one
             rejected = _reason(columns, texts, i)
         if rejected is not None:
             bad[i] = rejected

@@ -158,7 +158,7 @@ def chained(*columns: Sequence[Sequence[bytes | None]]) -> list[Any]:
         return [parts[0] for parts in columns]
     if not columns[0] or not all(isinstance(part, Slices) for parts in columns for part in parts):
         return [[value for part in parts for value in part] for parts in columns]
-    pieces: list[bytes] = []
+    pieces: list[memoryview] = []
     edges: list[tuple[list[Ints], list[Ints]]] = [([], []) for _ in columns]
     n = 0
     for parts in zip(*columns, strict=True):
@@ -168,7 +168,7 @@ def chained(*columns: Sequence[Sequence[bytes | None]]) -> list[Any]:
                 continue
             spans = [one.span for one in parts if one.data is part.data]  # type: ignore[attr-defined]
             first, last = min(span[0] for span in spans), max(span[1] for span in spans)
-            pieces.append(part.data[first:last])
+            pieces.append(memoryview(part.data)[first:last])
             moved[id(part.data)] = n - first
             n += max(0, last - first)
         for part, (starts, stops) in zip(parts, edges, strict=True):
