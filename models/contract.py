@@ -160,6 +160,20 @@ class Learner(ABC):
         LEARN r reads it. NaN in column 0 of the first says that nothing stands there."""
         self.run(program, slab, out)
 
+    @property
+    def tells_why(self) -> bool:
+        """Whether `contributions` are there."""
+        return False
+
+    def contributions(self, slab: Any, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        """What each feature adds to a prediction, by the model as it is now: `models.contributions`.
+
+        slab, rows : the instances, n of them. about : (n,), the class whose probability is asked about, -1 of a
+        regression. Returns (n, d + 1): a column a feature, and the value that the model begins with, NaN where it knows
+        nothing. What is left of the prediction is no feature's. Changes nothing.
+        """
+        raise NotImplementedError(f"{self.name} does not say what features add to its predictions")
+
     @abstractmethod
     def resize(self, schema: Schema) -> None:
         """Raise capacities (`n_outputs`, entries of `n_values`); the number of features stays."""

@@ -66,6 +66,7 @@ class Codec(Protocol):
     # A prediction record an id. p, challengers : (n, k) class probabilities (k may exceed the known classes), or (n, 1)
     # values. further : the names in `Mapping.further` -> n next offsets. said : where `Mapping.says_more`,
     # (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1 for each class in a set, else 0.
+    # reasons : of each prediction a mapping of features to numbers, or None; JSON alone writes them.
     encode_predictions: "EncodePredictions"
     # Of a format that sends several predictions as one record: these, and the bytes that a record may have -> records.
     join_predictions: Callable[[Sequence[bytes], int], list[bytes]] | None
@@ -112,6 +113,7 @@ class EncodePredictions(Protocol):
         challengers: MappingOf[str, Floats] | None = None,
         further: MappingOf[str, Sequence[int]] | None = None,
         said: Floats | None = None,
+        reasons: Sequence[Any] | None = None,
     ) -> Any: ...  # a sequence of bytes: list, or Slices
 
 

@@ -95,7 +95,10 @@ def _reasons(why: dict[str, Any]) -> list[str]:
     values = (f"{name} = {'missing' if value is None else value}" for name, value in why["features"].items())
     shown = [f"  made again from {begin}: {why['folded']:,} predictions, {same}", f"  features: {', '.join(values)}"]
     for model in why["models"]:
-        if not model["trees"]:
+        shown += _added(model)
+        if "outside" in model:
+            shown += _outside(model)
+        elif not model["trees"]:
             shown.append(f"  {model['role']} ({model['learner']}): no tree that has split")
         for number, tree in enumerate(model["trees"], 1):
             of = f", tree {number}" if len(model["trees"]) > 1 else ""
@@ -108,3 +111,26 @@ def _reasons(why: dict[str, Any]) -> list[str]:
         if model["more_trees"]:
             shown.append(f"    and {model['more_trees']:,} trees more")
     return shown
+
+
+def _added(model: dict[str, Any]) -> list[str]:
+    """What features added to the prediction of a model, where it says so."""
+    added = model.get("added")
+    if added is None:
+        return []
+    of = "the value" if added["of"] is None else f"the probability of {added['of']}"
+    shown = [f"  {model['role']} ({model['learner']}): {of}, {added['prediction']:.4g}, is"]
+    parts = [("what it begins with", added["begin"]), *added["features"].items(), ("no feature's", added["left"])]
+    return shown + [f"    {value:+.4g}  {name}" for name, value in parts]
+
+
+def _outside(model: dict[str, Any]) -> list[str]:
+    """Of an anomaly."""
+    begin = f"  {model['role']} ({model['learner']})"
+    if not model["outside"]:
+        return [f"{begin}: no feature alone is outside of what the last instances had"]
+    parts = (
+        f"{name} = {one['value']:.6g} is outside of {one['low']:.6g} .. {one['high']:.6g}"
+        for name, one in model["outside"].items()
+    )
+    return [f"{begin}: {', '.join(parts)}"]

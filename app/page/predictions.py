@@ -7,15 +7,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from app import inspection
 from app.errors import RiparianError
 from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
+from app.partition.reasons import asked_about
 from app.state.finding import Found, find, label_of
 from app.state.moment import Moment, moment_of
 from app.stream_file.spec import Spec
+from models.contract import Floats, Learner
 from topics.names import CHAMPION
-from topics.records import MULTI_INSTANCE, VALUES
+from topics.records import ANOMALY, MULTI_INSTANCE, VALUES
 
 MOST_TREES = 10  # of an ensemble whose paths are told
 Progress = Callable[[str, int, int], None]
@@ -101,14 +105,17 @@ def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
     for role, nodes in moment.described.items():
         named = {node["id"]: inspection.named(node, names) for node in nodes}
         trees = [] if spec.task == MULTI_INSTANCE else [path_of(root, nodes, named, row) for root in roots_of(nodes)]
-        models.append(
-            {
-                "role": role,
-                "learner": moment.learner.roles[role].learner_name,
-                "trees": trees[:MOST_TREES],
-                "more_trees": max(0, len(trees) - MOST_TREES),
-            }
-        )
+        model = {
+            "role": role,
+            "learner": moment.learner.roles[role].learner_name,
+            "trees": trees[:MOST_TREES],
+            "more_trees": max(0, len(trees) - MOST_TREES),
+        }
+        if spec.task == ANOMALY:
+            model["outside"] = outside(nodes, row, names.features)
+        elif spec.task != MULTI_INSTANCE and row:
+            model["added"] = _added(moment.learner.roles[role].model, moment.features.x[:1], names)
+        models.append(model)
     shown = {}
     if spec.task != MULTI_INSTANCE:
         for i, (name, value) in enumerate(zip(names.features, row, strict=True)):
@@ -122,6 +129,43 @@ def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
         "features": shown,
         "models": models,
     }
+
+
+def _added(model: Learner, x: Floats, names: inspection.Names) -> dict[str, Any] | None:
+    """What features added to a prediction (docs/reasons.md), the largest first; None where the model does not say.
+
+    "of": what it is added to, the probability of a class or the value. "begin": that of the roots; "features"; "left":
+    what is no feature's; together they are "prediction".
+    """
+    if not model.tells_why:
+        return None
+    said = model.predict_many(x)
+    about = asked_about(said, model.schema.task)
+    *added, begin = model.contributions(np.ascontiguousarray(x), np.zeros(1, np.int32), about)[0].tolist()
+    prediction = float(said[0, max(0, int(about[0]))])
+    if math.isnan(begin) or math.isnan(prediction):
+        return None
+    largest = sorted(zip(names.features, added, strict=True), key=lambda one: -abs(one[1]))
+    return {
+        "of": None if names.classes is None else names.classes[int(about[0])],
+        "begin": begin,
+        "features": {feature: value for feature, value in largest if value},
+        "left": prediction - begin - math.fsum(added),
+        "prediction": prediction,
+    }
+
+
+def outside(
+    nodes: Sequence[Mapping[str, Any]], row: Sequence[float], features: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Of an anomaly's features those that lie outside of what the model has of the last instances: value, low, high."""
+    found = {}
+    for node in nodes:
+        if "feature" in node and len(node["value"]) == 2:
+            (low, high), value = node["value"], row[node["feature"]]
+            if not low <= value <= high and not math.isnan(value):
+                found[features[node["feature"]]] = {"value": value, "low": low, "high": high}
+    return found
 
 
 def roots_of(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -30,7 +30,11 @@ DETECTORS = "drift.detectors"  # the place of what watches for drift; events kno
 DISTRIBUTIONS = "drift.distributions"
 LEARNING = "learning"
 
-LATER = ("predictions.coverage", "predictions.calibrated")  # noted only where the stream file asks for them
+LATER = (
+    "predictions.coverage",
+    "predictions.calibrated",
+    "predictions.reasons",
+)  # noted only where the stream file asks for them
 NEW_FILE = "; a stream file with other models counts from then on"
 OTHER_FILE = "; one in which these are edited counts from then on"
 NEXT = "auto is another {} now: to get it, name it as a challenger, and as the champion once it is better"

@@ -27,6 +27,7 @@ from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
 from app.partition.outcome import Figures, Joint, Outcome, dead_letters, together
 from app.partition.pending import Joined, PendingStore
 from app.partition.promotion import Promotion
+from app.partition.reasons import named
 from app.partition.role import SAID, Role, kept_names, said_name
 from app.partition.sharing import Sharing
 from app.partition.steering import Steering, due
@@ -396,8 +397,23 @@ class PartitionLearner:
             lineups=self.promotion.lineups,
             events=self.promotion.tell(offsets, next_offsets[LABELS], known),
             said=self.intervals.said(joined.predicted, self.steering.paused),
+            reasons=self._reasons(len(features.ids)),
             joint=[] if joint is None else [joint],
         )
+
+    def _reasons(self, n: int) -> Floats | None:
+        """Of the n predictions of the last program, those of the model that was the champion then."""
+        most = self.spec.predictions.reasons
+        if most is None:
+            return None
+        told = {role: role.reasons for role in self.roles.values()}
+        flat = {
+            role: np.full((n, 2 * most), np.nan)
+            if one is None or self.steering.paused
+            else one.found.reshape(n, 2 * most)
+            for role, one in told.items()
+        }
+        return self.promotion.predictions(flat)[CHAMPION].reshape(n, most, 2)
 
     def _predict(self, features: Features, joined: Joined, sharing: Sharing) -> Program:
         """Predict by the models that all partitions learn. Returns the program, as what the predictions are held
@@ -489,6 +505,8 @@ class PartitionLearner:
             }
             if outcome.said is not None:
                 columns["said"] = outcome.said[at]
+            if outcome.reasons is not None:
+                columns["reasons"] = named(outcome.reasons[at], list(self.spec.features))
             found.append(columns)
         return found
 

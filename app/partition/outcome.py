@@ -83,6 +83,7 @@ class Outcome(NamedTuple):
     events : what became of commands, each before a prediction of this outcome
     said : what was said besides the champion's prediction: (n, 2) lower and upper end of an interval, or (n, k) whether
         each class is in a set, 1 or 0. NaN, or 0 everywhere, where nothing was said; None where nothing is asked for
+    reasons : (n, most, 2), as `app.partition.reasons.Reasons` has them; None where they are not asked for
     joint : what was joined, in order, where partitions share what they learn
     """
 
@@ -104,6 +105,7 @@ class Outcome(NamedTuple):
     lineups: Sequence[Lineup] = ()
     events: Sequence[EventRecord] = ()
     said: Floats | None = None
+    reasons: Floats | None = None
     joint: Sequence[Joint] = ()
 
 
@@ -154,6 +156,13 @@ def _all_said(parts: list[Floats]) -> Floats | None:
     return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]) if parts else None
 
 
+def _all_reasons(parts: list[Floats]) -> Floats | None:
+    """Of consecutive outcomes; a command may have changed how many are told."""
+    most = max((part.shape[1] for part in parts), default=0)
+    wide = [np.pad(part, ((0, 0), (0, most - part.shape[1]), (0, 0)), constant_values=np.nan) for part in parts]
+    return np.concatenate(wide) if wide else None
+
+
 def together(outcomes: list[Outcome]) -> Outcome:
     """Consecutive outcomes as one."""
     width: dict[str, int] = {}
@@ -193,6 +202,7 @@ def together(outcomes: list[Outcome]) -> Outcome:
         ),
         events=[event for o in outcomes for event in o.events],
         said=_all_said([o.said for o in outcomes if o.said is not None]),
+        reasons=_all_reasons([o.reasons for o in outcomes if o.reasons is not None]),
         joint=[one for o in outcomes for one in o.joint],
     )
 

@@ -15,7 +15,7 @@ predecessor's predictions: its detectors skip the labels of instances that were 
 arrival number of an instance tells which these are (app/partition/pending.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from app.errors import SpecError
 from app.partition.arrays import over, under
 from app.partition.pending import EMPTY, PendingStore
+from app.partition.reasons import Reasons, pieces
 from app.partition.sharing import LearnedRows
 from app.partition.trial import DROPPED, REPLACED, Trial
 from app.partition.watch import ABSOLUTE, MISTAKES, SEEN, Finding, Found, Signal, errors
@@ -36,12 +37,18 @@ from models.estimation import Estimation
 from models.prequential import Prequential
 from models.registry import create
 from models.restoring import Arrays, restore
+from topics.names import CHAMPION
 from topics.records import ANOMALY, VALUES
 
 ERROR = "error"  # the name of the signal of a model's errors
 ALERT, STARTED = "alert", "replace-started"
 REACTIONS = (RESET, REPLACED, DROPPED)  # that are counted
 SAID = "/said"
+TELLING = (  # learners that say what features add to a prediction
+    *("hoeffding-tree", "extremely-fast-decision-tree", "hoeffding-adaptive-tree", "fimt-dd"),
+    *("hoeffding-regression-tree", "adaptive-random-forest", "streaming-random-patches", "online-bagging"),
+    *("leveraging-bagging", "smooth-boost", "online-boosting", "opinion-pool"),
+)
 NOT_SCALED = np.zeros((0, SAID_WIDTH))
 
 
@@ -115,7 +122,7 @@ class Role:
         self._pending = pending
         self._learned = pending if learned is None else learned
         self._seed = seed
-        self._at_arrival = spec.task == ANOMALY
+        self._task, self._at_arrival = spec.task, spec.task == ANOMALY
         try:
             self.model = self._made(schema)
         except ValueError as error:  # raised by what an import path names
@@ -142,6 +149,14 @@ class Role:
         # Arrival number of the first instance that `model` predicted; None: it predicted all that wait.
         self._since: int | None = None
         self._findings: list[Finding] = []  # of the program that is being run
+        self._n_reasons = spec.predictions.reasons or 0
+        self.reasons: Reasons | None = None  # of that program, where they are asked for
+        if self._n_reasons and name == CHAMPION and not self.model.tells_why:
+            raise SpecError(
+                f"predictions.reasons: expected a champion that keeps what its nodes have, found {self.learner_name} "
+                f"{'with vote: majority' if self._parameters.get('vote') == 'majority' else ''}".rstrip()
+                + f", which cannot say them; remove it, or use one of {', '.join(sorted(TELLING))}"
+            )
 
     @property
     def predictions(self) -> Floats:
@@ -166,6 +181,9 @@ class Role:
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         self.model.warm_up()
+        if self._n_reasons and self.model.tells_why:
+            one, about = np.zeros(1, np.int32), np.full(1, -1 if self._task in VALUES else 0, np.int64)
+            self.model.contributions(np.zeros((1, self.schema.n_features)), one, about)
         self.score(EMPTY)
         self.estimate(EMPTY)
         self.calibrate(EMPTY)
@@ -206,6 +224,7 @@ class Role:
         program : the one that the pending store has just made. Returns what was found, in order.
         """
         self._findings, at, n = [], 0, len(program.op)
+        self.reasons = Reasons(program, self._n_reasons, self._task) if self._n_reasons else None
         if self.frozen:
             predict = program.op == PREDICT
             self._run_as_it_is(Program(*(column[predict] for column in program)))
@@ -269,7 +288,17 @@ class Role:
             self._run_as_it_is(piece)
 
     def _run_as_it_is(self, piece: Program) -> None:
-        self.model.run_with(piece, self._learned.slab, self.labelled, self.kept)
+        for part in self._parts(piece):
+            self.model.run_with(part, self._learned.slab, self.labelled, self.kept)
+            self._ask_why(part)
+
+    def _parts(self, piece: Program) -> Iterable[Program]:
+        """Where reasons are asked for, pieces that predict only, after each of which the model is asked."""
+        return [piece] if self.reasons is None else pieces(piece)
+
+    def _ask_why(self, part: Program) -> None:
+        if self.reasons is not None and part.op[0] == PREDICT:
+            self.reasons.ask(self.model, self._learned.slab, part.row, self.labelled)
 
     def _forget(self, piece: Program, start: int) -> None:
         """Where a label comes to what another model predicted, what that one kept says nothing to this one."""
@@ -293,7 +322,9 @@ class Role:
             self._run_model(piece, start)
         else:
             self._forget(piece, start)
-            self.trial.run(self.model, piece, self._learned.slab, self.labelled, self.kept)
+            for part in self._parts(piece):
+                self.trial.run(self.model, part, self._learned.slab, self.labelled, self.kept)
+                self._ask_why(part)
         self._tell(self._watch(piece, start))
 
     def _run_to_reset(self, program: Program, start: int) -> int:
@@ -370,6 +401,7 @@ class Role:
 
     def settle(self, spec: Spec) -> None:
         """Go on as this stream file says of metrics and of drift."""
+        self._n_reasons = spec.predictions.reasons or 0
         window, fading = spec.metrics.window, spec.metrics.fading
         if (window, fading) != (self.metrics.window, self.metrics.fading):
             known = self.metrics.state()._asdict()

@@ -48,7 +48,7 @@ from app.stream_file.spec_parts import (
     trust_form,
 )
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
-from app.stream_file.topic_checks import check_anomaly, check_reactions, check_registry, check_topics
+from app.stream_file.topic_checks import check_anomaly, check_reactions, check_reasons, check_registry, check_topics
 from topics import codecs, records
 from topics.names import (
     AS_IT_COMES,
@@ -237,6 +237,7 @@ class Spec(Part):
         check_topics(self)
         check_registry(self)
         check_batched(self)
+        check_reasons(self)
         self._check_classes()
         if self.predictions.calibrated and self.task in records.VALUES:
             raise ValueError(

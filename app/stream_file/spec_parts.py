@@ -627,6 +627,13 @@ class PredictionsSpec(Part):
         "`upper`), or a set of classes (`set`), shall hold. It is then written beside the prediction "
         "([intervals](intervals.md)).",
     )
+    reasons: int | None = Field(
+        default=None,
+        ge=1,
+        le=20,
+        description="How many of the features that moved a prediction most are written beside it, each with what it "
+        "added ([reasons](reasons.md)).",
+    )
     trace: bool = Field(
         default=False,
         description="Whether a prediction has the headers `traceparent` and `tracestate` of its feature record (W3C "

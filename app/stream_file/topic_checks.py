@@ -8,7 +8,7 @@ from app.stream_file.lineup import place_of
 from app.stream_file.spec_parts import REPLACE, TOPIC_NAME
 from topics import codecs
 from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING
-from topics.records import ANOMALY, CLASSIFICATION, REGRESSION
+from topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION
 
 
 def check_topics(spec: Any) -> None:
@@ -107,6 +107,24 @@ def check_reactions(spec: Any, on_drift: Mapping[str, str | None]) -> None:
                 f"{place}.on_drift: expected nothing, alert or reset, since models of anomalies learn without labels "
                 "and are not compared by errors, found replace; change it"
             )
+
+
+def check_reasons(spec: Any) -> None:
+    """Where predictions can have reasons (docs/reasons.md). Which models have some is asked when they are made."""
+    if spec.predictions.reasons is None:
+        return
+    cure = "remove predictions.reasons"
+    if spec.task in (ANOMALY, MULTI_INSTANCE):
+        raise ValueError(f"predictions.reasons: expected task classification or regression, found {spec.task}; {cure}")
+    if spec.codec.predictions != "json":
+        raise ValueError(
+            f"predictions.reasons: expected predictions in json, since other formats have no field for them, found "
+            f"{spec.codec.predictions}; {cure}, or write codec.predictions: json"
+        )
+    if spec.shares:
+        raise ValueError(
+            f"predictions.reasons: expected a model in each partition, found learning {spec.learning}; {cure}"
+        )
 
 
 def check_anomaly(spec: Any) -> None:

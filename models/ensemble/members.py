@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from models.contract import Floats, Learner, Program, Schema
 from models.description import moved
 from models.ensemble.chunks import (
+    AVERAGE,
     HITS,
     MAJORITY,
     N_QUALITY,
@@ -152,6 +153,39 @@ class Ensemble(Learner):
         self._factors = np.zeros((n, length))
         self._errors = np.zeros((n, length))
         self._weights = np.zeros((n, length))
+
+    # Reasons
+
+    @property
+    def tells_why(self) -> bool:
+        """Where members vote by their probabilities, and all of them say."""
+        return self._vote != MAJORITY and all(getattr(tree, "tells_why", False) for tree in self._voting())
+
+    def _voting(self) -> list[Any]:
+        """The learner of each slot that votes."""
+        return [getattr(member, "tree", member) for member in self._members]
+
+    def _votes(self) -> Floats:
+        """How much the next prediction of each slot counts."""
+        hits, weight = self._quality[:, HITS], self._quality[:, WEIGHT]
+        if self._vote == AVERAGE:
+            return np.ones(len(self._members))
+        if self._n_classes:
+            return (hits + 1.0) / (weight + 2.0)
+        return np.where(weight > 0.0, weight / np.where(weight > 0.0, hits + 1e-12 * weight, 1.0), 0.0)
+
+    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        """As Learner.contributions: the mean of the members that know something, weighted as they vote."""
+        found = np.array([tree.contributions(slab, rows, about) for tree in self._voting()])
+        knows = ~np.isnan(found[:, :, -1])
+        votes = np.where(knows, self._votes()[:, None], 0.0)
+        total = votes.sum(axis=0)
+        votes = np.where(total > 0.0, votes, knows)  # nobody has been right yet: a mean
+        total = votes.sum(axis=0)
+        shares = votes / np.where(total > 0.0, total, 1.0)
+        mean: Floats = (shares[:, :, None] * np.nan_to_num(found)).sum(axis=0)
+        mean[total == 0.0, -1] = np.nan
+        return mean
 
     # Members
 

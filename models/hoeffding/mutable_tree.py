@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
+from models.contributions import add_up, climb
 from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
 from models.hoeffding.parameters import NBA, bins_of, settings_of
 from models.hoeffding.split import branch
@@ -115,6 +116,20 @@ class MutableTree(Learner):
             old.counts,
         )
         self._cache = Cache(enlarge(self._cache.rows, n_rows), enlarge(self._cache.fresh, n_rows))
+
+    @property
+    def tells_why(self) -> bool:
+        return True
+
+    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        nodes = self._used()
+        sums, leaves = np.zeros_like(nodes.weights), np.zeros(len(rows), np.int64)
+        out = np.zeros((len(rows), self.schema.n_features + 1))
+        add_up(nodes.links, TEST, PARENT, ALTERNATE, nodes.weights, sums)
+        n_values, binary = self._layout.n_values, self._settings.binary_splits
+        _leaves_of(nodes.links, nodes.test, nodes.child_of_value, n_values, binary, slab, rows, leaves)
+        climb(nodes.links, TEST, PARENT, sums, leaves, about, out)
+        return out
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
@@ -446,3 +461,13 @@ def split_node(node, feature, value, nodes, fresh, layout, settings, post, progr
     links[node, N_MAP] = n_map
     nodes.test[node] = 0.0 if mapped else value
     return SPLIT
+
+
+@kernel
+def _leaves_of(links, test, child_of_value, n_values, binary, slab, rows, leaves):
+    """Write the leaf of each of these rows."""
+    for i in range(len(rows)):
+        end = route(links, test, child_of_value, n_values, binary, slab, rows[i], 0)
+        if links[end, TEST] >= 0:
+            end = route_known(links, test, child_of_value, n_values, binary, slab, rows[i], end)
+        leaves[i] = end

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
+from models.contributions import add_up, climb
 from models.hoeffding.feature_subsets import FeatureSubsets
 from models.hoeffding.loop import run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
@@ -45,9 +46,11 @@ from models.hoeffding.nodes import (
     HoeffdingTreeState,
     Nodes,
     enlarge,
+    route,
+    route_known,
 )
 from models.hoeffding.parameters import NBA, bins_of, settings_of
-from models.kernel import GROW
+from models.kernel import GROW, kernel
 from models.likelihood import scratch_of
 from models.observers import (
     Cache,
@@ -190,6 +193,19 @@ class HoeffdingTree(Learner):
         ):  # fmt: skip
             self._grow(*(int(progress[i]) for i in (NEED_NODES, NEED_BLOCKS, NEED_MAPPED)))
 
+    @property
+    def tells_why(self) -> bool:
+        return True
+
+    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        nodes, n_nodes = self._nodes, int(self._nodes.counts[N_NODES])
+        sums, leaves = np.zeros((n_nodes, self.schema.n_outputs)), np.zeros(len(rows), np.int64)
+        out = np.zeros((len(rows), self.schema.n_features + 1))
+        add_up(nodes.links, TEST, PARENT, -1, nodes.weights[:n_nodes], sums)
+        _leaves_of(nodes.links, nodes.test, nodes.child_of_value, self._layout.n_values, slab, rows, leaves)
+        climb(nodes.links, TEST, PARENT, sums, leaves, about, out)
+        return out
+
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
         """Room for so many nodes, blocks and entries of child_of_value; capacities double."""
         n_nodes, n_blocks = max(n_nodes, 2 * FIRST_ROOM), max(n_blocks, FIRST_ROOM)
@@ -294,3 +310,13 @@ class HoeffdingTree(Learner):
     def size(self) -> dict[str, int]:
         counts = self._nodes.counts
         return {"n_nodes": int(counts[N_NODES]), "n_leaves": int(counts[N_LEAVES]), "depth": int(counts[DEEPEST])}
+
+
+@kernel
+def _leaves_of(links, test, child_of_value, n_values, slab, rows, leaves):
+    """Write the leaf of each of these rows."""
+    for i in range(len(rows)):
+        end = route(links, test, child_of_value, n_values, slab, rows[i], 0)
+        if links[end, TEST] >= 0:
+            end = route_known(links, test, child_of_value, n_values, slab, rows[i], end)
+        leaves[i] = end

@@ -168,6 +168,35 @@ class OpinionPool(Learner):
                 self._rule, *chunk, self._kind, self._source, n_ops, self._planes, rate, *learned, out, self._g
             )  # fmt: skip
 
+    # Reasons
+
+    @property
+    def tells_why(self) -> bool:
+        """Where a member does."""
+        return any(member.tells_why for member in self._members.values())
+
+    def _shares(self) -> Floats:
+        """Of the members in a prediction."""
+        if self._rule == LEADER:
+            error = np.where(self._quality[:, WEIGHT] > 0.0, self._quality[:, ERROR], 0.0)
+            rate = error / np.where(self._quality[:, WEIGHT] > 0.0, self._quality[:, WEIGHT], 1.0)
+            return np.asarray(np.arange(len(rate)) == rate.argmin(), np.float64)
+        total = self._weights.sum()
+        return self._weights / total if total > 0.0 else np.zeros_like(self._weights)
+
+    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        """As Learner.contributions: those of the members that say, by their weights. What the others say, and what a
+        logarithmic pool makes of opinions besides their mean, is no feature's."""
+        mean = np.zeros((len(rows), self.schema.n_features + 1))
+        known = np.zeros(len(rows), np.bool_)
+        for member, weight in zip(self._members.values(), self._shares().tolist(), strict=True):
+            if member.tells_why:
+                found = member.contributions(slab, rows, about)
+                known |= ~np.isnan(found[:, -1])
+                mean += weight * np.nan_to_num(found)
+        mean[~known, -1] = np.nan
+        return mean
+
     def warm_up(self) -> None:
         for member in self._members.values():
             member.warm_up()

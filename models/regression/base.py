@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
+from models.contributions import add_up, climb
+from models.kernel import kernel
 from models.observers import check_growth
 from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
 from models.regression.nodes import (
@@ -18,7 +20,9 @@ from models.regression.nodes import (
     LEFT,
     N_LIVE,
     N_MONITOR,
+    N_NODES,
     OTHER,
+    PARENT,
     RIGHT,
     SEEN_BEFORE,
     TEST,
@@ -27,6 +31,7 @@ from models.regression.nodes import (
     Scratch,
     make_room,
     plant,
+    route,
     used,
 )
 from models.regression.observers import lay_out, transfer
@@ -74,6 +79,23 @@ class RegressionTree(Learner):
         self._scratch = Scratch(
             np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width), np.zeros((2, d), np.int64)
         )
+
+    @property
+    def tells_why(self) -> bool:
+        return True
+
+    def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        links, blocks = self._nodes.links[: int(self._nodes.counts[N_NODES])], self._nodes.blocks
+        mass, leaf = np.zeros((len(links), 2)), np.flatnonzero(links[:, TEST] == LEAF)
+        own = links[leaf, BLOCK]
+        mass[leaf, 1] = blocks[own, N]
+        mass[leaf, 0] = blocks[own, MEAN] * blocks[own, N]
+        sums, leaves = np.zeros_like(mass), np.zeros(len(rows), np.int64)
+        out = np.zeros((len(rows), self.schema.n_features + 1))
+        add_up(links, TEST, PARENT, OTHER, mass, sums)
+        _leaves_of(links, self._nodes.test, self._layout.n_values, slab, rows, leaves)
+        climb(links, TEST, PARENT, sums, leaves, about, out)
+        return out
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         self._nodes = make_room(self._nodes, more_nodes, more_blocks)
@@ -157,3 +179,10 @@ class RegressionTree(Learner):
             "n_leaves": int((self.state().links[:, TEST] == LEAF).sum()),
             "depth": int(self.state().links[:, DEPTH].max()),
         }
+
+
+@kernel
+def _leaves_of(links, test, n_values, slab, rows, leaves):
+    """Write the leaf of each of these rows."""
+    for i in range(len(rows)):
+        leaves[i] = route(links, test, n_values, slab, rows[i], 0)

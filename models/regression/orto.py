@@ -132,6 +132,11 @@ min_branch_fraction, max_nodes, max_depth
 
     name = "orto"
 
+    @property
+    def tells_why(self) -> bool:
+        """Several options say what is predicted, and no one way down."""
+        return False
+
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
         p = self._parameters

@@ -30,7 +30,7 @@ N = 3000
 def test_a_prediction_its_label_and_its_path(broker, tmp_path, topic_name):
     path, spec = stream_file(
         tmp_path, topic_name, champion={"model": "hoeffding-tree", "grace_period": 50, "leaf_prediction": "mc"},
-        partitions=2, predictions={"challengers": True},
+        partitions=2, predictions={"challengers": True, "reasons": 2},
     )  # fmt: skip
     create_topics(spec, broker)
     features, labels = instances(N, delay=20)
@@ -53,6 +53,12 @@ def test_a_prediction_its_label_and_its_path(broker, tmp_path, topic_name):
         champion = found["said"][0]
         assert (champion["y"], champion["p"], found["offset"]) == (one["y"], one["p"], one["offset"])
         assert [row["role"] for row in found["said"]] == ["champion", "last", "nb"]
+        added = found["why"]["models"][0]["added"]
+        if added is None:
+            assert one["y"] is one["reasons"] is None
+        else:
+            assert dict(list(added["features"].items())[:2]) == (one["reasons"] or {})
+            assert added["begin"] + sum(added["features"].values()) == pytest.approx(max(one["p"].values()))
         truth = json.loads(labels[i].value)["y"]
         if i == N - 1:
             assert found["label"] is None

@@ -80,6 +80,7 @@ class Predictions:
         challengers: Columns[str, Floats] | None = None,
         further: Columns[str, Sequence[int]] | None = None,
         said: Floats | None = None,
+        reasons: Sequence[Any] | None = None,
     ) -> list[bytes] | None:
         """Records of predictions without their texts in between: what `join` makes of `encode`. None where a row might
         be so large that it has to be looked at by itself."""

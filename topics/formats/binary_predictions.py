@@ -90,9 +90,11 @@ class BinaryWriter:
         challengers: Mapping[str, Floats] | None = None,
         further: Mapping[str, Sequence[int]] | None = None,
         said: Floats | None = None,
+        reasons: Sequence[Any] | None = None,
     ) -> list[bytes]:
-        """One record an id, as in `Codec`. further : none, since the schema has no fields for other input logs."""
+        """One record an id, as in `Codec`. further, reasons : none, since the schema has no fields for them."""
         assert not further
+        assert reasons is None
         before, name = written_by(self._schemas, "predictions")[0], self.model(model)
         y, shares = self._outputs(p, classes, probabilities)
         others: Iterable[bytes] = repeat(self.nothing)

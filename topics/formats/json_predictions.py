@@ -6,7 +6,8 @@ the JSON form in which it was declared or first seen, the earlier one of equals;
 nothing. A class that is not listed in p has probability 0. A record of more than `MAX_BYTES` (hundreds of long classes,
 and challengers) is written with p, and the set of classes, null everywhere. Regression has no p, and a null y where the
 model has no value. Where they are asked for, the ends of an interval stand under "lower" and "upper", or a set of
-classes, in their JSON forms, under "set"; null where nothing is said. Challengers, where they are asked for, stand
+classes, in their JSON forms, under "set"; null where nothing is said. What features added to it, where that is asked
+for, stands under "reasons": `{feature: number}`, the largest first. Challengers, where they are asked for, stand
 under "challengers": `{name: {"y", "p"}}`. Floats are written in the shortest form that reads back to the same bits.
 """
 
@@ -88,10 +89,11 @@ class PredictionWriter:
         challengers: Mapping[str, Floats] | None = None,
         further: Mapping[str, Sequence[int]] | None = None,
         said: Floats | None = None,
+        reasons: Sequence[Any] | None = None,
     ) -> Sequence[bytes]:
         """One record an id. offsets, label_offsets, and the values of further : n ints (or arrays of them). The rest as
         in `Codec`."""
-        if len(ids) >= self.few and not challengers and said is None:
+        if len(ids) >= self.few and not challengers and said is None and reasons is None:
             at = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
             at_once: Sequence[bytes] | None = self._at_once(ids, p, classes, model, probabilities, at)
             if at_once is not None:
@@ -106,6 +108,9 @@ class PredictionWriter:
         elif said is not None and classes is not None:
             columns.append([held or None for held in members(said, classes.values)])
             names += ("set",)
+        if reasons is not None:
+            columns.append(reasons)
+            names += ("reasons",)
         if challengers:
             parts = [
                 map(_Challenger, *self._outputs(output, classes, probabilities)) for output in challengers.values()

@@ -1,0 +1,85 @@
+"""Which features moved a prediction most, told by the model that made it, when it made it. Pure.
+
+Models say what each feature adds (`Learner.contributions`) as they are at that moment. Programs are therefore run in
+pieces that predict only or learn only, which changes no bit (models/contract.py), and after each piece that predicts
+the model is asked. Nothing of this waits, or is state: it is written with the prediction.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import PREDICT, Floats, Learner, Program
+from topics.records import VALUES
+
+FEATURE, ADDED = 0, 1  # of a reason
+
+
+def pieces(program: Program) -> Iterator[Program]:
+    """The same operations in pieces of one kind."""
+    ends = np.flatnonzero(np.diff(program.op)) + 1
+    for start, stop in zip([0, *ends.tolist()], [*ends.tolist(), len(program.op)], strict=True):
+        if stop > start:
+            yield program.part(start, stop)
+
+
+def asked_about(out: Floats, task: str) -> NDArray[np.int64]:
+    """(n,) the likeliest class of each prediction, whose probability is told of; -1 of values."""
+    if task in VALUES:
+        return np.full(len(out), -1, np.int64)
+    return np.asarray(out.argmax(axis=1), np.int64)
+
+
+class Reasons:
+    """The `most` features that moved each prediction of a program most.
+
+    Parameters
+    ----------
+    program : Program
+    most : int
+    task : str
+
+    Attributes
+    ----------
+    found : (n, most, 2) float64
+        Of each prediction, in the order of the program, the number of a feature and what it added, the largest first;
+        NaN behind the last one that added anything, and where nothing was known.
+    """
+
+    def __init__(self, program: Program, most: int, task: str) -> None:
+        rows = program.row[program.op == PREDICT]
+        self._place = np.argsort(rows, kind="stable")
+        self._rows = rows[self._place]
+        self._task = task
+        self.found = np.full((len(rows), most, 2), np.nan)
+
+    def ask(self, model: Learner, slab: Any, rows: NDArray[np.int32], predictions: Floats) -> None:
+        """Note what the model says of predictions that it has just made. predictions : as `slab`, by rows."""
+        if not len(rows) or not model.tells_why:
+            return
+        out = predictions[rows]
+        self._note(rows, model.contributions(slab, rows, asked_about(out, self._task))[:, :-1])
+
+    def _note(self, rows: NDArray[np.int32], added: Floats) -> None:
+        most = self.found.shape[1]
+        first = np.argsort(-np.abs(added), axis=1, kind="stable")[:, :most]
+        values = np.take_along_axis(added, first, axis=1)
+        told = np.full((len(rows), most, 2), np.nan)
+        n = first.shape[1]
+        told[:, :n, FEATURE] = np.where(values == 0.0, np.nan, first)
+        told[:, :n, ADDED] = np.where(values == 0.0, np.nan, values)
+        self.found[self._place[np.searchsorted(self._rows, rows)]] = told
+
+
+def named(found: Floats, features: list[str]) -> list[dict[str, float] | None]:
+    """Of each prediction the features and what they added, as a record has them; null where no feature added anything.
+
+    found : (n, most, 2), as `Reasons` has it.
+    """
+    told: list[dict[str, float] | None] = []
+    for one in found.tolist():
+        reasons = {features[int(feature)]: added for feature, added in one if added == added}
+        told.append(reasons or None)
+    return told
