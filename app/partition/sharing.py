@@ -26,6 +26,7 @@ from topics.learned import MOST_ROWS, VERSION, LearnedRecord, read
 from topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
+LEAST_BEHIND = 256  # instances of a partition that its models may lack in any case
 MOST_BYTES = 500_000  # of a record, if it is not a single instance
 VALUES, STATE = "learned/values", "shared"  # of a state: an array, and a field of its meta
 
@@ -245,6 +246,12 @@ class Sharing:
             y = np.maximum(codes, 0.0)
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
         return x, y, w, at, {name: one[begin:] for name, one in out.items()}
+
+    @property
+    def most_behind(self) -> int:
+        """How large `behind` may become before the next predictions wait: a hundredth of what the models know, so that
+        a backlog is not predicted by models that know nothing, and is not taken in small steps for ever."""
+        return min(8192, max(LEAST_BEHIND, self.n // 100))
 
     @property
     def behind(self) -> int:

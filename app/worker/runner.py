@@ -46,9 +46,6 @@ from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, Partition
 
 log = logging.getLogger(__name__)
 
-# Instances that a partition has joined and its models have not learned yet, where partitions learn one model. Beyond,
-# what is left to predict waits: live there are few; in a backlog the model would learn nothing for all of a step.
-MOST_BEHIND = 512
 SHARE_SECONDS = 0.05  # that what was joined may wait for more to be appended with it: each record costs all partitions
 POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
@@ -143,7 +140,7 @@ class Runner:
         for role, (_, stop) in self.gaps.lost.items():
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
-        self.merge = Merge(self.buffers, tail.script, **({} if learner.sharing is None else {"limit": MOST_BEHIND}))
+        self.merge = Merge(self.buffers, tail.script)
         self._feed: LearnedFeed | None = None
         if host.spec.topics.learned is not None:
             shared = host.spec.topics.learned, self.buffers[LEARNED]
@@ -275,8 +272,10 @@ class Runner:
 
     async def _release(self) -> Release:
         sharing = self.learner.sharing
-        if sharing is not None and sharing.behind > MOST_BEHIND and not self.merge.follows:
-            return self.merge.release_only(LEARNED)
+        if sharing is not None:
+            self.merge.limit = sharing.most_behind
+            if sharing.behind > self.merge.limit and not self.merge.follows:
+                return self.merge.release_only(LEARNED)
         release = self.merge.release()
         if release.n or not self.merge.n_waiting or self.merge.follows:
             return release
@@ -408,7 +407,7 @@ class Runner:
         if not self._unshared:
             self._share_due = time.monotonic() + SHARE_SECONDS
         self._unshared += outcome.joint
-        if sum(len(one.y) for one in self._unshared) >= MOST_BEHIND // 2:
+        if 2 * sum(len(one.y) for one in self._unshared) >= self.merge.limit:
             await self._share()
 
     async def _share(self) -> None:
