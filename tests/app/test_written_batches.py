@@ -1,12 +1,14 @@
 """Batches that the kernel writes are, to the byte, those of the client's builder."""
 
 import random
+import types
 from typing import Any
 
 import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
 
-from app.kafka.outputs import COMPRESSION
+from app.kafka.outputs import COMPRESSION, Outputs
 from app.kafka.written_batches import WrittenBatch, written
 from topics.slices import Slices
 
@@ -51,3 +53,22 @@ def test_it_has_all_that_the_client_asks_of_a_batch() -> None:
     assert batch.append(timestamp=NOW, key=None, value=b"") is None  # it is whole
     kept = {"_builder", "_key_serializer", "_value_serializer"}  # of `append` and `_build`, which it replaces
     assert set(vars(other)) - kept <= set(vars(batch))
+
+
+def test_predictions_in_one_buffer_are_sent_as_those_that_are_not() -> None:
+    """Keys come as a list or as slices; where records have headers, the client writes them."""
+    producer = types.SimpleNamespace(_message_accumulator=types.SimpleNamespace(_batch_size=500))
+    outputs = Outputs(producer, 0, {}, "gzip")
+    keys, values = [b"k%d" % i if i % 3 else None for i in range(40)], [b'{"y": %d}' % i for i in range(40)]
+    made = []
+    for some, others, headers in (
+        (keys, values, None),
+        (keys, Slices.of(values), None),
+        (Slices.of(keys), Slices.of(values), None),
+        (Slices.of(keys), Slices.of(values), [[]] * 40),
+    ):
+        batches = outputs.build(some, others, headers)
+        assert isinstance(batches[0], WrittenBatch) == (headers is None and others is not values)
+        records = [record for batch in batches for record in DefaultRecordBatch(bytes(batch._build()))]
+        made.append([(record.key, record.value, record.headers) for record in records])
+    assert made == [[(key, value, []) for key, value in zip(keys, values, strict=True)]] * 4

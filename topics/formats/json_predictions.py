@@ -26,7 +26,7 @@ from topics.vocabulary import Vocabulary
 
 # Below what Kafka takes by default, 1 MB, with the key and beside others in a batch.
 MAX_BYTES = 800_000
-FEW = 48  # predictions; fewer are sooner written one by one
+FEW = 96  # predictions; fewer are sooner written one by one
 
 
 class _Prediction(msgspec.Struct, gc=False, eq=False):
