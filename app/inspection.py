@@ -17,9 +17,12 @@ from app.partition.learner import PartitionLearner
 from app.partition.role import REACTIONS
 from app.state.loading import State
 from app.stream_file.spec import Spec
+from models.importance import importance
 from topics.names import place_field
+from topics.records import REGRESSION
 
 SHOWN_CLASSES = 3  # of a node, the most frequent ones
+SHOWN_FEATURES = 8  # the most important ones
 
 
 def summary(state: State, role: str) -> dict[str, Any]:
@@ -51,6 +54,15 @@ def summary(state: State, role: str) -> dict[str, Any]:
         ],
         "reactions": dict(zip(REACTIONS, learner.roles[role].reactions.tolist(), strict=True)),
     }
+
+
+def importance_of(state: State, role: str, nodes: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """Share of each feature in what the splits of a model do, the largest first (`models.importance`)."""
+    features = list(state.learner.spec.features)
+    shares = importance(nodes, len(features), state.learner.spec.task == REGRESSION)
+    if shares is None:
+        return None
+    return dict(sorted(zip(features, shares, strict=True), key=lambda one: -one[1]))
 
 
 class Names:
@@ -256,12 +268,20 @@ def _drift(found: Mapping[str, Any]) -> list[str]:
     return [*lines, *([f"fresh models: {done}"] if done else [])]
 
 
+def _shares(goes_by: Mapping[str, float]) -> str:
+    shown = [f"{name} {share:.1%}" for name, share in list(goes_by.items())[:SHOWN_FEATURES] if share > 0.0]
+    rest = sum(share > 0.0 for share in list(goes_by.values())[SHOWN_FEATURES:])
+    return ", ".join(shown) + (f", {rest} more" if rest else "")
+
+
 def text(state: State, spec: Spec, role: str) -> str:
     """A summary and the model as a tree."""
     found = summary(state, role)
     learner = state.learner
     names = Names(spec, learner)
-    nodes = [named(node, names) for node in learner.roles[role].model.describe()]
+    described = learner.roles[role].model.describe()
+    nodes = [named(node, names) for node in described]
+    goes_by = importance_of(state, role, described)
     given = ", ".join(f"{name}={value}" for name, value in found["parameters"].items())
     metric = ", ".join(
         f"{name.replace('_', ' ')} {value:.4f}" for name, value in found["metrics"].items() if name != "n"
@@ -279,6 +299,7 @@ def text(state: State, spec: Spec, role: str) -> str:
         f"{found['instances']:,} instances, {found['counters']['joined']:,} learned, {found['waiting']:,} waiting",
         f"{size}{found['state_bytes']:,} bytes of state",
         *([f"on {found['metrics']['n']:,} labels: {metric}"] if metric else []),
+        *([f"importance: {_shares(goes_by)}"] if goes_by else []),
         *_drift(found),
         "",
         *tree_lines(nodes),
@@ -292,8 +313,10 @@ def text(state: State, spec: Spec, role: str) -> str:
 def as_json(state: State, spec: Spec, role: str) -> str:
     """Summary and nodes as one JSON object."""
     names = Names(spec, state.learner)
-    nodes = [named(node, names) for node in state.learner.roles[role].model.describe()]
-    return json.dumps({**summary(state, role), "nodes": nodes}, ensure_ascii=False)
+    described = state.learner.roles[role].model.describe()
+    nodes = [named(node, names) for node in described]
+    found = summary(state, role) | {"importance": importance_of(state, role, described)}
+    return json.dumps({**found, "nodes": nodes}, ensure_ascii=False)
 
 
 def _quoted(value: str) -> str:

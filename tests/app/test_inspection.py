@@ -92,6 +92,9 @@ def test_the_tree_that_is_shown_is_the_tree_that_predicts(
     spec: Spec, trained: PartitionLearner, state: loading.State
 ) -> None:
     shown = json.loads(inspection.as_json(state, spec, "champion"))
+    assert set(shown["importance"]) == {"size", "colour", "ripe"}
+    assert min(shown["importance"]["size"], shown["importance"]["colour"]) > 0.2
+    assert shown["importance"]["ripe"] < 0.01
     nodes = shown["nodes"]
     assert shown["n_nodes"] == len(nodes) > 4
     assert {"size", "colour"} <= {node["feature"] for node in nodes if "children" in node}
@@ -112,6 +115,7 @@ def test_the_summary_is_that_of_the_checkpoint(
     spec: Spec, trained: PartitionLearner, items: dict[bytes, bytes], state: loading.State
 ) -> None:
     shown = json.loads(inspection.as_json(state, spec, "nb"))
+    assert shown["importance"] is None
     assert (shown["stream"], shown["partition"], shown["sequence"]) == ("orchard", 1, 4)
     assert (shown["offset"], shown["label_offset"], shown["instances"]) == (3000, 0, 3000)
     assert (shown["model"], shown["learner"]) == ("nb", "naive-bayes")
@@ -135,6 +139,7 @@ def test_a_committee_is_shown_as_trees_by_stage_and_class(spec: Spec, state: loa
 
 def test_text_names_features_values_and_classes(spec: Spec, state: loading.State) -> None:
     text = inspection.text(state, spec, "champion")
+    assert "\nimportance: " in text
     assert "champion is a hoeffding-tree" in text
     assert "3,000 instances, 3,000 learned, 0 waiting" in text
     assert re.search(r"size ≤ 0\.\d+", text)

@@ -1,0 +1,73 @@
+"""Mean decrease of impurity, against a twin that counts the labels in each node of a tree."""
+
+import numpy as np
+import pytest
+
+from models.contract import Schema
+from models.importance import importance
+from models.registry import create
+from tests.models.contract.worlds import rows, schema_of
+from tests.models.naive_contributions import child_of
+
+GROWS = {"grace_period": 50, "delta": 0.05}
+
+
+def test_a_tree_by_hand():
+    nodes = [
+        {"id": 0, "feature": 1, "threshold": 0.5, "children": [1, 2], "default": 1, "weight": 8.0, "value": [4.0, 4.0]},
+        {"id": 1, "feature": 0, "threshold": 0.1, "children": [3, 4], "default": 3, "weight": 4.0, "value": [3.0, 1.0]},
+        {"id": 2, "weight": 4.0, "value": [1.0, 3.0]},
+        {"id": 3, "weight": 3.0, "value": [3.0, 0.0]},
+        {"id": 4, "weight": 1.0, "value": [0.0, 1.0]},
+        {"id": 5, "feature": 2, "threshold": 0.1, "children": [6, 7], "background": True, "weight": 2.0,
+         "value": [1.0, 1.0]},
+    ]  # fmt: skip
+    first, second = 0.5 - 0.375, 0.5 * 0.375  # Gini's 1/2 to 3/8; at half of the weight 3/8 to nothing
+    expected = [second / (first + second), first / (first + second), 0.0]
+    assert importance(nodes, 3, False) == pytest.approx(expected)
+
+
+def variance(targets):
+    return float(np.var(targets)) if len(targets) else 0.0
+
+
+def gini(targets):
+    return 1.0 - sum(np.mean(targets == c) ** 2 for c in range(3)) if len(targets) else 0.0
+
+
+@pytest.mark.parametrize(("name", "task"), [("hoeffding-tree", "classification"), ("fimt-dd", "regression")])
+def test_decreases_are_nearly_those_of_the_labels_themselves(name, task):
+    """Trees keep sums, not instances, and begin leaves with estimates: the same shares, about, as by the instances."""
+    learner = create(name, schema_of(task), seed=1, **GROWS)
+    x, y = rows(6000, task, missing=0.0)
+    learner.learn_many(x, y)
+    nodes = learner.describe()
+    by_id, impurity = {node["id"]: node for node in nodes}, gini if task == "classification" else variance
+    came = {node["id"]: [] for node in nodes}
+    for i, row in enumerate(x.tolist()):
+        node = by_id[0]
+        came[0].append(i)
+        while "children" in node:
+            node = by_id[child_of(node, row)]
+            came[node["id"]].append(i)
+    total = np.zeros(5)
+    for node in nodes:
+        if "children" in node:
+            children = node["children"].values() if isinstance(node["children"], dict) else node["children"]
+            lost = len(came[node["id"]]) * impurity(y[came[node["id"]]])
+            lost -= sum(len(came[child]) * impurity(y[came[child]]) for child in children)
+            total[node["feature"]] += lost
+    found = importance(nodes, 5, task == "regression")
+    assert sum(found) == pytest.approx(1.0)
+    assert found == pytest.approx((total / total.sum()).tolist(), abs=0.05)
+    assert found[3] == 0.0  # constant
+    assert max(found) == found[0] or max(found) == found[4]
+
+
+def test_who_has_no_such_nodes_has_none():
+    for name in ("majority-class", "hoeffding-tree", "online-bagging", "soft-hoeffding-tree"):
+        learner = create(name, Schema((0, 0), 2, "classification"))
+        assert importance(learner.describe(), 2, False) is None
+    forest = create("adaptive-random-forest", schema_of("classification"), n_models=3, seed=1, **GROWS)
+    forest.learn_many(*rows(2000, "classification"))
+    assert sum(importance(forest.describe(), 5, False)) == pytest.approx(1.0)
