@@ -87,3 +87,31 @@ def test_a_prediction_its_label_and_its_path(broker, tmp_path, topic_name):
         assert done.returncode == code, done.stderr
         assert said in done.stdout + done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_an_anomaly_without_labels(broker, tmp_path, topic_name):
+    forest = {"model": "online-isolation-forest", "n_trees": 10, "window": 200, "leaf_size": 8}
+    path, spec = stream_file(
+        tmp_path, topic_name, task="anomaly", champion="half-space-trees", challengers={"forest": forest},
+        topics={"labels": None}, record={"y": None}, predictions={"challengers": True},
+    )  # fmt: skip
+    create_topics(spec, broker)
+    features, _ = instances(400)
+    record = json.loads(features[350].value)
+    record["x"] |= {"a": 7.5, "b": -3.0}
+    features[350] = features[350]._replace(value=json.dumps(record).encode())
+    with Worker(path, broker, tmp_path) as worker:
+        send(broker, spec.topics.features, features)
+        wait_for_state(broker, spec, 400, 0, worker=worker)
+        assert worker.stop() == 0
+    sent = predictions(broker, spec)
+    scores = [[one["y"] for one in sent], [one["challengers"]["forest"]["y"] for one in sent]]
+    assert scores[0].index(max(scores[0][250:])) == 350
+    assert sorted(scores[1][9:], reverse=True).index(scores[1][350]) < 100
+    found = asyncio.run(explained(spec, Connection(broker), record["id"]))
+    assert found["why"] is not None, found["why_not"]
+    assert found["why"]["same"]
+    assert found["label"] is None
+    for model in found["why"]["models"]:
+        assert {name: one["value"] for name, one in model["outside"].items()} == {"a": 7.5, "b": -3.0}
+    assert any("a = 7.5 is outside of 0" in line for line in lines(found))
