@@ -24,6 +24,7 @@ COMMANDS = {
     "add": "control:add",
     "apply": "control:apply",
     "audit": "audit",
+    "backtest": "backtest",
     "broker": "broker",
     "check": "check",
     "checkpoint": "control:checkpoint",

@@ -94,6 +94,9 @@ def test_a_worker_that_is_killed_within_a_batch_goes_on_there(broker, tmp_path, 
 
 
 def audited(broker, path, n):
+    tested = json.loads(invoke("backtest", path, "--partition", 0, "--json", "--broker", broker).stdout)
+    (part,) = tested["models"][0]["partitions"]
+    assert (part["recorded"], part["instances"]) == (n, n)
     done = invoke("audit", path, "--partition", 0, "--json", "--broker", broker)
     (found,) = json.loads(done.output)["partitions"]
     assert found["holds"], found

@@ -227,6 +227,8 @@ def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, broker, registry
     assert sorted(letters(broker, spec)) == sorted(wanted)
     done = invoke("audit", path, "--broker", broker)
     assert done.exit_code == 0, (done.output, done.exception)
+    tested = json.loads(invoke("backtest", path, "--json", "--broker", broker).stdout)
+    assert tested["models"][0]["overall"] == learner.figures().overall["champion"]
     assert invoke("check", path, "--broker", broker).exit_code == 0
 
 

@@ -1,0 +1,132 @@
+"""`riparian backtest`: other models on the records that a stream's topics still hold."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from app.cli import broker_option
+from app.cli.parsing import parse_model
+from app.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from app.state.backtest import Backtest
+
+SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "mae", "rmse", "r2")
+
+
+@click.command("backtest")
+@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME[:KEY=VALUE,…]",
+    help="A learner; `riparian models` lists them. Repeatable: side by side.  [default: those of the stream file]",
+)
+@click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@broker_option
+def command(
+    stream: Path, models: tuple[str, ...], partition: int | None, as_json: bool, connection: Connection
+) -> None:
+    """How models would have done on the records that the topics of STREAM.yaml still hold: test-then-train, in memory.
+
+    Records are taken in the order that the predictions recorded, and decoded as the stream file says, so the stream's
+    own models come to the figures of its workers. Where there are no predictions yet, timestamps decide. Nothing is
+    written, and workers may run. It needs the access of `riparian audit`.
+
+    \b
+    riparian backtest elec.yaml
+    riparian backtest elec.yaml --model naive-bayes --model adaptive-random-forest:n_models=10
+    """
+    from app.cli.progress import progress
+    from app.errors import TopicError
+    from app.kafka import admin, rights
+    from app.state.backtest import backtest
+    from app.stream_file import spec as stream_file
+
+    spec = stream_file.load(stream)
+    chosen = [parse_model(text) for text in models] or list(spec.models().values())
+    wanted = range(spec.partitions) if partition is None else [partition]
+
+    async def run() -> list["Backtest"]:
+        await rights.enter(spec, connection, "audit")
+        missing = (await admin.check_topics(spec, connection)).missing
+        needed = {spec.topics.features, spec.topics.labels} & set(missing)
+        if needed:
+            raise TopicError(
+                f"expected the topics of stream {spec.name}, found no {min(needed, key=str)}: correct its name"
+            )
+        recorded = spec.topics.predictions not in missing
+        found = []
+        for k in wanted:
+            with progress(f"{spec.name}, partition {k}") as told:
+                found.append(await backtest(spec, chosen, connection, k, told, recorded))
+        return found
+
+    found = asyncio.run(run())
+    if as_json:
+        click.echo(json.dumps(_plain(spec.name, chosen, found)))
+    else:
+        _show(chosen, found)
+
+
+def _plain(stream: str, models: list[tuple[str, dict[str, Any]]], found: list["Backtest"]) -> dict[str, Any]:
+    from app.state.backtest import pooled, roles
+
+    return {
+        "stream": stream,
+        "models": [
+            {
+                "model": name,
+                "parameters": found[0].learner.roles[role].model.parameters(),
+                "overall": pooled(found, role),
+                "partitions": [
+                    {
+                        "partition": one.partition,
+                        "first": dict(one.first),
+                        "recorded": one.n_recorded,
+                        "rejected": one.n_rejected,
+                        "instances": one.figures.n_instances,
+                        "overall": one.figures.overall[role],
+                        "recent": one.figures.recent[role],
+                    }
+                    for one in found
+                ],
+            }
+            for role, (name, _) in zip(roles(models), models, strict=True)
+        ],
+    }
+
+
+def _show(models: list[tuple[str, dict[str, Any]]], found: list["Backtest"]) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    from app.state.backtest import pooled, roles
+
+    rows = []
+    for role, (name, parameters) in zip(roles(models), models, strict=True):
+        label = name + "".join(f" {key}={value}" for key, value in parameters.items()) * bool(len(models) > 1)
+        rows += [(label, str(one.partition), one.figures.overall[role]) for one in found]
+        if len(found) > 1:
+            rows.append((label, "all", pooled(found, role)))
+    names = [name for name in SHOWN if any(name in scores for _, _, scores in rows)]
+    table = Table(Column("model", no_wrap=True), "partition", *names)
+    for label, partition, scores in rows:
+        values = [scores.get(name) for name in names]
+        table.add_row(
+            label,
+            partition,
+            *("" if v is None else f"{v:,.0f}" if n == "n" else f"{v:.4f}" for n, v in zip(names, values, strict=True)),
+        )
+    Console(width=max(Console().width, 100)).print(table)
+    for one in found:
+        lost = [f"{role} begin at offset {first:,}" for role, first in one.first.items() if first]
+        said = f"{one.figures.n_instances:,} instances, in the order of {one.n_recorded:,} predictions"
+        rejected = f"; records that could not be read: {one.n_rejected:,}" if one.n_rejected else ""
+        more = f"; older records are gone: {' and '.join(lost)}" if lost else ""
+        click.echo(f"partition {one.partition}: {said}{rejected}{more}")

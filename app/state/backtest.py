@@ -1,0 +1,165 @@
+"""Folds the retained records of a partition with other models, in the order that its predictions recorded.
+
+Nothing is compared and nothing is sent: what comes out is how these models would have done. After the last prediction,
+and where the topics have lost what the predictions tell of, timestamps decide, as in a worker.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
+
+from app.errors import SpecError
+from app.kafka.connection import Connection
+from app.kafka.reading import Reader, reading
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EVERYTHING, Merge, Script
+from app.partition.outcome import Figures
+from app.registry.asking import readied
+from app.state.audit import ASK_SECONDS, _asking
+from app.state.changelog import check_partition
+from app.stream_file.spec import Spec, build
+from topics.names import CHAMPION, LEARNED, STEERING
+from topics.records import RawBatch
+
+Model = tuple[str, dict[str, Any]]
+
+
+class Backtest(NamedTuple):
+    """What models would have done in a partition.
+
+    partition : its number
+    first : role of an input topic -> the first offset that it holds
+    n_recorded : records whose order a prediction told
+    n_rejected : records that could not be read
+    learner : after all records
+    figures : its scores, by role (`roles`)
+    """
+
+    partition: int
+    first: Mapping[str, int]
+    n_recorded: int
+    n_rejected: int
+    learner: PartitionLearner
+    figures: Figures
+
+
+def roles(models: Sequence[Model]) -> list[str]:
+    """The names that models have in a fold: the first is its champion; they all see the same."""
+    return [CHAMPION, *(f"model-{i}" for i in range(2, len(models) + 1))]
+
+
+def of_models(spec: Spec, models: Sequence[Model]) -> Spec:
+    """The stream with these models. SpecError where one is none of its task."""
+    without = ("champion", "challengers", "control", "promotion", "learning")
+    fields: dict[str, Any] = {name: getattr(spec, name) for name in spec.model_fields_set if name not in without}
+    fields["topics"] = spec.topics.model_copy(update=dict.fromkeys((*STEERING, LEARNED)))
+    made = [{"model": name, **parameters} for name, parameters in models]
+    fields |= {"champion": made[0], "challengers": dict(zip(roles(models)[1:], made[1:], strict=True))}
+    return build(fields, spec.name)
+
+
+async def backtest(
+    spec: Spec,
+    models: Sequence[Model],
+    connection: Connection,
+    partition: int,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    recorded: bool = True,
+) -> Backtest:
+    """Fold a partition with these models.
+
+    Parameters
+    ----------
+    models : sequence of (str, dict)
+        Names of learners, with their parameters.
+    on_progress : callable
+        Given how many records of the inputs were read, and how many there are.
+    recorded : bool
+        Whether there is a topic of predictions, which tell an order.
+
+    Raises
+    ------
+    SpecError
+        A model is none of the stream's task.
+    KafkaError
+        The broker does not answer.
+    """
+    if not models:
+        raise SpecError("--model: expected a learner, found none; name one, such as --model naive-bayes")
+    check_partition(spec, partition)
+    given = of_models(spec, models)
+    learner = PartitionLearner(given, partition)
+    told = spec.topics.predictions if recorded else None
+    async with reading(connection, told, partition) as sent, AsyncExitStack() as stack:
+        inputs: dict[str, Reader] = {}
+        for role, topic, _ in given.inputs:
+            reader = await stack.enter_async_context(reading(connection, topic, partition))
+            assert reader is not None
+            inputs[role] = reader
+        script = Script() if sent is None else await _recorded(spec, sent, list(learner.rules))
+        asking = await _asking(given, connection, partition, inputs)
+        first = {role: reader.first for role, reader in inputs.items()}
+        total = sum(reader.end - reader.first for reader in inputs.values())
+        merge, n_rejected, whole = Merge(learner.buffers(), script), 0, False
+        await asyncio.to_thread(learner.warm_up)
+        while True:
+            release = merge.release(EVERYTHING if whole else None)
+            if release.n:
+                for part in [release] if asking is None else await readied(asking, release, ASK_SECONDS):
+                    outcome = await asyncio.to_thread(learner.step, part)
+                    n_rejected += sum(map(len, outcome.rejected.values()))
+                on_progress(sum(one.position for one in inputs.values()) - sum(first.values()), total)
+                continue
+            if whole and merge.script is None:
+                break
+            if whole:
+                merge.script = None  # what is left of it tells of records that do not exist
+                continue
+            whole = not await _fill(merge, inputs)
+    n = len(script.offsets)
+    return Backtest(partition, first, n, n_rejected, learner, learner.figures())
+
+
+async def _fill(merge: Merge, inputs: Mapping[str, Reader]) -> bool:
+    """Read on where least is in memory; whether there was anything."""
+    for role in sorted(inputs, key=lambda role: len(merge.buffers[role])):
+        records = await inputs[role].read(inputs[role].end)
+        if records:
+            merge.buffers[role].add(RawBatch.of(records))
+            return True
+    return False
+
+
+async def _recorded(spec: Spec, sent: Reader, wanted: Sequence[str]) -> Script:
+    """The order that the predictions of a partition tell of the logs `wanted`. Records that are none, or that do not go
+    forward, tell nothing."""
+    learner, places = PartitionLearner(spec), list[list[int]]()
+    codec, known = learner.codec, list(learner.rules)
+    at = [known.index(role) for role in wanted]
+    while records := await sent.read(sent.end):
+        for record in records:
+            try:
+                values = codec.split_predictions(record.value)
+                found = [codec.read_place(value).places(codec.index_bits) for value in values]
+            except ValueError:
+                continue
+            for place in found:
+                one = [place[i] for i in at]
+                if not places or (one[0] > places[-1][0] and all(a >= b for a, b in zip(one, places[-1], strict=True))):
+                    places.append(one)
+    return Script.of(wanted, places)
+
+
+def pooled(found: Sequence[Backtest], role: str) -> dict[str, float]:
+    """A model's scores over partitions: `n` is their sum, the others are means by n of those that are means
+    themselves."""
+    scores = [one.figures.overall[role] for one in found]
+    if len(scores) == 1:
+        return dict(scores[0])
+    n = sum(score.get("n", 0) for score in scores)
+    means = ("accuracy", "log_loss", "mae", "mse")
+    kept = [name for name in means if n and all(name in score for score in scores if score.get("n", 0))]
+    return {"n": n} | {
+        name: sum(score[name] * score["n"] for score in scores if score.get("n", 0)) / n for name in kept
+    }
