@@ -21,6 +21,7 @@ from topics.formats.avro import AvroCodec
 from topics.formats.avro_types import whole
 from topics.records import RawBatch
 from topics.schemas import AVRO, Schema, Schemas
+from topics.slices import Texts
 
 STREAM = {
     "name": "s",
@@ -84,7 +85,8 @@ def same(one: Any, other: Any) -> None:
         elif isinstance(value, np.ndarray):
             assert value.tobytes() == getattr(other, field).tobytes(), field
         else:
-            assert repr(value) == repr(getattr(other, field)), field  # NaN is equal to NaN here
+            columns = [list(v) if isinstance(v, Texts) else v for v in (value, getattr(other, field))]
+            assert repr(columns[0]) == repr(columns[1]), field  # NaN is equal to NaN here
 
 
 # what is read --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ def test_topics_of_a_stream() -> None:
     assert names.default_topics("elec") == names.Topics(
         "elec.features", "elec.labels", "elec.predictions", "elec.metrics", "elec.drift", "elec.deadletters"
     )
-    assert names.Topics._fields == (*names.INPUTS, *names.OUTPUTS, *names.STEERING)
+    assert names.Topics._fields == (*names.INPUTS, *names.OUTPUTS, *names.STEERING, names.LEARNED)
 
 
 def test_headers_of_a_dead_letter() -> None:
