@@ -146,7 +146,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
                 break
         page.keyboard.press("Enter")
         wide.until_said("errors of champion")
-        page.wait_for_function("document.activeElement.id === 'main'")
+        page.wait_for_function("() => document.activeElement.id === 'main'")
         assert page.get_by_role("table", name="Events of drift").count() == 1
         assert page.locator("svg.strip").count() == 1
         moved = {"model": None, "signal": "a", "detector": "two-sample", "before": 0.5, "after": 0.09}
