@@ -18,8 +18,10 @@ from app.partition.outcome import Figures
 from app.registry.asking import readied
 from app.state.audit import ASK_SECONDS, _asking
 from app.state.changelog import check_partition
+from app.state.proof import longest_ascent, possible
 from app.stream_file.spec import Spec, build
-from topics.names import CHAMPION, LEARNED, STEERING
+from topics.names import CHAMPION, FEATURES, LEARNED, STEERING
+from topics.places import offset_of
 from topics.records import RawBatch
 
 Model = tuple[str, dict[str, Any]]
@@ -54,6 +56,7 @@ def of_models(spec: Spec, models: Sequence[Model]) -> Spec:
     without = ("champion", "challengers", "control", "promotion", "learning")
     fields: dict[str, Any] = {name: getattr(spec, name) for name in spec.model_fields_set if name not in without}
     fields["topics"] = spec.topics.model_copy(update=dict.fromkeys((*STEERING, LEARNED)))
+    fields["predictions"] = spec.predictions.model_copy(update={"reasons": None})  # nothing is sent
     made = [{"model": name, **parameters} for name, parameters in models]
     fields |= {"champion": made[0], "challengers": dict(zip(roles(models)[1:], made[1:], strict=True))}
     return build(fields, spec.name)
@@ -97,7 +100,7 @@ async def backtest(
             reader = await stack.enter_async_context(reading(connection, topic, partition))
             assert reader is not None
             inputs[role] = reader
-        script = Script() if sent is None else await _recorded(spec, sent, list(learner.rules))
+        script = Script() if sent is None else await _recorded(spec, sent, list(learner.rules), inputs[FEATURES].end)
         asking = await _asking(given, connection, partition, inputs)
         first = {role: reader.first for role, reader in inputs.items()}
         total = sum(reader.end - reader.first for reader in inputs.values())
@@ -131,24 +134,26 @@ async def _fill(merge: Merge, inputs: Mapping[str, Reader]) -> bool:
     return False
 
 
-async def _recorded(spec: Spec, sent: Reader, wanted: Sequence[str]) -> Script:
-    """The order that the predictions of a partition tell of the logs `wanted`. Records that are none, or that do not go
-    forward, tell nothing."""
+async def _recorded(spec: Spec, sent: Reader, wanted: Sequence[str], features_end: int) -> Script:
+    """The order that the predictions of a partition tell of the logs `wanted`. Records that are none tell nothing, and
+    neither do places behind the end of the features; of those that run backwards as few as possible are left out."""
     learner, places = PartitionLearner(spec), list[list[int]]()
     codec, known = learner.codec, list(learner.rules)
+    bits = codec.index_bits
     at = [known.index(role) for role in wanted]
     while records := await sent.read(sent.end):
         for record in records:
             try:
                 values = codec.split_predictions(record.value)
-                found = [codec.read_place(value).places(codec.index_bits) for value in values]
+                found = [codec.read_place(value).places(bits) for value in values]
             except ValueError:
                 continue
-            for place in found:
-                one = [place[i] for i in at]
-                if not places or (one[0] > places[-1][0] and all(a >= b for a, b in zip(one, places[-1], strict=True))):
-                    places.append(one)
-    return Script.of(wanted, places)
+            places += [[place[i] for i in at] for place in found if offset_of(place[0], bits.features) < features_end]
+    if not places:
+        return Script()
+    script = Script.of(wanted, places)
+    kept = longest_ascent(script.offsets, strict=True)
+    return Script(script.offsets[kept], {role: possible(found[kept]) for role, found in script.next_offsets.items()})
 
 
 def pooled(found: Sequence[Backtest], role: str) -> dict[str, float]:
