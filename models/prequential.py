@@ -24,8 +24,10 @@ Conventions
 - A metric that is undefined is absent from the result: all of them before the first label; kappa when labels and
   predictions are one and the same class; kappa temporal when the baseline makes no mistake; R² of a constant target.
 - A label of weight 0 is not scored, nor one whose row of predictions is NaN: it was never predicted.
-- Scores of anomalies are ranked: the chance that an anomaly has the greater score, ties counted half (AUROC). It is of
-  the window alone, since the whole past would need all scores.
+- AUROC is the chance that a label of the positive class had the greater score, ties counted half. Of anomalies the
+  score is what was predicted; of two classes the probability of the second, which the ring's log losses give. It is of
+  the window alone, since the whole past would need all scores, and only of two classes. Scores that differ by less than
+  `TIE` count as equal, so it is wrong by half the share of such pairs of unlike labels at most.
 """
 
 from collections.abc import Mapping
@@ -50,6 +52,7 @@ N_RING = 5
 
 UNIT_LIMIT = 1e100
 SMALLEST = 1e-15
+TIE = 1e-12
 
 
 class PrequentialState(NamedTuple):
@@ -151,31 +154,42 @@ class Prequential:
         return self._summarise(int(self._state.n[0]), self._state.sums, self._state.confusion)
 
     def windowed(self) -> dict[str, float]:
-        """The same over the sliding window, or faded; `n` is the number of labels in the window (faded: of all)."""
-        n = int(self._state.n[0])
-        if self.fading is not None:
-            return self._summarise(n, self._state.recent_sums, self._state.recent_confusion)
+        """The same over the sliding window, or faded; `n` is the number of labels in the window (faded: of all). With
+        auroc, of a window of two classes, or of anomalies."""
+        n, ring = int(self._state.n[0]), self._state.ring
+        if self.fading is None:
+            n = int(np.count_nonzero(ring[:, R_WEIGHT]))
         if self.task == ANOMALY:
-            y, p, w = self._state.ring[self._state.ring[:, R_WEIGHT] != 0.0][:, [R_LABEL, R_PREDICTION, R_WEIGHT]].T
-            return {"n": len(y)} | _ranked(y, p, w)
-        sums, confusion = np.zeros_like(self._state.sums), np.zeros_like(self._state.confusion)
-        if self.task not in VALUES:
-            _sum_class_ring(n, self._state.ring, sums, confusion)
-        else:
-            _sum_value_ring(n, self._state.ring, sums)
-        return self._summarise(int(np.count_nonzero(self._state.ring[:, R_WEIGHT])), sums, confusion)
+            there = ring[ring[:, R_WEIGHT] != 0.0]
+            return {"n": n} | _ranked(*there[:, [R_LABEL, R_PREDICTION, R_WEIGHT]].T)
+        found = self._summarise(n, *self._recent_sums())
+        if self.task not in VALUES and self.n_outputs == 2:
+            found |= _ranked(*_second_class(ring))
+        return found
 
     def confusion(self) -> Floats:
         """(K, K) float64: weight by label (row) and prediction (column) over the whole stream."""
         return self._state.confusion[:, 1:].copy()
 
-    def by_class(self) -> tuple[Floats, Floats, Floats]:
-        """Weight of the labels, recall and precision of each class over the whole stream, (K,) float64 each; NaN where
-        a class did not occur as a label, or was never predicted."""
-        counts = self._state.confusion
-        hits, labels, predictions = np.diagonal(counts, 1), counts.sum(axis=1), counts[:, 1:].sum(axis=0)
-        with np.errstate(invalid="ignore"):
-            return labels, hits / labels, hits / predictions
+    def by_class(self) -> dict[int, dict[str, float]]:
+        """Class code -> `n` (weight of its labels), `recall`, `precision` and `f1` over the whole stream, of the
+        classes that occurred as label or as prediction; what is undefined is absent."""
+        return _of_classes(self._state.confusion)
+
+    def recent_by_class(self) -> dict[int, dict[str, float]]:
+        """The same over the sliding window, or faded."""
+        return _of_classes(self._recent_sums()[1] / (1.0 if self.fading is None else self._state.unit[0]))
+
+    def _recent_sums(self) -> tuple[Floats, Floats]:
+        """Sums and confusion over the sliding window, or faded."""
+        if self.fading is not None:
+            return self._state.recent_sums, self._state.recent_confusion
+        sums, confusion = np.zeros_like(self._state.sums), np.zeros_like(self._state.confusion)
+        if self.task not in VALUES:
+            _sum_class_ring(int(self._state.n[0]), self._state.ring, sums, confusion)
+        else:
+            _sum_value_ring(int(self._state.n[0]), self._state.ring, sums)
+        return sums, confusion
 
     def resize(self, n_outputs: int) -> None:
         """Raise the capacity of class codes; nothing scored so far changes."""
@@ -239,6 +253,26 @@ def _class_metrics(sums: Floats, confusion: Floats) -> dict[str, float]:
     return result
 
 
+def _of_classes(confusion: Floats) -> dict[int, dict[str, float]]:
+    """See `Prequential.by_class`."""
+    hits, labels, predictions = np.diagonal(confusion, 1), confusion.sum(axis=1), confusion[:, 1:].sum(axis=0)
+    found = {}
+    for k in np.flatnonzero(labels + predictions > 0.0).tolist():
+        totals = {"recall": labels[k], "precision": predictions[k], "f1": 0.5 * (labels[k] + predictions[k])}
+        known = {name: float(hits[k] / total) for name, total in totals.items() if total > 0.0}
+        found[k] = {"n": float(labels[k]), **known}
+    return found
+
+
+def _second_class(ring: Floats) -> tuple[Floats, Floats, Floats]:
+    """Labels, probabilities of the second of two classes, and weights of the ring's labels. A log loss is that of the
+    label's class."""
+    there = ring[ring[:, R_WEIGHT] != 0.0]
+    y, loss = there[:, R_LABEL], there[:, R_LOSS]
+    p = np.where(y == 1.0, np.exp(-loss), -np.expm1(-loss))
+    return y, np.round(p / TIE), there[:, R_WEIGHT]
+
+
 def _value_metrics(sums: Floats) -> dict[str, float]:
     weight = float(sums[WEIGHT])
     result = {"mae": float(sums[ABSOLUTE]) / weight, "rmse": float(np.sqrt(sums[SQUARED] / weight))}
@@ -248,12 +282,12 @@ def _value_metrics(sums: Floats) -> dict[str, float]:
 
 
 def _ranked(y: Floats, p: Floats, w: Floats) -> dict[str, float]:
-    """auroc of scores p by labels y, 1 of an anomaly; nothing where there are not both."""
-    anomalies, others = np.where(y == 1.0, w, 0.0), np.where(y == 1.0, 0.0, w)
-    if not (anomalies.any() and others.any()):
+    """auroc of scores p by labels y, 1 of what is looked for; nothing where there are not both."""
+    positives, others = np.where(y == 1.0, w, 0.0), np.where(y == 1.0, 0.0, w)
+    if not (positives.any() and others.any()):
         return {}
     _, place = np.unique(p, return_inverse=True)
-    own, rest = np.bincount(place, anomalies), np.bincount(place, others)
+    own, rest = np.bincount(place, positives), np.bincount(place, others)
     pairs = own * (np.cumsum(rest) - 0.5 * rest)
     return {"auroc": float(pairs.sum() / (own.sum() * rest.sum()))}
 

@@ -339,6 +339,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     counters : joined, expired, … of the partition
     size : nodes, leaves, bytes, … of the model
     estimated : accuracy of the last predictions before their labels come, and the error of such an estimate
+    classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading
     comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)
     """
 
@@ -359,6 +360,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     label_index: int = 0
     comparison: dict[str, float] | None = None
     estimated: dict[str, float] | None = None
+    classes: dict[str, dict[str, float]] | None = None
 
 
 class Distance(msgspec.Struct, omit_defaults=True):

@@ -75,11 +75,11 @@ def show_one(result: dict[str, Any], past: str) -> None:
 def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> None:
     """Classes, those with the most labels first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("class", "labels", "recall", "precision", "AUROC"):
+    for heading in ("class", "labels", "recall", "precision", "F1", "AUROC"):
         table.add_column(heading, justify="left" if heading == "class" else "right", no_wrap=True)
     by_size = sorted(classes.items(), key=lambda item: -item[1]["n"])
     for name, found in by_size[:MOST_CLASSES]:
-        shares = [f"{found[key]:.4f}" if key in found else "" for key in ("recall", "precision", "auroc")]
+        shares = [f"{found[key]:.4f}" if key in found else "" for key in ("recall", "precision", "f1", "auroc")]
         table.add_row(name, f"{found['n']:,.10g}", *shares)
     console.print(table)
     if len(by_size) > MOST_CLASSES:

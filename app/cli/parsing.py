@@ -90,7 +90,7 @@ def parse_ranges(ranges: Sequence[str]) -> "dict[str, Range]":
 
 
 def parse_measure(text: str) -> str:
-    """What a curve can show: a measure, or recall or precision of a class."""
+    """What a curve can show: a measure, or recall, precision or F1 of a class."""
     from app.evaluation.measures import OF_CLASS, RECENT, STANDING
 
     kind, colon, owner = text.partition(":")

@@ -7,7 +7,7 @@ from typing import Any
 from app.dataset.instances import Instances
 from app.dataset.lateness import Lateness
 from app.evaluation.measured import Measured
-from app.evaluation.measures import MOST_CLASSES
+from app.evaluation.measures import MOST_CLASSES, OF_CLASS
 from app.partition.learner import PartitionLearner
 from app.partition.outcome import Outcome
 from app.partition.watch import Finding
@@ -82,7 +82,7 @@ class Course:
             for k, shares in self.metrics.recent_by_class().items():
                 if k < MOST_CLASSES:
                     owner = self.learner.classes.texts[k] if self.learner.classes else k
-                    point |= {f"{name}:{owner}": share for name, share in shares.items()}
+                    point |= {f"{name}:{owner}": shares[name] for name in OF_CLASS if name in shares}
         point |= {"n_nodes": size["n_nodes"], "n_leaves": size["n_leaves"]}
         point |= {"state_bytes": model.n_bytes, "live_bytes": live_bytes(model)}
         self.points.append(point | {"seconds": self.timed.cpu, "wall_seconds": self.timed.wall})

@@ -1,5 +1,6 @@
 """Prequential metrics, and three measures that a worker does not have, since they would make its state too large or are
-of no use to it: AUROC, the mean of the running accuracy, and drift detectors over the errors."""
+of no use to it: AUROC over the whole run, or of more than two classes, the mean of the running accuracy, and drift
+detectors over the errors."""
 
 import math
 from collections.abc import Sequence
@@ -19,12 +20,11 @@ NEGLIGIBLE = 1e-9  # a weight that has faded so far does not count in the AUROC 
 
 
 class Recent(NamedTuple):
-    """The last labels: their codes y, probabilities p, weights w, and what was predicted, or NOTHING."""
+    """The last labels: their codes y, probabilities p and weights w."""
 
     y: NDArray[np.int64]
     p: Floats
     w: Floats
-    guess: NDArray[np.int64]
 
 
 class Measured(Prequential):
@@ -57,7 +57,7 @@ class Measured(Prequential):
         self._ranking = auroc.Ranking()
         reach = window if fading is None else math.ceil(math.log(NEGLIGIBLE) / math.log(fading))
         self._reach = reach
-        self._recent = Recent(np.zeros(0, np.int64), np.zeros((0, n_outputs)), np.zeros(0), np.zeros(0, np.int64))
+        self._recent = Recent(np.zeros(0, np.int64), np.zeros((0, n_outputs)), np.zeros(0))
         self._hits = self._weight = self._running = 0.0
         self._n = 0
 
@@ -91,7 +91,7 @@ class Measured(Prequential):
             p[unknown] = (seen / seen.sum(axis=1, keepdims=True))[unknown]
         self._ranking.add(y, p, w)
         before = self._recent._replace(p=np.pad(self._recent.p, ((0, 0), (0, p.shape[1] - self._recent.p.shape[1]))))
-        parts = zip(before, (y, p, w, guess), strict=True)
+        parts = zip(before, (y, p, w), strict=True)
         self._recent = Recent(*(np.concatenate(pair)[-self._reach :] for pair in parts))
 
     def _count_hits(self, hits: Floats, w: Floats) -> None:
@@ -116,23 +116,10 @@ class Measured(Prequential):
     def recent(self) -> dict[str, float]:
         """As `windowed`, with the AUROC over the window, or the fading past."""
         found = super().windowed()
-        y, p, w, _ = self._recent
+        y, p, w = self._recent
         w = w * self._faded(len(w))
         area = auroc.mean(auroc.area(y, p, w))
         return found if area is None else found | {"auroc": area}
-
-    def recent_by_class(self) -> dict[int, dict[str, float]]:
-        """Class code -> recall and precision over the window, or the fading past; what is undefined is absent."""
-        y, p, w, guess = self._recent
-        n, w = p.shape[1], w * self._faded(len(w))
-        hits = np.bincount(y[guess == y], w[guess == y], n)
-        known = guess != NOTHING
-        labels, guesses = np.bincount(y, w, n), np.bincount(guess[known], w[known], n)
-        result = {}
-        for k in np.flatnonzero(labels + guesses).tolist():
-            parts = (("recall", labels[k]), ("precision", guesses[k]))
-            result[k] = {name: float(hits[k] / total) for name, total in parts if total > 0.0}
-        return result
 
     def _faded(self, n: int) -> Floats:
         """What labels of the recent past count, the last one 1."""
@@ -140,12 +127,7 @@ class Measured(Prequential):
         return np.ones(n) if self.fading is None else np.power(self.fading, age, dtype=np.float64)
 
     def classes(self, names: Sequence[Any]) -> dict[str, dict[str, float]]:
-        """Name of a class -> n (weight of its labels), recall, precision, auroc (against the rest); what is undefined
-        is absent. names : by code."""
-        areas = self._ranking.areas()
-        result: dict[str, dict[str, float]] = {}
-        for k, (n, recall, precision) in enumerate(zip(*(part.tolist() for part in self.by_class()), strict=True)):
-            if n > 0.0 or precision == precision:
-                found = {"n": n, "recall": recall, "precision": precision, "auroc": areas.get(k, math.nan)}
-                result[str(names[k])] = {key: value for key, value in found.items() if value == value}
-        return result
+        """Name of a class -> n (weight of its labels), recall, precision, f1, auroc (against the rest); what is
+        undefined is absent. names : by code."""
+        areas, found = self._ranking.areas(), self.by_class()
+        return {str(names[k]): one | ({"auroc": areas[k]} if k in areas else {}) for k, one in found.items()}

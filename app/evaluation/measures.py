@@ -60,7 +60,7 @@ STANDING = {
 }
 
 
-OF_CLASS = ("recall", "precision")  # over the window, "recall:CLASS"
+OF_CLASS = ("recall", "precision", "f1")  # over the window, "recall:CLASS"
 MOST_CLASSES = 50  # of which there are curves
 
 

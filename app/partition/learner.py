@@ -54,6 +54,7 @@ from topics.slices import chained
 from topics.vocabulary import Vocabulary
 
 MOST_PLACES = 2**62
+MOST_CLASSES = 20  # of which figures are told
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
 SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps")
 
@@ -539,9 +540,16 @@ class PartitionLearner:
             sizes={name: {**role.model.size(), "n_bytes": role.model.n_bytes} for name, role in self.roles.items()},
             compared=self.comparing.figures(),
             estimated={name: role.estimated() for name, role in self.roles.items()},
+            by_class={name: self._by_class(role) for name, role in self.roles.items()},
             distances=self.drift.distances(),
             behind=0 if self.sharing is None else self.sharing.behind,
         )
+
+    def _by_class(self, role: Role) -> dict[str, dict[str, float]]:
+        if self.classes is None:
+            return {}
+        found, texts = role.metrics.recent_by_class(), self.classes.texts
+        return {texts[k]: one for k, one in found.items() if k < min(MOST_CLASSES, len(texts))}
 
     def snapshot(self) -> Snapshot:
         """Everything that is known at these offsets, whole. Its arrays are live: use them before the next step."""

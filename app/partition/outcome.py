@@ -123,6 +123,7 @@ class Figures(NamedTuple):
     estimated : role -> what its accuracy is expected to be before labels come (`Role.estimated`)
     distances : how far features and predictions are from their references
     behind : instances joined here that the models have not learned yet; 0 where partitions learn for themselves
+    by_class : role -> class -> n, recall, precision and f1 over the window or fading; of the first MOST_CLASSES known
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
     """
 
@@ -140,6 +141,7 @@ class Figures(NamedTuple):
     feature_index: int = 0
     label_index: int = 0
     compared: Mapping[str, dict[str, float]] = {}
+    by_class: Mapping[str, dict[str, dict[str, float]]] = {}
     estimated: Mapping[str, dict[str, float]] = {}
     distances: Sequence[Distance] = ()
     behind: int = 0

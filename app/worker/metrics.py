@@ -79,6 +79,14 @@ PREQUENTIAL = {
     "set_size": "riparian_set_size_classes",
 }
 
+# figure of a class -> name
+OF_CLASS = {
+    "n": "riparian_class_labels",
+    "recall": "riparian_class_recall_ratio",
+    "precision": "riparian_class_precision_ratio",
+    "f1": "riparian_class_f1_ratio",
+}
+
 # counter of the pending store -> name
 PENDING = {
     "joined": "riparian_joined_instances_total",
@@ -145,6 +153,8 @@ MODEL = "riparian_model_info"
 BUILD = "riparian_build_info"
 
 QUALITY = "over the whole stream (scope overall), the last labels (window) or with the past fading (fading)"
+RECENT = "of the last labels (scope window) or with the past fading (fading)"
+BY_CLASS = ("model", "scope", "class")
 
 METRICS: dict[str, Measure] = {
     INSTANCES: Measure(COUNTER, "Instances predicted, since the stream began."),
@@ -194,7 +204,9 @@ METRICS: dict[str, Measure] = {
     PREQUENTIAL["log_loss"]: Measure(GAUGE, f"Log loss in nats, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["f1_macro"]: Measure(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["balanced_accuracy"]: Measure(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["auroc"]: Measure(GAUGE, f"AUROC of scores of anomalies, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["auroc"]: Measure(
+        GAUGE, f"AUROC of two classes, or of scores of anomalies, {QUALITY}.", ("model", "scope")
+    ),
     PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
@@ -210,6 +222,10 @@ METRICS: dict[str, Measure] = {
         GAUGE, f"Mean width of the intervals, in the target's unit, {QUALITY}.", ("model", "scope")
     ),
     PREQUENTIAL["set_size"]: Measure(GAUGE, f"Mean number of classes in a set, {QUALITY}.", ("model", "scope")),
+    OF_CLASS["n"]: Measure(GAUGE, f"Labels of a class among those that its shares are of, {RECENT}.", BY_CLASS),
+    OF_CLASS["recall"]: Measure(GAUGE, f"Share of the labels of a class that were predicted, {RECENT}.", BY_CLASS),
+    OF_CLASS["precision"]: Measure(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
+    OF_CLASS["f1"]: Measure(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
     COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
     ESTIMATED: Measure(
         GAUGE, "Accuracy expected of the last predictions, by calibrated confidence, before labels come.", ("model",)
@@ -475,6 +491,9 @@ class Metrics(Collector):
                 for span, found in (("overall", figures.overall[role]), (scope, figures.recent[role])):
                     if field in found:
                         yield name, (role, span), found[field]
+            for text, known in figures.by_class.get(role, {}).items():
+                for field, value in known.items():
+                    yield OF_CLASS[field], (role, scope, text), value
             size = figures.sizes[role]
             for field, name in (("n_nodes", NODES), ("n_leaves", LEAVES), ("depth", DEPTH)):
                 yield name, (role,), size.get(field, 0)

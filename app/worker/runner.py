@@ -509,6 +509,7 @@ class Runner:
                 size=figures.sizes[role],
                 comparison=figures.compared.get(role),
                 estimated=figures.estimated.get(role) or None,
+                classes=figures.by_class.get(role) or None,
             )
             await self.outputs.send_one(spec.topics.metrics, None, reports.write(record))
         await self._send_state_of_partition((figures.offset, figures.label_offset))

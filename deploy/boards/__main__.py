@@ -147,6 +147,9 @@ def _quality() -> Row:
     def of(metric: str, labels: str = MODEL) -> str:
         return f"max by (stream, partition, model) ({metric}{{{RECENT}, {labels}}})"
 
+    def of_class(metric: str) -> str:
+        return f"max by (stream, partition, model, class) ({metric}{{{RECENT}, {MODEL}}})"
+
     of_champion = f"max by (stream, partition) ({champion('riparian_accuracy_ratio', PARTITION)})"
     others = of("riparian_accuracy_ratio", f'{MODEL}, model!="champion"')
     regression = "Of a regression, in the target's unit."
@@ -183,6 +186,12 @@ def _quality() -> Row:
         graph("Temporal kappa", "percentunit",
               "Against repeating the label before: below 0, that would have been better.",
               Query(of("riparian_kappa_temporal_ratio"), place), width=8, least=None, most=1),
+        graph("AUROC", "percentunit", "Of two classes, or of scores of anomalies, of the last labels: 0.5 is chance.",
+              Query(of("riparian_auroc_ratio"), place), width=8, least=None, most=1),
+        graph("Recall of each class", "percentunit", "Share of its last labels that were predicted.",
+              Query(of_class("riparian_class_recall_ratio"), f"{place} {{{{class}}}}"), width=8, most=1),
+        graph("Precision of each class", "percentunit", "Share of its predictions that were right, of the last labels.",
+              Query(of_class("riparian_class_precision_ratio"), f"{place} {{{{class}}}}"), width=8, most=1),
         graph("Mean absolute error", "short", regression, Query(of("riparian_mean_absolute_error"), place), width=8),
         graph("Root mean squared error", "short", regression,
               Query(of("riparian_root_mean_squared_error"), place), width=8),

@@ -150,7 +150,7 @@ def test_what_is_not_scored_and_what_was_not_known():
     assert evaluation.ranked()["auroc"] == oracle.roc_auc_score(y[:4], [1.0, 0.5, 0.1, 0.8])
     assert evaluation.metrics()["mean_running_accuracy"] == pytest.approx((0 / 1 + 0 / 2 + 1 / 3 + 2 / 4) / 4)
     op = np.array([PREDICT, LEARN, LEARN, PREDICT], np.int8)
-    assert evaluation.recent_by_class() == {0: {"recall": 0.5, "precision": 1.0}, 1: {"recall": 0.5, "precision": 1.0}}
+    assert evaluation.recent_by_class() == {k: {"n": 2.0, "recall": 0.5, "precision": 1.0, "f1": 2 / 3} for k in (0, 1)}
     alone = Measured("classification", 2)
     alone.score(program([np.nan, 0, 1, np.nan], op=op, rows=[2, 2, 3, 1]), p)
     assert alone.metrics()["n"] == 2

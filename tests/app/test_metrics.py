@@ -207,6 +207,13 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
         expected = (f**2 + f + (f + 10) / (f + 11)) / (f**3 + f**2 + f + 1)
         assert scrape.value(names.ESTIMATED, **here, model=model) == pytest.approx(expected)
         assert scrape.value(names.ESTIMATE_ERROR, **here, model=model) == pytest.approx(1 / (f**2 + f + 1))
+        assert not scrape.values("riparian_auroc_ratio", scope="overall")
+        for label, n, recall in (("X", 2, 0.5), ("Y", 1, 0.0)):
+            of = {**here, "model": model, "scope": "window", "class": label}
+            assert scrape.value("riparian_class_labels", **of) == n
+            assert scrape.value("riparian_class_recall_ratio", **of) == recall
+        # Nobody knew of Y at any of the three.
+        assert scrape.value("riparian_auroc_ratio", **here, model=model, scope="window") == 0.5
     assert scrape.value(names.COMPARED, **here, model="second") == 3
     bounds = [scrape.value(names.ADVANTAGE, **here, model="second", bound=bound) for bound in ("low", "mean", "high")]
     assert bounds == [-1, 0, 1]
@@ -217,6 +224,17 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
     assert scrape.value(names.STEP + "_sum", **here) == 0.5
     assert scrape.value(names.KERNEL) > 0
     assert scrape.value(names.DECODE) > 0
+
+
+def test_of_many_classes_the_first_twenty_have_figures() -> None:
+    spec = stream()
+    metrics, runner = Metrics(spec), Runner(spec)
+    metrics.stepped(runner, runner.work([(f"{i}", 1, f"c{i % 40}") for i in range(200)]), 0.0)
+    scrape = Scrape(metrics)
+    found = [s.labels["class"] for s in scrape.samples if s.name == "riparian_class_f1_ratio"]
+    assert sorted(found) == sorted(2 * [f"c{i}" for i in range(20)])
+    assert scrape.value("riparian_class_labels", model="champion", **{"class": "c19"}) == 5
+    assert not scrape.values("riparian_auroc_ratio")
 
 
 def test_drift_events_their_time_the_alert_and_what_models_did_are_told() -> None:
@@ -468,7 +486,7 @@ def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None
         assert name.endswith("_total") == (measure.kind == names.COUNTER), name
         assert set(measure.labels) <= {
             "model", "learner", "scope", "reason", "topic", "outcome", "part", "detector", "signal", "level", "action",
-            "bound", "command", "event",
+            "bound", "command", "event", "class",
         }, name  # fmt: skip
         assert measure.text.endswith("."), name
         assert bool(measure.bounds) == (measure.kind == names.HISTOGRAM), name

@@ -19,10 +19,12 @@ class NaivePrequential:
         if self.task == "classification":
             if sum(prediction) == 0:
                 item |= {"prediction": None, "loss": math.log(len(seen))}
+                item["p"] = (1 in seen) / len(seen)
             else:
                 best = max(prediction)
                 item["prediction"] = prediction.index(best)
                 item["loss"] = -math.log(max(prediction[int(label)], 1e-15))
+                item["p"] = prediction[1]
         else:
             item["prediction"] = prediction[0]
         self.labels.append(item)
@@ -37,6 +39,38 @@ class NaivePrequential:
         n = len(self.labels)
         weights = [item["weight"] * self.fading ** (n - 1 - i) for i, item in enumerate(self.labels)]
         return self._summary(self.labels, weights, n)
+
+    def by_class(self, recent):
+        """Class -> n, recall, precision, f1, each from its definition."""
+        items, n = (self.labels[-self.window :] if recent and self.fading is None else self.labels), len(self.labels)
+        fades = recent and self.fading is not None
+        weights = [item["weight"] * (self.fading ** (n - 1 - i) if fades else 1.0) for i, item in enumerate(items)]
+
+        def total(holds):
+            return sum(weight for item, weight in zip(items, weights, strict=True) if holds(item))
+
+        found = {}
+        for k in {int(item["label"]) for item in items} | {item["prediction"] for item in items} - {None}:
+            labels, guesses = total(lambda item, k=k: item["label"] == k), total(lambda i, k=k: i["prediction"] == k)
+            hits = total(lambda item, k=k: item["label"] == item["prediction"] == k)
+            found[k] = {"n": labels, "f1": 2 * hits / (labels + guesses)}
+            found[k] |= {"recall": hits / labels} if labels else {}
+            found[k] |= {"precision": hits / guesses} if guesses else {}
+        return found
+
+    def auroc(self):
+        """Of the second of two classes over the window, pair by pair; None where there is not one label of each. What
+        knew nothing thinks both classes known then alike."""
+        items = self.labels[-self.window :]
+        pairs = [(a, b) for a in items for b in items if (a["label"], b["label"]) == (1, 0)]
+        if not pairs:
+            return None
+
+        def wins(a, b):
+            return 0.5 if abs(a["p"] - b["p"]) < 1e-9 else float(a["p"] > b["p"])
+
+        total = sum(a["weight"] * b["weight"] for a, b in pairs)
+        return sum(a["weight"] * b["weight"] * wins(a, b) for a, b in pairs) / total
 
     def _summary(self, items, weights, n):
         total = sum(weights)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.contract import LEARN, PREDICT, Program
-from models.prequential import UNIT_LIMIT, Prequential
+from models.prequential import TIE, UNIT_LIMIT, Prequential
 from tests.models.naive_prequential import NaivePrequential
 
 K = 3
@@ -62,6 +62,12 @@ def check_against_twin(task, n_outputs, items, options, cut):
         assert set(found) == set(expected)
         for key, value in expected.items():
             assert found[key] == pytest.approx(value, rel=1e-9, abs=1e-9), key
+    if task == "classification":
+        for found, recent in ((evaluation.by_class(), False), (evaluation.recent_by_class(), True)):
+            expected = twin.by_class(recent)
+            assert set(found) == set(expected)
+            for k, shares in expected.items():
+                assert found[k] == pytest.approx(shares, rel=1e-9, abs=1e-12)
     whole = Prequential(task, n_outputs, **options)
     score_all(whole, y, out, w)
     assert same_bits(whole, evaluation)
@@ -71,6 +77,38 @@ def check_against_twin(task, n_outputs, items, options, cut):
 @settings(max_examples=150, deadline=None)
 def test_classification_equals_the_twin(items, options, cut):
     check_against_twin("classification", K, items, options, cut)
+
+
+pairs = st.sampled_from([0.0, 1e-9, 0.1, 0.3, 1 / 3, 0.5, 0.7, 1.0]).map(lambda p: [1.0 - p, p])
+two_classes = st.lists(
+    st.tuples(st.integers(0, 1), st.one_of(pairs, st.just([0.0, 0.0])), st.sampled_from([0.0, 0.25, 1.0, 3.0])),
+    max_size=30,
+)
+
+
+@given(two_classes, st.sampled_from([1, 7, 1000]))
+@settings(max_examples=150, deadline=None)
+def test_auroc_of_two_classes_is_that_of_all_pairs(items, window):
+    evaluation, twin = Prequential("classification", 2, window=window), NaivePrequential("classification", window)
+    out = np.array([p for _, p, _ in items]).reshape(len(items), 2)
+    score_all(evaluation, [float(v) for v, _, _ in items], out, [weight for _, _, weight in items])
+    for item in items:
+        twin.score(*item)
+    assert evaluation.windowed().get("auroc") == (None if twin.auroc() is None else pytest.approx(twin.auroc()))
+    assert "auroc" not in evaluation.metrics()
+
+
+def test_auroc_is_as_exact_as_it_says():
+    """Scores of a model that is very sure, and of a leaf's counts, whose ties have to stay ties."""
+    rng = np.random.default_rng(5)
+    p = np.concatenate((1e-10 * rng.random(3000), rng.integers(0, 40, 3000) / 39.0))
+    y = (rng.random(6000) < 0.02 + 0.5 * p).astype(float)
+    evaluation = Prequential("classification", 2, window=6000)
+    score_all(evaluation, y, np.column_stack((1.0 - p, p)))
+    own, others = p[y == 1.0][:, None], p[y == 0.0]
+    near = np.abs(own - others) < TIE
+    exact = ((own > others) + 0.5 * (own == others)).mean()
+    assert abs(evaluation.windowed()["auroc"] - exact) <= 0.5 * (near & (own != others)).mean() + 1e-12
 
 
 @given(valued, settings_of_window, st.integers(0, 40))
