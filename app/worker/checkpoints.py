@@ -90,9 +90,13 @@ class Checkpoints:
         self._task: asyncio.Task[None] | None = None
 
     @property
+    def writing(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    @property
     def wanted(self) -> bool:
         """Whether one is to be made once it is `due`."""
-        return self.dirty and (self._task is None or self._task.done())
+        return self.dirty and not self.writing
 
     def check(self) -> None:
         """Raise what the last write failed for."""

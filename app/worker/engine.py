@@ -1,8 +1,13 @@
-"""The engine of a worker: the runners of its assigned partitions, loaded on assignment and dropped on revocation.
+"""The engine of a worker: the runners of its assigned partitions.
 
-On assignment a partition is fenced first: from then on no earlier owner can write anything for it. Then its state and
-the ends of its outputs are read, so nothing can come between: the learner is restored from the last manifest, and both
-topics are sought to the manifest's offsets.
+On assignment a partition that is new here is fenced first: from then on no earlier owner can write anything for it.
+Then its state and the ends of its outputs are read, so nothing can come between: the learner is restored from the last
+manifest, and both topics are sought to the manifest's offsets.
+
+In a rebalance nobody knows yet what moves. So every runner writes a checkpoint and goes on, until the assignment comes:
+then those whose partitions stay have not stood still, and the others are dropped. That is sound because a runner's
+right to write never rested on the group, but on the broker, which refuses what it sends once another owner has fenced
+the partition. A runner that is refused is dropped, and what it had in memory with it.
 """
 
 import asyncio
@@ -92,10 +97,11 @@ class Engine:
         self._asker: Consumer | None = None
         self._admin: Admin | None = None
         self.limits: Mapping[str, int] = {}  # output topic or changelog -> how large a batch it takes
-        self.n_fenced = 0
+        self.n_fenced = self.n_loaded = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()
         self._loaded = False  # whether all that is assigned has been
+        self._between = False  # two assignments: nobody knows what is ours
         self._dropping = asyncio.Lock()
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
 
@@ -229,27 +235,38 @@ class Engine:
         """Partitions whose changelog Faust wants us to keep warm."""
         return {tp.partition for tp in self._app.assignor.assigned_standbys() if tp.topic == self.changelog}
 
-    async def assign(self, tps: set[TP]) -> dict[TP, int]:
-        """Load the learners of the assigned partitions and seek their topics; the offsets sought to.
+    async def assign(self, tps: set[TP]) -> set[TP]:
+        """Load the learners of the assigned partitions that do not run here, and seek their topics; what was sought.
 
-        Waits for an absent broker. Empty where another rebalance began meanwhile.
+        Those that run go on, and need no seek. Waits for an absent broker. Empty where another rebalance began
+        meanwhile.
         """
-        await self.revoke()  # a runner lives for one assignment
-        generation = self._generation
-        partitions = sorted({tp.partition for tp in tps})
-        self.follower.stand_by(self._standbys() - set(partitions), partitions)
+        self._generation += 1
+        self._loaded = self._between = False
+        generation, partitions = self._generation, {tp.partition for tp in tps}
+        stay = {p for p, runner in self.runners.items() if p in partitions and self._goes_on(runner)}
+        # Also waits for those that another task is stopping.
+        await self._drop([runner for p, runner in self.runners.items() if p not in stay])
+        self.follower.stand_by(self._standbys() - partitions, partitions)
+        if stay:
+            log.info("partitions %s stay, and go on", sorted(stay))
         try:
-            offsets = await self._insist(partitions, generation)
+            offsets = await self._insist(sorted(partitions - stay), generation)
             self._loaded = True
-            return offsets
+            return set(offsets)
         except SupersededError:
-            return {}
+            return set()
         except RiparianError as error:
             await self.crash(error)
-            return {}
+            return set()
         except Exception as error:
             await self.crash(error)
             raise
+
+    def _goes_on(self, runner: Runner) -> bool:
+        """Whether a runner runs, and its partition was assigned to us again and again since it was loaded."""
+        epochs = self.thread.epochs
+        return runner.running and all(epochs.get(tp) == runner.epochs.get(tp) for tp in runner.tps.values())
 
     async def _insist(self, partitions: list[int], generation: int) -> dict[TP, int]:
         """`_load` until it is done, however long the broker is away, unless another assignment comes."""
@@ -310,13 +327,15 @@ class Engine:
         try:
             epochs = await self.thread.seek_sources(offsets)
         except (AssertionError, IllegalStateError) as error:  # not assigned any more, and nobody told us yet
-            await self._drop(partitions)
+            await self._drop(runners)
             self._check(generation)
             raise KafkaError(f"no seek: {error!r}") from error
         if generation != self._generation:
-            raise SupersededError  # `revoke` has dropped the runners
+            await self._drop(runners)
+            raise SupersededError
         for runner in runners:
             runner.start(epochs)
+        self.n_loaded += len(runners)
         return offsets
 
     async def _check_topics(self, partitions: list[int]) -> None:
@@ -387,7 +406,7 @@ class Engine:
     async def ended(self, runner: Runner, error: BaseException) -> None:
         """A runner could not go on: begin again where its state stands, or end the worker."""
         if isinstance(error, ProducerFenced):  # if the partition is ours nevertheless, begin again
-            self.n_fenced += 1
+            self.n_fenced += not self._between
             self._restart(runner, "another worker has taken it over")
         elif isinstance(error, asyncio.CancelledError):
             self._restart(runner, "a request was cancelled")
@@ -400,7 +419,7 @@ class Engine:
 
     def _restart(self, runner: Runner, why: str) -> None:
         """Load a partition once more, if it is ours still."""
-        log.warning("partition %d: %s", runner.partition, why)
+        log.log(logging.INFO if self._between else logging.WARNING, "partition %d: %s", runner.partition, why)
         if self.runners.get(runner.partition) is runner:
             task = asyncio.create_task(self._reload(runner, self._generation), name=f"reload-{runner.partition}")
             self._tasks.add(task)
@@ -408,35 +427,42 @@ class Engine:
 
     async def _reload(self, runner: Runner, generation: int) -> None:
         try:
-            await self._drop([runner.partition])
+            await self._drop([runner])
             await asyncio.sleep(RELOAD_SECONDS)
             self._check(generation)
-            if runner.tps[FEATURES] in self.consumer.assignment():
+            # Between two assignments the client still names the one before: whoever has the partition now would be
+            # fenced. The next assignment loads it, if it is ours.
+            if not self._between and runner.tps[FEATURES] in self.consumer.assignment():
                 await self._insist([runner.partition], generation)
         except SupersededError:
             return
         except Exception as error:
             await self.crash(error)
 
-    async def _drop(self, partitions: Collection[int]) -> None:
+    async def _drop(self, runners: Collection[Runner]) -> None:
         """Stop runners: each writes its last checkpoint, if it may. Waits for those that another task is stopping."""
         async with self._dropping:
-            runners = [self.runners.pop(partition) for partition in partitions if partition in self.runners]
-            await asyncio.gather(*(runner.stop() for runner in runners))
-            for runner in runners:
+            ours = [runner for runner in runners if self.runners.get(runner.partition) is runner]
+            for runner in ours:
+                del self.runners[runner.partition]
+            await asyncio.gather(*(runner.stop() for runner in ours))
+            for runner in ours:
                 self.backpressure.end(self.input_tps(runner.partition).values())
                 self.observer.dropped(runner.partition)
 
     async def revoke(self) -> None:
-        """Stop all runners; what an assignment has begun is superseded."""
+        """A rebalance begins, and what an assignment has begun is superseded. Runners go on; each has written a
+        checkpoint when this returns, if the broker lets it."""
         self._generation += 1
-        self._loaded = False
-        await self._drop(list(self.runners))
+        self._loaded, self._between = False, True
+        await asyncio.gather(*(runner.secure() for runner in self.runners.values()))
 
     async def stop(self) -> None:
         if self.copier is not None:
             await self.copier.stop()
-        await self.revoke()
+        self._generation += 1
+        self._loaded, self._between = False, True
+        await self._drop(list(self.runners.values()))
         await self.follower.stop()
         if self.copied is not None:
             await self.copied.stop()

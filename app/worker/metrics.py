@@ -129,6 +129,7 @@ CHECKPOINT_AGE = "riparian_checkpoint_age_seconds"
 CHANGELOG = "riparian_changelog_bytes"
 LIVE = "riparian_changelog_live_bytes"
 FENCED = "riparian_fenced_partitions_total"
+LOADED = "riparian_partition_loads_total"
 STANDBYS = "riparian_standby_partitions"
 APART = "riparian_ids_apart_ratio"
 REKEY_LAG = "riparian_rekey_lag_records"
@@ -433,6 +434,11 @@ class Metrics(Collector):
         fenced = CounterMetricFamily(FENCED, "Partitions lost to another worker while writing.", labels=("stream",))
         fenced.add_metric((self.spec.name,), 0 if engine is None else engine.n_fenced)
         yield fenced
+        loaded = CounterMetricFamily(
+            LOADED, "Partitions loaded from their last checkpoint by this worker.", labels=("stream",)
+        )
+        loaded.add_metric((self.spec.name,), 0 if engine is None else engine.n_loaded)
+        yield loaded
         apart = GaugeMetricFamily(
             APART,
             "Share of sampled ids whose label is in another partition; 0 while joins are usual.",

@@ -1,8 +1,8 @@
-"""The runner of a partition: merges, steps, sends and checkpoints, from assignment to revocation.
+"""The runner of a partition: merges, steps, sends and checkpoints, for as long as the partition is this worker's.
 
-A runner lives for one assignment: it begins with what the manifest and the recorded order say, and on revocation and
-at a stop it writes a last checkpoint and is dropped. So a label is trained exactly once, whatever is killed when, and
-no prediction is sent twice.
+A runner begins with what the manifest and the recorded order say. At a rebalance it writes a checkpoint and goes on;
+when its partition goes to another worker, and at a stop, it writes a last one, if the broker lets it, and is dropped.
+So a label is trained exactly once, whatever is killed when, and no prediction is sent twice.
 
 The order within a step never changes: predict and learn in memory, send the outputs, and only when those are
 acknowledged write a manifest whose offsets lie behind them. What the owners before sent already (`Tail`) is predicted
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types import TP
 
 from app.kafka.connection import Connection
@@ -98,7 +98,7 @@ class Host(CheckpointHost, Protocol):
 
 
 class Runner:
-    """One partition in this worker, from assignment to revocation.
+    """One partition in this worker, until it goes to another one.
 
     Parameters
     ----------
@@ -170,6 +170,7 @@ class Runner:
         self._asked = 0.0
         self._metrics_due = time.monotonic() + host.spec.metrics.every
         self._task: asyncio.Task[None] | None = None
+        self._written = asyncio.Event()  # a checkpoint
         self._stopping = False
         self._end: Exception | None = None  # what was fetched shows that we cannot go on; what was learned is sound
 
@@ -190,6 +191,11 @@ class Runner:
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has begun, and nothing has ended it."""
+        return self._task is not None and not self._task.done() and not self._stopping
 
     def add(self, tp: TP, fetched: Fetched) -> int:
         """Take a fetched batch; one from before this assignment is dropped. How many instances it has beyond its
@@ -536,7 +542,21 @@ class Runner:
 
     def _has_checkpoint(self, seconds: float, n_bytes: int) -> None:
         self.host.observer.checkpointed(self, seconds, n_bytes)
+        self._written.set()
         self._wake.set()  # the next one may be due already
+
+    async def secure(self) -> None:
+        """Go on, and return when a checkpoint has been written: whoever takes the partition over then has little to
+        read back. Returns without one where there is nothing to write, or no broker that takes it."""
+        if self._task is None or not self.running or not (self.checkpoints.dirty or self.checkpoints.writing):
+            return
+        self.checkpoints.due = 0.0
+        self._written.clear()
+        self._wake.set()
+        written = asyncio.create_task(self._written.wait())
+        either: set[asyncio.Task[Any]] = {written, self._task}
+        await asyncio.wait(either, timeout=LAST_CHECKPOINT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        written.cancel()
 
     async def stop(self) -> None:
         """Finish the step in hand, write a last checkpoint if the broker lets us, and end."""
@@ -556,6 +576,8 @@ class Runner:
                 await self._send_metrics()
                 await self._tell()
                 await self.outputs.flush()
+        except ProducerFenced:
+            log.info("partition %d: another worker has it; it goes on at the checkpoint before", self.partition)
         except Exception as error:
             log.warning("partition %d: no last checkpoint (%r); the one before stands", self.partition, error)
         finally:

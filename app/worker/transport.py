@@ -7,11 +7,16 @@ a recovery reads of them is in recovery.py.
 
 A worker whose broker goes away while Faust starts would end with a traceback; here what needs a broker to start waits.
 
-Four habits of Faust and its client are replaced for the source topics, because they lose or repeat records:
+Five habits of Faust and its client are replaced for the source topics. The first costs time, the others lose or repeat
+records:
 
+- In a rebalance Faust and its client take nothing from any partition until the group has agreed, and then begin at what
+  was committed. Here partitions are fetched on, and those that are assigned again go on where they were: the new
+  assignment takes over their positions in the moment when it comes.
 - In Faust, records arrive between recovery and the seek. Here partitions are held back until `perform_seek` has asked
   the engine for the offsets of its manifests and sought to them. Every seek starts a new *epoch*, stamped on what is
-  fetched after it, so that a batch that was fetched before a rebalance can never be taken for one after it.
+  fetched after it, and so does an assignment without the partition; so a batch that was fetched before can never be
+  taken for one after it, and an epoch that is still the same says that no assignment has taken the partition away.
 - Offsets are committed as events are acknowledged, ahead of the state, and an error of a commit ends the worker. Here
   the engine commits the offsets of its manifests, when the broker lets it; they are for lag monitors only.
 - Where the broker does not have the offset that is asked for, the client goes on from the first that there is, and
@@ -26,11 +31,11 @@ they are still there with the same signatures.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import faust
-from aiokafka.errors import KafkaError
+from aiokafka.errors import ConsumerStoppedError, KafkaError
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -51,7 +56,7 @@ FETCH_MAX_WAIT_MS = 250
 FETCH_BYTES = 16 * 1024 * 1024  # of an answer, compressed; the client asks a broker again when it is unpacked
 START_PAUSE_SECONDS = 0.5
 
-Seeks = Callable[[set[TP]], Awaitable[Mapping[TP, int]]]
+Seeks = Callable[[set[TP]], Awaitable[Collection[TP]]]
 Deliver = Callable[[TP, "Fetched"], None]
 
 
@@ -108,12 +113,43 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             await push(error)
 
         coordinator._push_error_to_user = pushed
+        self._fetch_on()
         membership.guard(
             coordinator,
             coordinator.group_id,
             coordinator._group_instance_id,
             lambda error: self.parent_loop.call_soon_threadsafe(Consumer.refused, error),
         )
+
+    def _fetch_on(self) -> None:
+        """Have the client hand on what it fetches during a rebalance, and keep its place where a partition stays."""
+        subscriptions = self._consumer._subscription
+        assign = subscriptions.assign_from_subscribed
+
+        def assigned(tps: Any) -> None:
+            before = subscriptions.subscription.assignment
+            assign(tps)
+            self._moved(before, subscriptions.subscription.assignment)
+
+        subscriptions.assign_from_subscribed = assigned
+        subscriptions.begin_reassignment = lambda: None
+
+    def _moved(self, before: Any, after: Any) -> None:
+        """There is a new assignment, of which nothing has been fetched yet."""
+        had = frozenset() if before is None else before.tps
+        for topic_partition in had & after.tps:
+            old, new = before.state_value(topic_partition), after.state_value(topic_partition)
+            if old.has_valid_position:
+                new.seek(old.position)
+            elif old.awaiting_reset:
+                new.await_reset(old.reset_strategy)
+            new.highwater, new.lso, new.timestamp = old.highwater, old.lso, old.timestamp
+            if old.paused:
+                new.pause()
+        for topic_partition in had ^ after.tps:
+            tp = TP(*topic_partition)
+            self.epochs[tp] = self.epochs.get(tp, 0) + 1
+            self._to_commit.pop(tp, None)
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -135,10 +171,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     ) -> Any:
         """Hand source records to the engine as they come; return the others, when there are any, to Faust."""
         deadline = time.monotonic() + (timeout or 0.0)
+        fetcher = consumer._fetcher
         while True:
             left = max(0.0, deadline - time.monotonic())
+            if consumer._closed or fetcher._closed:
+                raise ConsumerStoppedError
             try:
-                found = await super()._fetch_records(consumer, active_partitions, timeout=left, max_records=max_records)
+                with fetcher._subscriptions.fetch_context():
+                    found = await fetcher.fetched_records(active_partitions, timeout=left, max_records=max_records)
             except KafkaError as error:
                 if not denied(error):
                     raise
@@ -157,7 +197,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                     self.parent_loop.call_soon_threadsafe(Consumer.deliver, tp, fetched)
                 else:
                     others[tp] = items
-            if others or not self.consumer.flow_active or time.monotonic() >= deadline:
+            if others or not active_partitions or self.app.should_stop or time.monotonic() >= deadline:
                 return others
             await asyncio.sleep(0)  # heartbeats go on while a large batch comes piece by piece
 
@@ -189,12 +229,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def _commit_all(self) -> None:
         consumer = self._ensure_consumer()
-        while self._to_commit:
+        # Between two generations of the group a commit is refused. The client would then join once more, or even as a
+        # new member, while the group waits for the old one until that times out.
+        while self._to_commit and not consumer._coordinator._performed_join_prepare:
             offsets, self._to_commit = self._to_commit, {}
             assigned = consumer.assignment()
-            wanted = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in offsets.items()}
+            wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items() if TopicPartition(*tp) in assigned}
             try:
-                await consumer.commit({tp: offset for tp, offset in wanted.items() if tp in assigned})
+                if wanted:
+                    await consumer.commit(wanted)
             except (KafkaError, AssertionError) as error:  # a rebalance, or the broker is away: the next ones tell
                 log.debug("offsets were not committed: %r", error)
 
@@ -243,6 +286,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._sought = asyncio.Event()
+        self._flowing: set[TP] = set()  # source partitions to fetch; the fetching thread looks at it, too
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -251,12 +295,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def thread(self) -> ConsumerThread:
         return self._thread
 
-    def resume_partitions(self, tps: Iterable[TP]) -> None:
-        """Resume changelogs; source partitions wait for `perform_seek`."""
-        super().resume_partitions({tp for tp in tps if tp.topic not in BatchRecords.source_topics})
-
     async def perform_seek(self) -> None:
-        """Seek the source partitions to the offsets of their manifests, then let them flow."""
+        """Have the engine seek the source partitions that are new, to the offsets of their manifests; then let them
+        flow."""
         if not self.flow_active:
             return  # asked for at the beginning of a rebalance: everything is sought again at its end
         # The engine reads changelogs itself. The client would fetch them too, nobody would take the records, and the
@@ -267,19 +308,19 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 self._thread.pause(tp, True)
         if self.seeks is None:
             return
-        offsets = await type(self).seeks({tp for tp in assigned if tp.topic in BatchRecords.source_topics})  # type: ignore[misc]
-        super().resume_partitions(set(offsets))
+        self._flowing.intersection_update(assigned)
+        self._flowing.update(
+            await type(self).seeks({tp for tp in assigned if tp.topic in BatchRecords.source_topics})  # type: ignore[misc]
+        )
         self._sought.set()
 
     async def _wait_next_records(self, timeout: float) -> Any:
-        """While no partition flows, Faust sleeps for a second, and a rebalance takes as long: wait for its end."""
-        if not self.flow_active:
-            await self.wait(self.can_resume_flow)
-        if not self._get_active_partitions():
+        """Fetch what flows, whether the group rebalances or not."""
+        if not self._flowing:
             await self.wait(self._sought, timeout=timeout)
             self._sought.clear()
             return {}, set()
-        return await super()._wait_next_records(timeout)
+        return await self._getmany(active_partitions=self._flowing, timeout=timeout), self._flowing
 
     async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
         """Faust commits nothing: the engine commits the offsets of its manifests."""
@@ -321,7 +362,8 @@ def install(
     backpressure: Backpressure,
     rack: str | None,
 ) -> None:
-    """Make `app` hand the records of `source_topics` to `deliver`, from the offsets that `seeks` returns on assignment.
+    """Make `app` hand the records of `source_topics` to `deliver`. `seeks` is told all that is assigned, and returns
+    what of it may be fetched, once that is sought.
     Those of `header_topics` have their headers. `refused` is told why the client may not go on. rack : from whose
     replicas to fetch.
 

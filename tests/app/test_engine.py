@@ -28,7 +28,7 @@ def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
     async def run():
         engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
         runner = engine.runners[0] = Slow(engine)
-        rebalance = asyncio.create_task(engine.revoke())
+        rebalance = asyncio.create_task(engine._drop([runner]))
         await runner.told.wait()
         signal = asyncio.create_task(engine.stop())
         for _ in range(20):

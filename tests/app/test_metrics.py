@@ -48,11 +48,12 @@ def stream(task: str = "classification", **extra: str) -> Spec:
 # Of an engine that has done nothing yet.
 NOTHING = {
     "n_fenced": 0,
+    "n_loaded": 0,
     "follower": SimpleNamespace(standbys=()),
     "silence": SimpleNamespace(apart=0.0),
     "copier": None,
 }
-WORKER = (names.BUILD, names.FENCED, names.STANDBYS, names.APART, names.REKEY_LAG)  # not of a partition
+WORKER = (names.BUILD, names.FENCED, names.LOADED, names.STANDBYS, names.APART, names.REKEY_LAG)  # not of a partition
 
 
 class Runner:
@@ -450,6 +451,7 @@ def test_partitions_are_shown_before_their_first_record() -> None:
             runners={0: runner},
             failure=None,
             n_fenced=0,
+            n_loaded=0,
             follower=SimpleNamespace(standbys=()),
             silence=SimpleNamespace(apart=0.0),
             copier=None,

@@ -1,32 +1,35 @@
 # ruff: noqa: E501  (signatures are compared as they print)
 """What we override in faust-streaming and aiokafka must still be there, with the signatures that we know."""
 
+import asyncio
 import importlib.metadata
 import inspect
+import types
 
 import aiokafka.consumer.fetcher as fetcher
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.consumer.subscription_state import TopicPartitionState
+from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
 from faust.tables import recovery
 from faust.tables.manager import TableManager
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 from faust.web.drivers.aiohttp import Web
 
 from app.worker import transport
 from topics.records import RawBatch
 
+LATEST = -1
 SIGNATURES = {
     fetcher.PartitionRecords._unpack_records: "(self)",
     driver.AIOKafkaConsumerThread._create_worker_consumer: "(self, transport: 'Transport') -> aiokafka.consumer.consumer.AIOKafkaConsumer",
     driver.AIOKafkaConsumerThread.on_thread_stop: "(self) -> None",
     driver.AIOKafkaConsumerThread._fetch_records: "(self, consumer: aiokafka.consumer.consumer.AIOKafkaConsumer, active_partitions: Set[faust.types.tuples.TP], timeout: Optional[float] = None, max_records: Optional[int] = None) -> Mapping[faust.types.tuples.TP, List[Any]]",
     driver.Consumer._new_consumer_thread: "(self) -> 'AIOKafkaConsumerThread'",
-    faust_consumer.Consumer.resume_partitions: "(self, tps: Iterable[faust.types.tuples.TP]) -> None",
     faust_consumer.Consumer.perform_seek: "(self) -> None",
     faust_consumer.Consumer._wait_next_records: "(self, timeout: float) -> Tuple[Optional[Mapping[faust.types.tuples.TP, List[Any]]], Optional[Set[faust.types.tuples.TP]]]",
     faust_consumer.Consumer.commit: "(self, topics: Optional[AbstractSet[Union[str, faust.types.tuples.TP]]] = None, start_new_transaction: bool = True) -> bool",
@@ -34,6 +37,9 @@ SIGNATURES = {
     recovery.Recovery._restart_recovery.fun: "(self) -> None",
     recovery.Recovery.on_partitions_revoked: "(self, revoked: Set[faust.types.tuples.TP]) -> None",
     GroupCoordinator._send_req: "(self, request)",
+    SubscriptionState.assign_from_subscribed: "(self, assignment: 'set[TopicPartition]')",
+    SubscriptionState.begin_reassignment: "(self)",
+    fetcher.Fetcher.fetched_records: "(self, partitions, timeout=0, max_records=None)",
     TransactionManager.maybe_add_partition_to_txn: "(self, tp: aiokafka.structs.TopicPartition)",
     TransactionManager.set_pid_and_epoch: "(self, pid: int, epoch: int)",
 }
@@ -50,7 +56,9 @@ def test_versions_are_the_pinned_ones():
 
 
 def test_attributes_that_are_read_are_there():
-    assert {"_group_instance_id", "member_id", "generation"} <= set(GroupCoordinator.__init__.__code__.co_names)
+    names = {"_group_instance_id", "member_id", "generation", "_performed_join_prepare"}
+    assert names <= set(GroupCoordinator.__init__.__code__.co_names)
+    assert "_performed_join_prepare" in GroupCoordinator.ensure_active_group.__code__.co_names
     assert "_send_req" in GroupCoordinator._do_heartbeat.__code__.co_names  # all answers come by it
     state = TopicPartitionState.__init__.__code__.co_names
     assert {"_position", "highwater"} <= set(state)
@@ -132,3 +140,52 @@ def test_a_consumer_that_deserializes_is_given_records(monkeypatch):
     tp = TopicPartition("source", 0)
     records = transport.BatchRecords(tp, FakeMemory([FakeBatch(3, 2)]), None, 4, None, bytes, False, 0)
     assert list(records) == [(tp, 4)]
+
+
+def test_an_assignment_goes_on_where_partitions_stay_and_begins_an_epoch_where_they_do_not():
+    """On the client's own record of a group's assignments, which its fetcher reads."""
+    stays, paused, goes, comes, reset = (TopicPartition("source", p) for p in range(5))
+
+    async def run() -> None:
+        subscriptions = SubscriptionState()
+        thread = types.SimpleNamespace(
+            _consumer=types.SimpleNamespace(_subscription=subscriptions), epochs={}, _to_commit={}
+        )
+        for name in ("_fetch_on", "_moved"):
+            setattr(thread, name, types.MethodType(getattr(transport.ConsumerThread, name), thread))
+        thread._fetch_on()
+        subscriptions.subscribe({"source"})
+        subscriptions.assign_from_subscribed({stays, paused, goes, reset})
+        before = subscriptions.subscription.assignment
+        for tp in (stays, paused, goes):
+            subscriptions.seek(tp, 10 + tp.partition)
+        before.state_value(stays).highwater = 99
+        before.state_value(reset).await_reset(LATEST)
+        subscriptions.pause(paused)
+        known = dict(thread.epochs)
+
+        subscriptions.begin_reassignment()
+        assert not subscriptions.reassignment_in_progress  # the fetcher hands on what it has
+        subscriptions.assign_from_subscribed({stays, paused, comes, reset})
+        assert not before.active
+        after = subscriptions.subscription.assignment
+        assert [after.state_value(tp)._position for tp in (stays, paused, comes, reset)] == [10, 11, None, None]
+        assert after.state_value(stays).highwater == 99
+        assert after.state_value(reset).reset_strategy == LATEST
+        assert subscriptions.paused_partitions() == {paused}
+        changed = {
+            tp.partition for tp in (stays, paused, goes, comes, reset) if _epoch(thread, tp) != _epoch(known, tp)
+        }
+        assert changed == {goes.partition, comes.partition}
+
+        # Away and back: what was loaded before may be another's by now.
+        subscriptions.assign_from_subscribed({paused})
+        subscriptions.assign_from_subscribed({stays, paused})
+        assert _epoch(thread, stays) > _epoch(known, stays)
+        assert _epoch(thread, paused) == _epoch(known, paused)
+
+    asyncio.run(run())
+
+
+def _epoch(of, tp):
+    return getattr(of, "epochs", of).get(TP(*tp), 0)
