@@ -21,7 +21,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
 from benchmarks.processes import Child, MeasureError, Sampler, Worker
-from benchmarks.workload import create, delete, instances, producing, stream_file
+from benchmarks.workload import Instances, create, delete, instances, producing, stream_file
 
 LABEL_SECONDS = 0.5  # from an instance's features to its label
 WARM_INSTANCES = 200  # sent before, and not counted
@@ -41,10 +41,20 @@ class Client:
     ----------
     labels : str or None
         Topic of the labels; None where nobody wants them.
+    records : callable
+        What is sent to `features`, of made instances.
     """
 
-    def __init__(self, broker: str, features: str, labels: str | None, answers: str) -> None:
+    def __init__(
+        self,
+        broker: str,
+        features: str,
+        labels: str | None,
+        answers: str,
+        records: Callable[[Instances], list[bytes]] = lambda made: made.features,
+    ) -> None:
         self.broker, self.features, self.labels, self.answers = broker, features, labels, answers
+        self.records = records
         self.sent: dict[str, float] = {}
         self.took: dict[str, float] = {}
 
@@ -100,6 +110,7 @@ class Client:
     async def _send(self, producer: Any, first: int, n: int, rate: int) -> float:
         """Each record when it is due; the 99th percentile of how late (ms) the client was itself."""
         made = instances(first, n)
+        records = self.records(made)
         waiting: deque[tuple[float, int]] = deque()
         late = []
         begun = time.perf_counter()
@@ -109,7 +120,7 @@ class Client:
             while at < n and begun + at / rate <= now:
                 late.append(time.perf_counter() - (begun + at / rate))
                 self.sent[made.keys[at].decode()] = time.perf_counter()
-                await producer.send(self.features, made.features[at], key=made.keys[at], partition=0)
+                await producer.send(self.features, records[at], key=made.keys[at], partition=0)
                 waiting.append((begun + at / rate + LABEL_SECONDS, at))
                 at += 1
             while waiting and waiting[0][0] <= now:

@@ -57,14 +57,18 @@ class Child:
     ----------
     folder : Path
         For its log.
+    program : tuple of str
+        What takes the module and its arguments.
     """
 
-    def __init__(self, module: str, *arguments: str, folder: Path) -> None:
+    def __init__(
+        self, module: str, *arguments: str, folder: Path, program: tuple[str, ...] = (sys.executable, "-m")
+    ) -> None:
         self.module = module
         self.log = folder / f"{module}-{time.monotonic_ns()}.log"
         self._log = self.log.open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [*program, module, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -92,9 +92,9 @@ async def admin(broker: str) -> AsyncIterator[AIOKafkaAdminClient]:
         await client.close()
 
 
-async def create(broker: str, topics: Sequence[str], partitions: int) -> None:
+async def create(broker: str, topics: Sequence[str], partitions: int, configs: dict[str, str] | None = None) -> None:
     """Make topics that keep their records whatever their stamps."""
-    configs = {"retention.ms": "-1"}
+    configs = {"retention.ms": "-1", **(configs or {})}
     async with admin(broker) as client:
         answer = await client.create_topics(
             [NewTopic(topic, partitions, 1, topic_configs=configs) for topic in topics], timeout_ms=10_000

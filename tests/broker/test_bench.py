@@ -149,3 +149,18 @@ def test_the_benchmark_of_fencing_sends_three_ways(broker, tmp_path):
         assert part["ratios"]["fenced"]["p50"]["median"] == once["fenced"]["p50"] / once["plain"]["p50"]
     assert figures["fence_ms"]["fenced"]["median"] > 0
     assert "transactions" in shown
+
+
+def test_the_comparison_with_other_clients_measures_the_worker(broker, tmp_path):
+    """The other clients are not installed for this: that would need the network."""
+    target = tmp_path / "figures.json"
+    sizes = ["--worker-records", "4000", "--records", "100", "--rate", "100", "--seconds", "1", "--rounds", "1"]
+    command = [sys.executable, "-m", "benchmarks.kafka_peers", "--peers", "riparian", "--no-kill", "--broker", broker]
+    done = subprocess.run(
+        [*command, *sizes, "--json", str(target)], capture_output=True, text=True, cwd=ROOT, timeout=2 * PATIENCE
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = json.loads(target.read_text())["results"].values()
+    (backlog,), (latency,) = found["backlog"], found["latency"]
+    assert backlog["per_second"] > 0
+    assert latency["n"] == 100
