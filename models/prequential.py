@@ -16,7 +16,8 @@ Conventions
 -----------
 - A prediction of all zeros (nothing was known yet) is wrong. Its log loss is that of the uniform distribution over the
   classes known then, that is, the labels seen so far and the one that has just come.
-- Ties go to the lowest class. Log loss clips probabilities at 1e-15 and is in nats.
+- What a prediction names is the likeliest class, unless it is said to be another one. Ties go to the lowest class. Log
+  loss clips probabilities at 1e-15 and is in nats.
 - Kappa temporal compares with repeating the previous label, the one scored just before, as in the paper: with late
   labels that baseline knows more than the model did. (The learner `last-label` repeats what had arrived.)
 - Macro F1 is the mean over the classes that occur, as label or as prediction. Balanced accuracy is the mean recall of
@@ -53,6 +54,7 @@ N_RING = 5
 UNIT_LIMIT = 1e100
 SMALLEST = 1e-15
 TIE = 1e-12
+UNDECIDED = np.zeros((0, 1))
 
 
 class PrequentialState(NamedTuple):
@@ -124,7 +126,7 @@ class Prequential:
             ring=np.zeros((window if fading is None else 0, N_RING)),
         )
 
-    def score(self, program: Program, out: Floats) -> None:
+    def score(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
         """Score every LEARN of `program`, in order, against what PREDICT wrote into `out` for its row.
 
         Parameters
@@ -133,6 +135,8 @@ class Prequential:
             As the model ran it. Label codes must stay below `n_outputs`.
         out : (capacity, n_outputs) float64
             The model's predictions; NaN where it made none.
+        decided : (capacity, m) float64, optional
+            The code of the class that each prediction named, in column 0 (`models.decision`). NaN: the likeliest.
 
         Raises
         ------
@@ -142,10 +146,11 @@ class Prequential:
         if out.shape[1] != self.n_outputs:
             raise ValueError(f"predictions have {out.shape[1]} columns, not {self.n_outputs}: call resize first")
         decay = 0.0 if self.fading is None else self.fading
-        arguments = (program.op, program.row, program.y, program.w, out, decay, *self._state)
         if self.task in VALUES:
-            _score_values(*arguments)
-        elif _score_classes(*arguments) < 0:
+            _score_values(program.op, program.row, program.y, program.w, out, decay, *self._state)
+            return
+        named = UNDECIDED if decided is None else decided
+        if _score_classes(program.op, program.row, program.y, program.w, out, named, decay, *self._state) < 0:
             raise ValueError(f"a label code is not below {self.n_outputs}: call resize first")
 
     def metrics(self) -> dict[str, float]:
@@ -175,6 +180,11 @@ class Prequential:
         """Class code -> `n` (weight of its labels), `recall`, `precision` and `f1` over the whole stream, of the
         classes that occurred as label or as prediction; what is undefined is absent."""
         return _of_classes(self._state.confusion)
+
+    def counts(self, recent: bool = False) -> Floats:
+        """(K, K + 1) float64: weight by label and by prediction, where column 0 is "no prediction" and column 1 + k is
+        class k, over the whole stream, or the sliding window or fading past (then in units of its own)."""
+        return self._recent_sums()[1] if recent else self._state.confusion
 
     def recent_by_class(self) -> dict[int, dict[str, float]]:
         """The same over the sliding window, or faded."""
@@ -344,7 +354,7 @@ def _fade(decay, sums, confusion, unit, unscaled):
 
 @kernel
 def _score_classes(
-    op, row, y, w, out, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
+    op, row, y, w, out, decided, decay, n, previous, seen, sums, confusion, recent_sums, recent_confusion, unit, ring
 ):
     """Score the labels of a program; mutates the state arrays. Status 0, or -1 (nothing changed) where a label code is
     not below the capacity. O(n_outputs) a label."""
@@ -369,6 +379,8 @@ def _score_classes(
             loss = np.log(float(n_seen))
         else:
             loss = -np.log(max(out[r, label], SMALLEST))
+            if len(decided) > 0 and 0.0 <= decided[r, 0] < len(seen):
+                prediction = int(decided[r, 0])
         hit = 1.0 if previous[0] == y[i] else 0.0
         previous[0] = y[i]
         _add_class(sums, confusion, label, prediction, weight, hit, loss)

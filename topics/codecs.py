@@ -66,6 +66,7 @@ class Codec(Protocol):
     # A prediction record an id. p, challengers : (n, k) class probabilities (k may exceed the known classes), or (n, 1)
     # values. further : the names in `Mapping.further` -> n next offsets. said : where `Mapping.says_more`,
     # (n, 2) lower and upper end of an interval, NaN where there is none, or (n, k) 1 for each class in a set, else 0.
+    # decided : role of a model ("champion" for p) -> (n,) codes of the classes that y names, NaN for the likeliest one.
     # reasons : of each prediction a mapping of features to numbers, or None; JSON alone writes them.
     encode_predictions: "EncodePredictions"
     # Of a format that sends several predictions as one record: these, and the bytes that a record may have -> records.
@@ -114,6 +115,7 @@ class EncodePredictions(Protocol):
         further: MappingOf[str, Sequence[int]] | None = None,
         said: Floats | None = None,
         reasons: Sequence[Any] | None = None,
+        decided: MappingOf[str, Floats] | None = None,
     ) -> Any: ...  # a sequence of bytes: list, or Slices
 
 

@@ -14,7 +14,7 @@ from app.kafka.connection import Connection
 if TYPE_CHECKING:
     from app.state.backtest import Backtest
 
-SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "mae", "rmse", "r2")
+SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "cost", "mae", "rmse", "r2")
 
 
 @click.command("backtest")

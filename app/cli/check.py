@@ -197,8 +197,7 @@ def waiting_bytes(spec: "Spec") -> int:
     vectors = sum(1 + n_kept(model, spec.task, parameters) for model, parameters in spec.models().values())
     if spec.predictions.coverage is not None:
         vectors += N_SAID[spec.task == "regression"]
-    if spec.predictions.calibrated:
-        vectors += len(spec.models())
+    vectors += ((spec.predictions.calibrated is True) + (spec.decision is not None)) * len(spec.models())
     each = ROW_BYTES + x + 8 * n_outputs * vectors
     return min(spec.join.max_pending * each, spec.join.max_pending_bytes)
 
@@ -268,6 +267,23 @@ def _of_auto(spec: "Spec") -> list[str]:
     return lines
 
 
+def _of_costs(spec: "Spec") -> list[str]:
+    """How predictions are decided, and which labels count more."""
+    lines, asked = [], spec.decision
+    if asked is not None and asked.target is not None:
+        name, share = asked.target
+        lines.append(f"decision: a threshold on {asked.class_}, so that its {name.replace('_', ' ')} is {share:g}")
+    elif asked is not None:
+        costs = (
+            f"{named} for {true} costs {c:g}" for true, row in (asked.costs or {}).items() for named, c in row.items()
+        )
+        lines.append(f"decision: the class of least expected cost: {', '.join(costs)}, other mistakes 1")
+    if spec.class_weights:
+        said = ", ".join(f"{text} {weight:g}" for text, weight in spec.class_weights.items())
+        lines.append(f"class weights in learning: {said}; probabilities of these classes are not those of the stream")
+    return lines
+
+
 def _round(value: float) -> int:
     """To two digits."""
     return int(float(f"{value:.2g}"))
@@ -332,6 +348,8 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     if spec.task == "classification":
         classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"
         console.print(f"classes: {escape(classes)}")
+    for line in _of_costs(spec):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(
         f"waiting for labels: up to {format_duration(spec.join.horizon)} and {spec.join.max_pending:,} instances "
         f"a partition, {waiting_bytes(spec) / 1e6:,.0f} MB when full",

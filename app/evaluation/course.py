@@ -74,7 +74,7 @@ class Course:
         """A point of the curves: `app.evaluation.measures`, RECENT, STANDING, and OF_CLASS of each class."""
         model, overall = self.learner.roles[CHAMPION].model, self.metrics.metrics()
         size = model.size()
-        point = {**self.metrics.recent(), **self._calibrated(recent=True), **self.learner.intervals.windowed()}
+        point = {**self.metrics.recent(), **self._besides(recent=True), **self.learner.intervals.windowed()}
         point["n"] = overall["n"]
         if "accuracy" in overall:
             point["running_accuracy"] = overall["accuracy"]
@@ -87,9 +87,8 @@ class Course:
         point |= {"state_bytes": model.n_bytes, "live_bytes": live_bytes(model)}
         self.points.append(point | {"seconds": self.timed.cpu, "wall_seconds": self.timed.wall})
 
-    def _calibrated(self, recent: bool = False) -> dict[str, float]:
-        found = self.learner.roles[CHAMPION].calibration
-        return {} if found is None else found.windowed() if recent else found.metrics()
+    def _besides(self, recent: bool = False) -> dict[str, float]:
+        return self.learner.roles[CHAMPION].besides(recent)
 
     def curves(self) -> dict[str, list[float | None]]:
         """Columns: n, labels scored so far, each number once, and what is known there; None where it is undefined."""
@@ -116,7 +115,7 @@ class Course:
             "seed": self.spec.seed,
             **self.metrics.metrics(),
             **self.metrics.ranked(),
-            **self._calibrated(),
+            **self._besides(),
             **self.learner.intervals.metrics(),
             "instances_per_second": round(self.rows / seconds) if seconds > 0 else None,
             **self.learner.roles[CHAMPION].model.size(),

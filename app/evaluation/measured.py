@@ -65,10 +65,10 @@ class Measured(Prequential):
         """Compile the kernels, or load them from the cache."""
         self._signal.warm_up()
 
-    def score(self, program: Program, out: Floats) -> None:
+    def score(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
         """As Prequential.score."""
         known = None if self.task in VALUES else self.state().seen.astype(bool)
-        super().score(program, out)
+        super().score(program, out, decided)
         if self._signal.detectors:
             for found in self._signal.update(errors(self._signal.kind, program, out)[1]):
                 fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
@@ -84,6 +84,9 @@ class Measured(Prequential):
             return
         y, w, p = program.y[scored].astype(np.int64), program.w[scored], out[program.row[scored]]
         guess = np.where(p.max(axis=1) > 0.0, p.argmax(axis=1), NOTHING)
+        if decided is not None:
+            named = decided[program.row[scored], 0]
+            guess = np.where((guess == NOTHING) | np.isnan(named), guess, named).astype(np.int64)
         self._count_hits(w * (guess == y), w)
         unknown = guess == NOTHING
         if unknown.any():  # even over the classes known by then, as in the log loss

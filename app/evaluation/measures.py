@@ -26,6 +26,8 @@ MEASURES = {
     "f1_macro": Measure("macro F1", True, "{:.4f}"),
     "balanced_accuracy": Measure("balanced accuracy", True, "{:.4%}"),
     "auroc": Measure("AUROC", True, "{:.4f}"),
+    "cost": Measure("mean cost", False, "{:.6g}"),
+    "alert_rate": Measure("alert rate", False, "{:.4%}"),
     "mean_running_accuracy": Measure("mean of running accuracy", True, "{:.4%}"),
     "mae": Measure("MAE", False, "{:.6g}"),
     "rmse": Measure("RMSE", False, "{:.6g}"),
@@ -48,10 +50,12 @@ MEASURES = {
 # Of a curve: over the window or the fading past, or as it stands at the point.
 RECENT = (
     *("accuracy", "kappa", "kappa_temporal", "log_loss", "f1_macro", "balanced_accuracy", "auroc"),
+    *("cost", "alert_rate"),
     *("mae", "rmse", "r2", "calibration_error", "coverage", "interval_width", "set_size"),
 )
 STANDING = {
     "running_accuracy": "accuracy so far",
+    "threshold": "threshold",
     "mean_running_accuracy": MEASURES["mean_running_accuracy"].text,
     **{
         name: MEASURES[name].text

@@ -9,6 +9,7 @@ so a stream file in which champion and challenger have changed places goes on wi
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.stream_file.decision_spec import same_target
 from app.stream_file.durations import format_duration
 from app.stream_file.lineup import place_of
 from app.stream_file.spec import Spec
@@ -29,11 +30,14 @@ DETECTORS = "drift.detectors"  # the place of what watches for drift; events kno
 
 DISTRIBUTIONS = "drift.distributions"
 LEARNING = "learning"
+DECISION, CLASS_WEIGHTS = "decision", "class_weights"
 
 LATER = (
     "predictions.coverage",
     "predictions.calibrated",
     "predictions.reasons",
+    DECISION,
+    CLASS_WEIGHTS,
 )  # noted only where the stream file asks for them
 NEW_FILE = "; a stream file with other models counts from then on"
 OTHER_FILE = "; one in which these are edited counts from then on"
@@ -86,6 +90,8 @@ def settings(spec: Spec) -> dict[str, Any]:
     found: dict[str, Any] = {"task": spec.task, "codec": spec.codec.plain(), "seed": spec.seed, "control": spec.control}
     for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
         found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
+    found[DECISION] = None if spec.decision is None else spec.decision.plain()
+    found[CLASS_WEIGHTS] = spec.class_weights
     for place in LATER:
         if not found[place]:
             del found[place]
@@ -362,6 +368,11 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
         return RESTARTED, ": all detectors start afresh"
     if place == DISTRIBUTIONS:
         return RESTARTED, ": all references begin anew" if new else ""
+    if place == DECISION:
+        kept = same_target(old, new)
+        return (CARRIED if kept else RESTARTED), ": from the next prediction on" + ("" if kept else ", begun anew")
+    if place == CLASS_WEIGHTS:
+        return CARRIED, ": of the labels to come"
     if place == "drift.features":
         return CARRIED, ": those that are new are watched from here on"
     if place == "control":

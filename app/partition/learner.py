@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from app.errors import RiparianError, StateError
 from app.partition.arrays import over, under
-from app.partition.changes import DETECTORS, DISTRIBUTIONS, next_origin, reconcile, room_of, settings
+from app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, next_origin, reconcile, room_of, settings
 from app.partition.clock import LEAPS, Clock
 from app.partition.comparing import Comparing
+from app.partition.deciding import DECIDED, Deciding, decided_name
 from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.intervals import Intervals
@@ -32,6 +33,7 @@ from app.partition.role import SAID, Role, kept_names, said_name
 from app.partition.sharing import Sharing
 from app.partition.steering import Steering, due
 from app.partition.watch import Finding
+from app.stream_file.decision_spec import same_target
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
 from models.contract import Floats, Program, Schema
@@ -122,6 +124,8 @@ class PartitionLearner:
         if spec.shares:
             self.sharing = Sharing(spec, partition, self.pending, (self.vocabularies, self.classes))
             self.vocabularies, self.classes = self.sharing.vocabularies, self.sharing.classes
+        self.deciding = Deciding(spec, self.classes)
+        self.deciding.fit(self.schema.n_outputs)
         self.roles = {name: self.make_role(name, spec) for name in spec.models()}
         self.intervals = Intervals(spec, self.schema.n_outputs, self.pending)
         self.drift = Drift(spec, partition, self.roles, self._decoding[0], self.classes)
@@ -144,7 +148,7 @@ class PartitionLearner:
         """A model that begins. spec : the stream with this model."""
         # A seed for all partitions where they learn one model.
         seed, rows = (spec.seed + self.partition, None) if self.sharing is None else (spec.seed, self.sharing.rows)
-        role = Role(name, spec, self._first, self.pending, seed, rows)
+        role = Role(name, spec, self._first, self.pending, seed, rows, self.deciding)
         if self.schema != self._first:
             role.resize(self.schema)
         return role
@@ -206,6 +210,7 @@ class PartitionLearner:
     def _fit_schema(self) -> None:
         """Give the models room for values and classes seen since."""
         schema = self._schema()
+        self.deciding.fit(schema.n_outputs)
         if schema == self.schema:
             return
         self.schema = schema
@@ -213,7 +218,7 @@ class PartitionLearner:
             role.resize(schema)
         self.intervals.resize(schema.n_outputs)
         own = [] if self.sharing is None else self.sharing.names
-        outputs = [name for name in self.pending.out if not name.endswith(SAID) and name not in own]
+        outputs = [name for name in self.pending.out if not name.endswith((SAID, DECIDED)) and name not in own]
         self.pending.resize(dict.fromkeys(outputs, schema.n_outputs))
         if self.sharing is not None:
             self.sharing.rows.resize(schema.n_outputs)
@@ -272,8 +277,9 @@ class PartitionLearner:
         sharing.fit(records)
         self._fit_schema()
         program, findings = sharing.program(records), list[Finding]()
+        weighted = self.deciding.weighted(program)
         for role in self.roles.values():
-            findings += role.run(program)
+            findings += role.run(weighted)
             role.score(program)
         self.comparing.score(program, sharing.n)
         times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
@@ -354,13 +360,16 @@ class PartitionLearner:
             joint = self.sharing.joint(program)
         else:
             scored = program
+            weighted = self.deciding.weighted(program)
             for role in self.roles.values():
-                findings += role.run(program)
+                findings += role.run(weighted)
                 role.calibrate(program)
+                role.decide(program)
                 role.score(program)
                 role.estimate(program)
         for role in self.roles.values():
             said[role] = role.predictions[joined.predicted]
+        named = {role: role.decided(joined.predicted) for role in self.roles.values() if role.decision is not None}
         shared = self.sharing is not None
         decisions = [] if shared else self.comparing.score(program, self.pending.counts["joined"])
         led = [(one.place + 1, one.role) for one in decisions if one.promoted]
@@ -397,6 +406,7 @@ class PartitionLearner:
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
             lineups=self.promotion.lineups,
             events=self.promotion.tell(offsets, next_offsets[LABELS], known),
+            decided=self.promotion.predictions(named) if named else {},
             said=self.intervals.said(joined.predicted, self.steering.paused),
             reasons=self._reasons(len(features.ids)),
             joint=[] if joint is None else [joint],
@@ -504,6 +514,9 @@ class PartitionLearner:
                 "challengers": {role: outcome.p[role][at] for role in roles} or None,
                 "further": {name: column[part] for name, column in further.items()} or None,
             }
+            if outcome.decided:
+                told = (CHAMPION, *roles)
+                columns["decided"] = {role: outcome.decided[role][at, 0] for role in told if role in outcome.decided}
             if outcome.said is not None:
                 columns["said"] = outcome.said[at]
             if outcome.reasons is not None:
@@ -656,9 +669,11 @@ class PartitionLearner:
         self._room = room_of(meta | {"classes": of_models}, known, self.spec.task)
         was = self._room or self._schema()
         self._fit_schema()
+        then = meta.get("settings") or {}
+        decides = same_target(then.get(DECISION), self._settings.get(DECISION))
         for name, source in changes.takes.items():
             if source is not None:
-                self.roles[name].restore(arrays, source, was)
+                self.roles[name].restore(arrays, source, was, decides)
         self.comparing.restore(under(arrays, "compared/"), self.promotion.restore(meta), changes.takes)
         n_classes = None if classes is None else len(classes)
         self.intervals.restore(arrays, self.schema.n_outputs)
@@ -668,9 +683,9 @@ class PartitionLearner:
             n = self.roles[name].model.n_kept
             there = [None] * n if source is None else kept_names(source, n)
             sources |= dict(zip(kept_names(name, n), there, strict=True))
-            sources[said_name(name)] = None if source is None else said_name(source)
+            for place in (said_name, decided_name):
+                sources[place(name)] = None if source is None else place(source)
         self.pending.restore(under(arrays, "pending/"), sources, n_classes)
-        then = meta.get("settings") or {}
         same, same_tests = (then.get(what) == self._settings.get(what) for what in (DETECTORS, DISTRIBUTIONS))
         self.drift.restore(under(arrays, "drift/"), changes.takes, same, same_tests, was)
         self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])

@@ -84,6 +84,8 @@ class Outcome(NamedTuple):
     said : what was said besides the champion's prediction: (n, 2) lower and upper end of an interval, or (n, k) whether
         each class is in a set, 1 or 0. NaN, or 0 everywhere, where nothing was said; None where nothing is asked for
     reasons : (n, most, 2), as `app.partition.reasons.Reasons` has them; None where they are not asked for
+    decided : role of a model -> (n, 1) codes of the classes that its predictions name; NaN where it knew nothing. Empty
+        where that is the likeliest
     joint : what was joined, in order, where partitions share what they learn
     """
 
@@ -107,6 +109,7 @@ class Outcome(NamedTuple):
     said: Floats | None = None
     reasons: Floats | None = None
     joint: Sequence[Joint] = ()
+    decided: Mapping[str, Floats] = {}
 
 
 class Figures(NamedTuple):
@@ -206,6 +209,10 @@ def together(outcomes: list[Outcome]) -> Outcome:
         said=_all_said([o.said for o in outcomes if o.said is not None]),
         reasons=_all_reasons([o.reasons for o in outcomes if o.reasons is not None]),
         joint=[one for o in outcomes for one in o.joint],
+        decided={
+            role: np.concatenate([o.decided.get(role, np.full((len(o.ids), 1), np.nan)) for o in outcomes])
+            for role in dict.fromkeys(role for o in outcomes for role in o.decided)
+        },
     )
 
 

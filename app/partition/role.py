@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from app.errors import SpecError
 from app.partition.arrays import over, under
+from app.partition.deciding import Deciding, Decision, decided_name
 from app.partition.pending import EMPTY, PendingStore
 from app.partition.reasons import Reasons, pieces
 from app.partition.sharing import LearnedRows
@@ -33,6 +34,7 @@ from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
 from models.calibration import SAID_WIDTH, Calibration
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from models.decision import DECIDED_WIDTH
 from models.estimation import Estimation
 from models.prequential import Prequential
 from models.registry import create
@@ -85,6 +87,8 @@ class Role:
     seed : int
     learned : LearnedRows, optional
         What it learns from, where that is not what waits here: instances of all partitions.
+    deciding : Deciding, optional
+        What the stream file says of costs.
 
     Attributes
     ----------
@@ -96,6 +100,8 @@ class Role:
         What they are expected to be before the labels come; none of a regression.
     calibration : Calibration, optional
         Of its probabilities, which it scales where the stream file says so; none of a regression.
+    decision : Decision, optional
+        Which class its predictions name, where that is not the likeliest.
     signal : Signal
         The errors of `model`, and the detectors that watch them: none where the stream file says `drift: none`.
     trial : Trial, optional
@@ -114,6 +120,7 @@ class Role:
         pending: PendingStore,
         seed: int,
         learned: LearnedRows | None = None,
+        deciding: Deciding | None = None,
     ) -> None:
         self.name = name
         self.learner_name, self._parameters = spec.models()[name]
@@ -139,6 +146,10 @@ class Role:
             self.calibration = Calibration(schema.n_outputs, scales=scales, window=window, fading=fading)
             if scales:
                 pending.keep([said_name(name)], SAID_WIDTH)
+        self.decision: Decision | None = None
+        if deciding is not None and deciding.asked is not None:
+            self.decision = Decision(deciding)
+            pending.keep([decided_name(name)], DECIDED_WIDTH)
         self.signal = self._new_signal(spec)
         self.reactions = np.zeros(len(REACTIONS), np.int64)
         self.trial: Trial | None = None
@@ -187,6 +198,7 @@ class Role:
         self.score(EMPTY)
         self.estimate(EMPTY)
         self.calibrate(EMPTY)
+        self.decide(EMPTY)
         self.overall()
         self.recent()
         if self.watched:
@@ -251,17 +263,37 @@ class Role:
             said = self._pending.out[said_name(self.name)] if self.calibration.scales else NOT_SCALED
             self.calibration.run(program, self.predictions, said)
 
+    def decide(self, program: Program) -> None:
+        """Say which class each prediction of a program names, once its probabilities are as they stay."""
+        if self.decision is not None:
+            self.decision.run(program, self.predictions, self._pending.out[decided_name(self.name)])
+
+    def decided(self, rows: NDArray[np.int32]) -> Floats:
+        """(n, 1): codes of the classes named for rows of the pending store; NaN where nothing was known."""
+        found: Floats = self._pending.out[decided_name(self.name)][rows, :1]
+        return found
+
     def overall(self) -> dict[str, float]:
         """All scores over the whole stream."""
-        return self.metrics.metrics() | ({} if self.calibration is None else self.calibration.metrics())
+        return self.metrics.metrics() | self.besides(False)
 
     def recent(self) -> dict[str, float]:
         """The same over the window, or fading."""
-        return self.metrics.windowed() | ({} if self.calibration is None else self.calibration.windowed())
+        return self.metrics.windowed() | self.besides(True)
+
+    def besides(self, recent: bool) -> dict[str, float]:
+        """Of these, what the predictions alone do not tell: calibration, and what decisions cost."""
+        found: dict[str, float] = {}
+        if self.calibration is not None:
+            found |= self.calibration.windowed() if recent else self.calibration.metrics()
+        if self.decision is not None:
+            found |= self.decision.metrics(self.metrics.counts(recent), recent)
+        return found
 
     def score(self, program: Program) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
-        self.metrics.score(program, self.labelled)
+        decided = None if self.decision is None else self._pending.out[decided_name(self.name)]
+        self.metrics.score(program, self.labelled, decided)
 
     def estimate(self, program: Program) -> None:
         """Take the predictions and labels of a program for the accuracy that is expected."""
@@ -481,6 +513,8 @@ class Role:
             arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
         if self.calibration is not None and self.calibration.has_begun:
             arrays |= over(f"calibration/{self.name}/", self.calibration.state()._asdict())
+        if self.decision is not None:
+            arrays |= over(f"decision/{self.name}/", self.decision.state())
         return arrays
 
     def learned_state(self) -> dict[str, NDArray[Any]]:
@@ -502,8 +536,9 @@ class Role:
         places = (f"models/{self.name}", f"drift/trials/{self.name}/model")
         return {f"{place}/{field}" for place in places for field in self.model.incomparable}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema) -> None:
-        """Take over arrays of `state()`, where the role was called `source`, and its model had room for `schema`."""
+    def restore(self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema, decides: bool = True) -> None:
+        """Take over arrays of `state()`, where the role was called `source`, and its model had room for `schema`.
+        decides : whether its threshold is about the same as it was."""
         self.model = self._restored(under(arrays, f"models/{source}/"), schema)
         restore(self.metrics, under(arrays, f"metrics/{source}/"), f"the metrics of {self.name}")
         self.metrics.resize(self.schema.n_outputs)
@@ -514,6 +549,8 @@ class Role:
         if self.calibration is not None and calibrated:  # likewise
             restore(self.calibration, calibrated, f"the calibration of {self.name}")
             self.calibration.resize(self.schema.n_outputs)
+        if self.decision is not None and decides:
+            self.decision.restore(under(arrays, f"decision/{source}/"), self.name)
 
     def restore_watching(
         self, arrays: Mapping[str, NDArray[Any]], trial: Mapping[str, NDArray[Any]], schema: Schema

@@ -163,7 +163,7 @@ def pooled(found: Sequence[Backtest], role: str) -> dict[str, float]:
     if len(scores) == 1:
         return dict(scores[0])
     n = sum(score.get("n", 0) for score in scores)
-    means = ("accuracy", "log_loss", "mae", "mse")
+    means = ("accuracy", "log_loss", "cost", "alert_rate", "mae", "mse")
     kept = [name for name in means if n and all(name in score for score in scores if score.get("n", 0))]
     return {"n": n} | {
         name: sum(score[name] * score["n"] for score in scores if score.get("n", 0)) / n for name in kept

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 
 from app.errors import SpecError
 from app.stream_file.batched import check_batched
+from app.stream_file.decision_spec import DecisionSpec, Weights, check_decision
 from app.stream_file.durations import duration
 from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
 from app.stream_file.lineup import check_model, digest, models_of, place_of, resolve, run_by, running, steered
@@ -164,6 +165,16 @@ class Spec(Part):
         description="Longest class that is learned, in bytes of its JSON text; a longer label is rejected. "
         "Predictions list every class.",
     )
+    class_weights: Weights | None = Field(
+        default=None,
+        description="How much a label of a class counts in learning, such as `{fraud: 20}`; 1 of those left out. It "
+        "raises the probabilities of the class ([costs](costs.md)).",
+    )
+    decision: DecisionSpec | None = Field(
+        default=None,
+        description="Which class a prediction names, where that is not the likeliest: by costs, or by a threshold that "
+        "is kept at a target ([costs](costs.md)).",
+    )
     champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
         default=ModelSpec(model=AUTO),
         description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
@@ -238,6 +249,7 @@ class Spec(Part):
         check_registry(self)
         check_batched(self)
         check_reasons(self)
+        check_decision(self)
         self._check_classes()
         if self.predictions.calibrated and self.task in records.VALUES:
             raise ValueError(

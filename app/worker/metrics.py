@@ -70,6 +70,9 @@ PREQUENTIAL = {
     "f1_macro": "riparian_f1_macro_ratio",
     "balanced_accuracy": "riparian_balanced_accuracy_ratio",
     "auroc": "riparian_auroc_ratio",
+    "cost": "riparian_mean_cost",
+    "alert_rate": "riparian_alert_rate_ratio",
+    "threshold": "riparian_decision_threshold",
     "mae": "riparian_mean_absolute_error",
     "rmse": "riparian_root_mean_squared_error",
     "r2": "riparian_r2_ratio",
@@ -207,6 +210,13 @@ METRICS: dict[str, Measure] = {
     PREQUENTIAL["balanced_accuracy"]: Measure(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["auroc"]: Measure(
         GAUGE, f"AUROC of two classes, or of scores of anomalies, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["cost"]: Measure(GAUGE, f"Mean cost of a label (decision.costs), {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["alert_rate"]: Measure(
+        GAUGE, f"Share of the scored predictions that named the class of decision.class, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["threshold"]: Measure(
+        GAUGE, "Probability from which on that class is named now (scope window or fading).", ("model", "scope")
     ),
     PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
     PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),

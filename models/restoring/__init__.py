@@ -20,6 +20,7 @@ from models.calibration import Calibration
 from models.comparison import Comparison
 from models.conformal import Conformal
 from models.contract import Learner
+from models.decision import Threshold
 from models.drift.contract import Detector
 from models.estimation import Estimation
 from models.prequential import Prequential
@@ -54,7 +55,7 @@ def check(learner: Learner, state: Mapping[str, NDArray[Any]], name: str | None 
 
 
 def restore(
-    fresh: Learner | Detector | Prequential | Comparison | Estimation | Conformal | Calibration,
+    fresh: Learner | Detector | Prequential | Comparison | Estimation | Conformal | Calibration | Threshold,
     state: Mapping[str, NDArray[Any]],
     name: str | None = None,
 ) -> None:
@@ -70,6 +71,8 @@ def restore(
         _rule("comparison")(Arrays(name or "the comparison", state), fresh)
     elif isinstance(fresh, Calibration):
         _rule("calibration")(Arrays(name or "the calibration", state), fresh)
+    elif isinstance(fresh, Threshold):
+        _rule("decision")(Arrays(name or "the threshold", state), fresh)
     elif isinstance(fresh, Conformal):
         _rule("conformal")(Arrays(name or "the intervals", state), fresh)
     elif isinstance(fresh, Estimation):

@@ -118,6 +118,18 @@ _ENTRIES = (
         text="Clouds around centroids that move; drawn anew for each --seed.",
     ),
     Entry(
+        name="rare",
+        module="models.streams.rare",
+        tasks=(CLASSIFICATION,),
+        parameters=(
+            Parameter("ratio", float, 0.002, 0.0, 1.0, text="probability of class 1"),
+            Parameter("shift", float, 2.5, 0.0, 1000.0, text="of two of its features, in standard deviations"),
+            Parameter("function", int, 0, 0, 1, text="which features are shifted: of x1 to x4, or of x5 to x8"),
+        ),
+        paper="Own: as fraud among payments.",
+        text="A class that is one instance in 500, in eight numeric features.",
+    ),
+    Entry(
         name="sea",
         module="models.streams.sea",
         tasks=(CLASSIFICATION,),

@@ -102,6 +102,14 @@ def sine(seed, function=0, n_irrelevant=2):
         yield row, 0 if positive else 1
 
 
+def rare(seed, ratio=0.002, shift=2.5, function=0):
+    random = NaiveRandom(seed)
+    while True:
+        y = int(random.uniform() < ratio)
+        pair = [[(0, 1), (2, 3)], [(4, 5), (6, 7)]][function][0 if random.uniform() < 0.5 else 1]
+        yield [random.normal() + (shift if y and j in pair else 0) for j in range(8)], y
+
+
 def waveform(seed, n_irrelevant=0):
     waves = [
         [0, 1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],

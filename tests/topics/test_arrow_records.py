@@ -431,6 +431,7 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
         "offsets": rng.integers(0, 99, n).tolist(), "label_offsets": rng.integers(0, 99, n).tolist(),
         "probabilities": probabilities, "further": {"index": list(range(n)), "label_index": [0] * n},
         "challengers": {role: outputs() for role in challengers} if challengers else None,
+        "decided": {role: rng.integers(0, 4, n).astype(float) for role in ("champion", *(challengers or ()))},
     }  # fmt: skip
     room = int(rng.choice([100, 3000, 10**6]))
     packed = codec.pack_predictions(room, **columns)

@@ -65,6 +65,8 @@ def test_usual_predictions_are_written_at_once(k: int, probabilities: bool) -> N
     assert isinstance(found, Slices)
     further = {"control_offset": list(range(50)), "index": [3] * 50}
     assert isinstance(both(50, k, probabilities=probabilities, further=further), Slices)
+    decided = {"champion": np.where(np.arange(50) % 3 > 0, np.arange(50) % 9.0, np.nan)}
+    assert isinstance(both(50, k, probabilities=probabilities, decided=decided if k else None), Slices)
     assert isinstance(both(3, k, ["über", "日本", "\x7f/"], probabilities=probabilities), Slices)
 
 

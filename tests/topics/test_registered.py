@@ -298,8 +298,10 @@ def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bo
     more = {"nb": rng.random((50, 8)), "none": np.zeros((50, 8))} if asked else None
     args = [f"i{i}é" for i in range(50)], p, classes, "tree", np.arange(50) * 1000, np.arange(50)
     one, json_codec = written(name, spec), JsonCodec(spec.mapping())
-    values = one.encode_predictions(*args, probabilities=asked, challengers=more)
-    others = json_codec.encode_predictions(*args, probabilities=asked, challengers=more)
+    decided = {"champion": np.where(np.arange(50) % 3 > 0, np.arange(50) % 6.0, np.nan), "nb": np.full(50, 2.0)}
+    options = {"probabilities": asked, "challengers": more, "decided": decided if classes is not None else None}
+    values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
+    assert classes is None or [json.loads(other)["y"] for other in others[1:3]] == [3, True]
     for value, other in zip(values, others, strict=True):
         told = normal(json.loads(other))
         assert normal(one.read_prediction(value)) == told

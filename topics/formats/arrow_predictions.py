@@ -22,7 +22,8 @@ from topics.formats.arrow_columns import written
 from topics.formats.arrow_messages import weigh
 from topics.formats.json_predictions import PredictionWriter, place_reader
 from topics.formats.json_text import read_object
-from topics.formats.predictions import members
+from topics.formats.predictions import members, named
+from topics.names import CHAMPION
 from topics.records import VALUES, Floats, Mapping
 from topics.vocabulary import Vocabulary
 
@@ -81,6 +82,7 @@ class Predictions:
         further: Columns[str, Sequence[int]] | None = None,
         said: Floats | None = None,
         reasons: Sequence[Any] | None = None,
+        decided: Columns[str, Floats] | None = None,
     ) -> list[bytes] | None:
         """Records of predictions without their texts in between: what `join` makes of `encode`. None where a row might
         be so large that it has to be looked at by itself."""
@@ -89,8 +91,13 @@ class Predictions:
         width = width * (1 + len(challengers or ())) + 4 * max(map(len, ids), default=0)
         if width > MOST_ROW_BYTES:
             return None
+        told = decided or {}
         opinion = partial(_opinion, texts=None if classes is None else texts, probabilities=probabilities)
-        columns = {"id": pa.array(ids, pa.string()), **opinion(p), "model": pa.repeat(pa.scalar(model), len(ids))}
+        columns = {
+            "id": pa.array(ids, pa.string()),
+            **opinion(p, told.get(CHAMPION)),
+            "model": pa.repeat(pa.scalar(model), len(ids)),
+        }
         places = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
         columns |= {name: pa.array(found, pa.int64()) for name, found in places.items()}
         if said is not None and classes is None:
@@ -99,7 +106,7 @@ class Predictions:
         elif said is not None:
             columns["set"] = pa.array([held or None for held in members(said, texts)], _SET)
         if challengers:
-            parts = {role: opinion(output) for role, output in challengers.items()}
+            parts = {role: opinion(output, told.get(role)) for role, output in challengers.items()}
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
             columns["challengers"] = pa.StructArray.from_arrays(structs, list(parts))
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
@@ -149,7 +156,7 @@ class Predictions:
         return pa.array(column, (_TYPES | {"y": self._y}).get(name, pa.int64()))
 
 
-def _opinion(out: Floats, texts: list[str] | None, probabilities: bool) -> dict[str, Any]:
+def _opinion(out: Floats, decided: Floats | None, texts: list[str] | None, probabilities: bool) -> dict[str, Any]:
     """Columns y and p of the outputs of a model, as the JSON records have them."""
     if texts is None:
         return {"y": pa.array(out[:, 0], mask=np.isnan(out[:, 0]))}
@@ -158,7 +165,7 @@ def _opinion(out: Floats, texts: list[str] | None, probabilities: bool) -> dict[
     k = out.shape[1]
     nothing = np.ones(n, bool) if k == 0 else out.max(axis=1) <= 0.0
     words = pa.array(texts[:k], pa.string())
-    best = np.zeros(n, np.int64) if k == 0 else out.argmax(axis=1)
+    best = np.zeros(n, np.int64) if k == 0 else named(out, decided)
     found = {"y": words.take(pa.array(best, mask=nothing))}
     if probabilities:
         known = out[~nothing]

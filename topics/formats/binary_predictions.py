@@ -14,6 +14,7 @@ import numpy as np
 from topics.formats.json_predictions import MAX_BYTES
 from topics.formats.predictions import members, opinions
 from topics.formats.registered import written_by
+from topics.names import CHAMPION
 from topics.records import Floats
 from topics.schemas import Schemas
 from topics.vocabulary import Scalar, Vocabulary
@@ -91,15 +92,20 @@ class BinaryWriter:
         further: Mapping[str, Sequence[int]] | None = None,
         said: Floats | None = None,
         reasons: Sequence[Any] | None = None,
+        decided: Mapping[str, Floats] | None = None,
     ) -> list[bytes]:
         """One record an id, as in `Codec`. further, reasons : none, since the schema has no fields for them."""
         assert not further
         assert reasons is None
         before, name = written_by(self._schemas, "predictions")[0], self.model(model)
-        y, shares = self._outputs(p, classes, probabilities)
+        told = decided or {}
+        y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
         others: Iterable[bytes] = repeat(self.nothing)
         if challengers:
-            each = [zip(*self._outputs(out, classes, probabilities), strict=False) for out in challengers.values()]
+            each = [
+                zip(*self._outputs(out, classes, probabilities, told.get(role)), strict=False)
+                for role, out in challengers.items()
+            ]
             names = tuple(challengers)
             others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
         rows = zip(offsets, label_offsets, ids, y, shares, others, self._more(said, classes), strict=False)
@@ -113,21 +119,22 @@ class BinaryWriter:
             args = [ids[i] for i in large], p[large], classes, model
             places = [offsets[i] for i in large], [label_offsets[i] for i in large]
             left = {role: output[large] for role, output in (challengers or {}).items()} or None
+            few = {role: codes[large] for role, codes in told.items()} or None
             silent = None if said is None else np.zeros_like(said[large])
-            short = self.write(*args, *places, probabilities=False, challengers=left, said=silent)
+            short = self.write(*args, *places, probabilities=False, challengers=left, said=silent, decided=few)
             for i, value in zip(large, short, strict=True):
                 made[i] = value
         return made
 
     def _outputs(
-        self, out: Floats, classes: Vocabulary | None, probabilities: bool
+        self, out: Floats, classes: Vocabulary | None, probabilities: bool, decided: Floats | None = None
     ) -> tuple[Iterable[bytes], Iterable[bytes]]:
         """The y and the p of each row."""
         if classes is None:
             return list(map(self.answer, out[:, 0].tolist())), repeat(self.nothing)
         k = min(out.shape[1], len(classes))
         shares = self._named(tuple(classes.texts[:k])).write if probabilities and k else None
-        return opinions(out, list(map(self.answer, classes.values[:k])), shares, self.nothing, self.nothing)
+        return opinions(out, list(map(self.answer, classes.values[:k])), shares, self.nothing, self.nothing, decided)
 
     def _more(self, said: Floats | None, classes: Vocabulary | None) -> Iterable[bytes]:
         """The interval or the set of each row."""

@@ -1,14 +1,15 @@
 """Prediction records as JSON.
 
 Classification: `{"id", "y", "p": {class: probability}, "model", "offset", "label_offset"}`, and behind these the next
-offset of each further input log that the stream has. y is the likeliest class in
-the JSON form in which it was declared or first seen, the earlier one of equals; y and p are null while the model knows
-nothing. A class that is not listed in p has probability 0. A record of more than `MAX_BYTES` (hundreds of long classes,
-and challengers) is written with p, and the set of classes, null everywhere. Regression has no p, and a null y where the
-model has no value. Where they are asked for, the ends of an interval stand under "lower" and "upper", or a set of
-classes, in their JSON forms, under "set"; null where nothing is said. What features added to it, where that is asked
-for, stands under "reasons": `{feature: number}`, the largest first. Challengers, where they are asked for, stand
-under "challengers": `{name: {"y", "p"}}`. Floats are written in the shortest form that reads back to the same bits.
+offset of each further input log that the stream has. y is the likeliest class in the JSON form in which it was declared
+or first seen, the earlier one of equals, or the class that costs or a threshold decide for; y and p are null while the
+model knows nothing. A class that is not listed in p has probability 0. A record of more than `MAX_BYTES` (hundreds of
+long classes, and challengers) is written with p, and the set of classes, null everywhere. Regression has no p, and a
+null y where the model has no value. Where they are asked for, the ends of an interval stand under "lower" and "upper",
+or a set of classes, in their JSON forms, under "set"; null where nothing is said. What features added to it, where that
+is asked for, stands under "reasons": `{feature: number}`, the largest first. Challengers, where they are asked for,
+stand under "challengers": `{name: {"y", "p"}}`. Floats are written in the shortest form that reads back to the same
+bits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ import msgspec
 import numpy as np
 
 from topics.formats.predictions import members, opinions
+from topics.names import CHAMPION
 from topics.records import Floats, Place, place_type
 from topics.slices import of_texts
 from topics.vocabulary import Vocabulary
@@ -90,15 +92,18 @@ class PredictionWriter:
         further: Mapping[str, Sequence[int]] | None = None,
         said: Floats | None = None,
         reasons: Sequence[Any] | None = None,
+        decided: Mapping[str, Floats] | None = None,
     ) -> Sequence[bytes]:
         """One record an id. offsets, label_offsets, and the values of further : n ints (or arrays of them). The rest as
         in `Codec`."""
         if len(ids) >= self.few and not challengers and said is None and reasons is None:
             at = {"offset": offsets, "label_offset": label_offsets, **(further or {})}
-            at_once: Sequence[bytes] | None = self._at_once(ids, p, classes, model, probabilities, at)
+            mine = (decided or {}).get(CHAMPION)
+            at_once: Sequence[bytes] | None = self._at_once(ids, p, classes, model, probabilities, at, mine)
             if at_once is not None:
                 return at_once
-        y, shares = self._outputs(p, classes, probabilities)
+        told = decided or {}
+        y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
         places = (offsets, label_offsets, *(further or {}).values())
         columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, places)]
         names = tuple(further or ())
@@ -113,7 +118,8 @@ class PredictionWriter:
             names += ("reasons",)
         if challengers:
             parts = [
-                map(_Challenger, *self._outputs(output, classes, probabilities)) for output in challengers.values()
+                map(_Challenger, *self._outputs(output, classes, probabilities, told.get(role)))
+                for role, output in challengers.items()
             ]
             columns.append(map(self._struct("challengers", tuple(challengers)), *parts))
         written = list(map(self._encode, map(_prediction_type(names), *columns)))
@@ -133,6 +139,7 @@ class PredictionWriter:
         model: str,
         probabilities: bool,
         places: Mapping[str, Sequence[int]],
+        decided: Floats | None = None,
     ) -> Any:
         """The records in one buffer; None where they are not usual."""
         from topics.formats import json_writing as kernel  # numba, which takes a while to import
@@ -152,7 +159,7 @@ class PredictionWriter:
         if sum(map(len, texts)) > MAX_BYTES // 8:
             return None
         shares = classes is not None and probabilities
-        return kernel.written(of_texts(ids), p, k, shares, kernel.frame(texts), list(places.values()))
+        return kernel.written(of_texts(ids), p, k, shares, kernel.frame(texts), list(places.values()), decided)
 
     def warm_up(self) -> None:
         """Compile the kernel, or load it from the cache."""
@@ -175,7 +182,7 @@ class PredictionWriter:
         return known[1]
 
     def _outputs(
-        self, out: Floats, classes: Vocabulary | None, probabilities: bool
+        self, out: Floats, classes: Vocabulary | None, probabilities: bool, decided: Floats | None = None
     ) -> tuple[Iterable[Any], Iterable[Any]]:
         """The y and the p of each row. NaN is written as null by the encoder."""
         if classes is None:
@@ -183,7 +190,7 @@ class PredictionWriter:
         shares: Any = None
         if probabilities:
             shares = lambda out: map(self._struct("p", tuple(classes.texts[: out.shape[1]])), *out.T.tolist())  # noqa: E731
-        return opinions(out, classes.values, shares, None, msgspec.UNSET)
+        return opinions(out, classes.values, shares, None, msgspec.UNSET, decided)
 
 
 def place_reader(further: Sequence[str] = ()) -> Callable[[bytes | None], Place]:

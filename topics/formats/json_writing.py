@@ -39,7 +39,9 @@ def frame(texts: Sequence[bytes]) -> Frame:
     return Frame(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(one) for one in texts], dtype=np.int64))
 
 
-def written(ids: Slices, p: Floats, n_classes: int, shares: bool, frame: Frame, places: Any) -> Slices | None:
+def written(
+    ids: Slices, p: Floats, n_classes: int, shares: bool, frame: Frame, places: Any, decided: Floats | None = None
+) -> Slices | None:
     """A record an id; None where the encoder has to write them.
 
     Parameters
@@ -48,6 +50,7 @@ def written(ids: Slices, p: Floats, n_classes: int, shares: bool, frame: Frame, 
     n_classes : k, or -1 where the prediction is a value
     shares : whether probabilities are written
     places : sequence of n integers each, not below 0
+    decided : (n,) codes of the classes that y names; NaN for the likeliest
     """
     n, k = len(ids), n_classes
     each = int(frame.ends[-1]) + LONGEST * (max(k, 1) if shares or k < 0 else 0) + _NUMBER_BYTES * len(places)
@@ -57,9 +60,10 @@ def written(ids: Slices, p: Floats, n_classes: int, shares: bool, frame: Frame, 
     out, ends = np.empty(room, np.uint8), np.empty(n, np.int64)
     numbers = np.array(places, np.int64).reshape(len(places), n)
     data = np.frombuffer(ids.data, np.uint8)
+    named = np.zeros(0) if decided is None else np.ascontiguousarray(decided, np.float64)
     probabilities = np.ascontiguousarray(p, np.float64)
     done = write(
-        data, ids.starts, ids.stops, probabilities, probabilities.view(np.uint64), k, shares,
+        data, ids.starts, ids.stops, probabilities, probabilities.view(np.uint64), k, shares, named,
         frame.text, frame.ends, numbers, out, ends,
     )  # fmt: skip
     if not done:
@@ -80,14 +84,14 @@ def _said(out, at, text, ends, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def write(data, starts, stops, p, bits, k, shares, text, ends, places, out, found):  # type: ignore[no-untyped-def]
+def write(data, starts, stops, p, bits, k, shares, decided, text, ends, places, out, found):  # type: ignore[no-untyped-def]
     """Write records one behind the other; False where one is not usual.
 
     Parameters
     ----------
     data, starts, stops : ids, UTF-8
     p, bits : (n, m) float64, and the same as uint64
-    k, shares : as in `written`
+    k, shares, decided : as in `written`; none of the last: the likeliest
     text, ends : of the Frame
     places : (m, n) int64
     out : uint8, filled in
@@ -114,6 +118,8 @@ def write(data, starts, stops, p, bits, k, shares, text, ends, places, out, foun
                     return False
                 if p[i, j] > 0.0 and (best < 0 or p[i, j] > p[i, best]):
                     best = j
+            if best >= 0 and len(decided) > 0 and 0.0 <= decided[i] < k:
+                best = int(decided[i])
             at = _said(out, at, text, ends, 3 + best if best >= 0 else 2)
             if shares and best >= 0:
                 at = _said(out, at, text, ends, behind)

@@ -4,11 +4,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, repeat
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from topics.records import Floats
 
 
 def opinions(
-    out: Floats, values: Sequence[Any], shares: Callable[[Floats], Iterable[Any]] | None, nothing: Any, unasked: Any
+    out: Floats,
+    values: Sequence[Any],
+    shares: Callable[[Floats], Iterable[Any]] | None,
+    nothing: Any,
+    unasked: Any,
+    decided: Floats | None = None,
 ) -> tuple[Iterable[Any], Iterable[Any]]:
     """The y and the p of each row, in the form of a format.
 
@@ -21,11 +29,12 @@ def opinions(
     shares : callable, optional
         (n, k) probabilities -> the p of each row. None where they are not asked for: then each p is `unasked`.
     nothing : y and p of a row about which the model knows nothing.
+    decided : (n,) codes of the classes that y names; NaN for the likeliest.
     """
     out = out[:, : len(values)]
     if out.shape[1] == 0:
         return repeat(nothing), repeat(unasked if shares is None else nothing)
-    y = list(map(values.__getitem__, out.argmax(axis=1).tolist()))
+    y = list(map(values.__getitem__, named(out, decided).tolist()))
     p = repeat(unasked) if shares is None else shares(out)
     unknown = (out.max(axis=1) <= 0.0).nonzero()[0].tolist()
     if unknown:
@@ -36,6 +45,15 @@ def opinions(
             for i in unknown:
                 p[i] = nothing
     return y, p
+
+
+def named(out: Floats, decided: Floats | None) -> NDArray[np.int64]:
+    """The codes of what y names: of the likeliest class of each row, the first one of equals, where `decided` does not
+    say another."""
+    best: NDArray[np.int64] = out.argmax(axis=1)
+    if decided is None:
+        return best
+    return np.where((decided >= 0.0) & (decided < out.shape[1]), decided, best).astype(np.int64)
 
 
 def members(said: Floats, values: Sequence[Any]) -> list[list[Any]]:

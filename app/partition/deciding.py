@@ -1,0 +1,131 @@
+"""What mistakes cost, in a partition: labels that count more in learning, and which class a prediction names. Pure.
+
+Each model decides for itself, by the costs of the stream file or by a threshold of its own: a challenger's predictions
+can then be compared with the champion's, and after a promotion the threshold fits the probabilities that it is about.
+What was decided waits beside the instance, and its label scores that.
+
+A class of the stream file is found by its text once it is known; until then its weight, its costs and its threshold
+change nothing. Probabilities of classes that no model has learned are 0, so it does not matter how long before its
+first label a class is known.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.stream_file.spec import Spec
+from models.contract import LEARN, Floats, Program
+from models.decision import Threshold, by_cost
+from models.restoring import restore
+from topics.vocabulary import Vocabulary
+
+DECIDED = "/decided"
+OTHERWISE = 1.0  # what a mistake costs that the stream file does not name
+
+
+def decided_name(role: str) -> str:
+    """Where the pending store keeps what a model's predictions named."""
+    return f"{role}{DECIDED}"
+
+
+class Deciding:
+    """What the stream file says of classes, by their codes.
+
+    Parameters
+    ----------
+    spec : Spec
+    classes : Vocabulary, optional
+        Of the models, which grows. None: labels are numbers.
+
+    Attributes
+    ----------
+    costs : (n_outputs, n_outputs) float64, optional
+        Of naming class j where i is true.
+    code : int
+        Of the class that a target is about; -1 while it is not known.
+    """
+
+    def __init__(self, spec: Spec, classes: Vocabulary | None) -> None:
+        self.asked = spec.decision
+        self._weights, self._classes = spec.class_weights or {}, classes
+        self.costs: Floats | None = None
+        self.code = -1
+        self._known, self._by_code = (0, 0), np.ones(0)
+
+    def fit(self, n_outputs: int) -> None:
+        """Look the classes up among those known now."""
+        if self._classes is None or self._known == (len(self._classes), n_outputs):
+            return
+        self._known = len(self._classes), n_outputs
+        codes = {text: code for code, text in enumerate(self._classes.texts)}
+        self._by_code = np.ones(max(n_outputs, len(codes)))
+        for text, weight in self._weights.items():
+            if text in codes:
+                self._by_code[codes[text]] = weight
+        if self.asked is None:
+            return
+        self.code = codes.get(self.asked.class_ or "", -1) if self.asked.target is not None else -1
+        if self.asked.costs is not None:
+            self.costs = np.full((n_outputs, n_outputs), OTHERWISE)
+            np.fill_diagonal(self.costs, 0.0)
+            for true, row in self.asked.costs.items():
+                for named, cost in row.items():
+                    if true in codes and named in codes:
+                        self.costs[codes[true], codes[named]] = cost
+
+    def weighted(self, program: Program) -> Program:
+        """The program as models learn it: with the weight of each label's class."""
+        if not self._weights:
+            return program
+        w, learns = program.w.copy(), np.flatnonzero(program.op == LEARN)
+        w[learns] *= self._by_code[program.y[learns].astype(np.int64)]
+        return program._replace(w=w)
+
+
+class Decision:
+    """How the predictions of one model are decided.
+
+    deciding : of its stream, whose `asked` is not None.
+    """
+
+    def __init__(self, deciding: Deciding) -> None:
+        assert deciding.asked is not None
+        self._deciding, target = deciding, deciding.asked.target
+        self.threshold = None if target is None else Threshold(*target)
+
+    def run(self, program: Program, out: Floats, decided: Floats) -> None:
+        """Decide at each PREDICT of a program, and learn. out, decided : as `models.decision` has them."""
+        if self.threshold is not None:
+            self.threshold.run(program, out, decided, self._deciding.code)
+        elif self._deciding.costs is not None:
+            by_cost(program, out, decided, self._deciding.costs)
+
+    def metrics(self, confusion: Floats, recent: bool) -> dict[str, float]:
+        """`cost`, the mean of a label; or with a threshold `alert_rate`, the share of the labels that its class was
+        named for, and where it is recent `threshold`. confusion : as `Prequential.counts` has it."""
+        total = confusion.sum()
+        found: dict[str, float] = {}
+        if self.threshold is not None:
+            if total > 0.0:
+                named = confusion[:, 1 + self._deciding.code].sum() if self._deciding.code >= 0 else 0.0
+                found["alert_rate"] = float(named / total)
+            if recent and self.threshold.value is not None:
+                found["threshold"] = self.threshold.value
+        elif self._deciding.costs is not None and total > 0.0:
+            k = len(confusion)
+            costs = self._deciding.costs[:k, :k]
+            # Nothing named is as bad as the worst.
+            found["cost"] = float((confusion * np.column_stack((costs.max(axis=1), costs))).sum() / total)
+        return found
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Live arrays; none where nothing is learned."""
+        begun = self.threshold is not None and self.threshold.has_begun
+        return self.threshold.state()._asdict() if begun and self.threshold is not None else {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], name: str) -> None:
+        """Take over what `state` gave. name : of the model."""
+        if self.threshold is not None and arrays:
+            restore(self.threshold, arrays, f"the threshold of {name}")

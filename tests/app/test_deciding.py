@@ -1,0 +1,224 @@
+"""Costs, weights and thresholds in the fold: the same for every cut, restart and promotion; in records, metrics and
+states, and in the sentences of a stream file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from app.errors import SpecError
+from app.partition.deciding import Deciding
+from app.partition.learner import PartitionLearner
+from app.stream_file.spec import build, loads
+from models.contract import LEARN, PREDICT, Program
+from tests.app.test_promotion import FILE, fold, records
+from topics.vocabulary import Vocabulary
+
+COSTS = {"costs": {"up": {"down": 5}}}
+DECISIONS = {
+    "costs": COSTS,
+    "recall": {"class": "up", "recall": 0.9},
+    "precision": {"class": "up", "precision": 0.97},
+    "alert-rate": {"class": "up", "alert_rate": 0.2},
+}
+
+
+def stream(decision=None, **changes):
+    given = {**FILE, "champion": "naive-bayes", **({} if decision is None else {"decision": decision})}
+    return build({**given, **changes}, "s")
+
+
+def joined(sent, data):
+    """The predictions that met a label, which all but the last do: y, p, and the label."""
+    labels = {json.loads(raw)["id"]: json.loads(raw)["y"] for raw in data[1].values}
+    return [(one["y"], one["p"], labels[one["id"]]) for one in sent if one["id"] in labels]
+
+
+@pytest.mark.parametrize("decision", DECISIONS.values(), ids=DECISIONS)
+def test_decisions_are_the_same_however_the_fold_is_cut_and_restarted_and_through_promotions(decision):
+    calibrated = {"predictions": {"calibrated": True, "challengers": True}}
+    file = {"champion": "last-label", "promotion": "automatic", **calibrated}
+    spec, data = stream(decision, **file), records(turns=(2500,))
+    whole, sent, events, _ = fold(spec, data, 100_000)
+    assert events
+    assert any(name.startswith("decision/") for name in whole.snapshot().arrays) == ("costs" not in decision)
+    for limit, restart in ((1000, 0), (37, 11)):
+        learner, again, *_ = fold(spec, data, limit, restart)
+        assert learner.digest() == whole.digest()
+        assert again == sent
+        assert learner.figures().overall == whole.figures().overall
+
+
+def test_the_cheapest_class_is_named_by_every_model_and_its_cost_is_told():
+    spec, data = stream(COSTS), records(1500)
+    learner, sent, *_ = fold(spec, data, 333)
+    others = [{**one["challengers"]["tree"]} for one in sent]
+    for one in (*sent, *others):
+        if one["p"] is not None:
+            assert one["y"] == ("up" if 5 * one["p"].get("up", 0) > one["p"].get("down", 0) else "down")
+    assert any(one["y"] != max(one["p"], key=one["p"].get) for one in sent if one["p"])
+    found, met = learner.figures(), joined(sent, data)
+    n = int(found.overall["champion"]["n"])
+    costs = [0 if y == label else 5 if label == "up" else 1 for y, _, label in met][:n]
+    assert found.overall["champion"]["cost"] == pytest.approx(np.mean(costs))
+    assert found.recent["champion"]["cost"] == pytest.approx(np.mean(costs[-100:]))
+    assert found.overall["champion"]["accuracy"] == pytest.approx(np.mean([y == label for y, _, label in met[:n]]))
+    assert found.overall["tree"]["cost"] != found.overall["champion"]["cost"]
+
+
+@pytest.mark.parametrize("name", ["recall", "precision", "alert-rate"])
+def test_a_target_is_kept_and_told(name):
+    decision, data = DECISIONS[name], records()
+    learner, sent, *_ = fold(stream(decision), data, 500)
+    found, met = learner.figures(), joined(sent, data)
+    n = int(found.overall["champion"]["n"])
+    named, own = (np.array([one[i] == "up" for one in met[:n]]) for i in (0, 2))
+    assert found.overall["champion"]["alert_rate"] == pytest.approx(named.mean())
+    assert found.overall["champion"]["accuracy"] == pytest.approx(np.mean([y == label for y, _, label in met[:n]]))
+    reached = {"recall": (named & own).sum() / own.sum(), "precision": (named & own).sum() / named.sum()}
+    share = decision[name.replace("-", "_")]
+    assert {**reached, "alert-rate": named.mean()}[name] == pytest.approx(share, abs=0.03)
+    assert 0.0 < found.recent["champion"]["threshold"] < 1.0
+    assert "threshold" not in found.overall["champion"]
+    of_up = found.by_class["champion"]["up"]
+    assert of_up["recall"] == pytest.approx((named & own)[-100:].sum() / own[-100:].sum())
+
+
+def test_probabilities_and_what_is_learned_stay_what_they_are():
+    data = records(1500, turns=(700,))
+    plain, sent, _, drifts = fold(stream(), data, 100)
+    other, decided, _, same_drifts = fold(stream(DECISIONS["alert-rate"]), data, 100)
+    assert [one["p"] for one in decided] == [one["p"] for one in sent]
+    assert [one["y"] for one in decided] != [one["y"] for one in sent]
+    assert same_drifts == drifts  # detectors watch the likeliest class
+    arrays, others = plain.snapshot().arrays, other.snapshot().arrays
+    for name in arrays:
+        if name.startswith(("models/", "drift/", "compared/", "calibration/", "estimated/")):
+            assert arrays[name].tobytes() == others[name].tobytes(), name
+    assert set(others) - set(arrays) == {
+        name for name in others if name.startswith("decision/") or name.endswith("/decided")
+    }
+
+
+def test_a_weight_is_that_of_the_labels_of_a_class():
+    """A stump of counts: labels of up count three times in its probabilities, and once in its scores."""
+    data, decision = records(400), {"champion": "majority-class"}
+    learner, sent, *_ = fold(stream(class_weights={"up": 3}, **decision), data, 50)
+    plain, told, *_ = fold(stream(**decision), data, 50)
+    for one, other in zip(sent, told, strict=True):
+        if other["p"]:
+            odds = other["p"].get("up", 0.0) / other["p"]["down"] if other["p"].get("down") else np.inf
+            weighted = one["p"]["up"] / one["p"]["down"] if one["p"].get("down") else np.inf
+            assert weighted == pytest.approx(3 * odds)
+    assert learner.figures().overall["champion"]["n"] == plain.figures().overall["champion"]["n"]
+    assert learner.roles["champion"].metrics.counts().sum() == plain.roles["champion"].metrics.counts().sum()
+
+
+def test_weights_are_those_that_a_library_user_gives():
+    deciding = Deciding(stream(class_weights={"down": 4}), Vocabulary(9, ["up", "down"]))
+    deciding.fit(2)
+    y = np.array([np.nan, 0.0, 1.0])
+    program = Program(np.array([PREDICT, LEARN, LEARN], np.int8), np.zeros(3, np.int32), y, np.array([1.0, 1.0, 0.5]))
+    assert deciding.weighted(program).w.tolist() == [1.0, 1.0, 2.0]
+    assert program.w.tolist() == [1.0, 1.0, 0.5]
+
+
+def test_a_class_that_no_label_has_had_yet_changes_nothing():
+    data = records(300)
+    for decision in ({"class": "never", "recall": 0.9}, {"costs": {"never": {"up": 9}}}):
+        other, decided, *_ = fold(stream(decision), data, 37)
+        sent = fold(stream(), data, 37)[1]
+        assert [one["y"] for one in decided] == [one["y"] for one in sent]
+        assert other.digest() == fold(stream(decision), data, 300)[0].digest()
+
+
+def test_another_target_begins_anew_and_another_share_goes_on():
+    data = records(1500)
+    cut = fold(stream(DECISIONS["recall"]), data, 100)[0].snapshot()
+
+    def taken(decision):
+        learner = PartitionLearner(stream(decision))
+        said = learner.restore(cut)
+        return [s for s in said if "decision" in s], learner.figures().recent["champion"].get("threshold"), learner
+
+    said, threshold, _ = taken(DECISIONS["recall"])
+    assert (said, threshold is not None) == ([], True)
+    (said,), threshold, learner = taken({"class": "up", "recall": 0.5})
+    assert said.endswith("is {'class': 'up', 'recall': 0.5}: from the next prediction on")
+    assert threshold is not None
+    assert learner.origin is not None
+    (said,), threshold, _ = taken({"class": "down", "recall": 0.9})
+    assert said.endswith("from the next prediction on, begun anew")
+    assert threshold is None
+    (said,), threshold, learner = taken(None)
+    assert said.startswith("decision was")
+    assert "decision" not in " ".join(learner.snapshot().arrays)
+
+
+def test_a_state_of_before_goes_on_and_what_waits_then_is_scored_by_its_likeliest_class():
+    data = records(600)
+    cut = fold(stream(), data, 100)[0].snapshot()
+    learner = PartitionLearner(stream(COSTS))
+    (said,) = [one for one in learner.restore(cut) if "decision" in one]
+    assert said.startswith("decision was none, is ")
+    waiting = learner.pending.out["champion/decided"][: learner.pending.n_waiting, 0]
+    assert np.isnan(waiting).all()
+    assert "cost" in learner.figures().overall["champion"]
+
+
+def test_without_it_records_and_state_are_what_they_were():
+    learner = fold(stream(), records(300), 100)[0]
+    assert not [name for name in learner.snapshot().arrays if "deci" in name]
+    assert not {"decision", "class_weights"} & learner.snapshot().meta["settings"].keys()
+
+
+YAML = """
+name: s
+task: classification
+features: {a: numeric}
+classes: [0, 1, yes, true]
+champion: {model: hoeffding-tree}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("decision: {class: 1}", "decision: expected one of costs, precision, recall, alert_rate, found none"),
+        ("decision: {recall: 0.9}", "decision: expected the class that recall is about, found none; name it at class"),
+        ("decision: {class: 7, recall: 0.9}", 'decision.class: expected one of the classes, found "7"; use 0, 1,'),
+        ("decision: {class: 1, recall: 0.9, precision: 0.5}", "found precision and recall; write one"),
+        ("decision: {class: 1, recall: 1}", "decision.recall: expected a number below 1, found 1; lower it"),
+        ("decision: {class: 1, costs: {1: {0: 2}}}", "expected costs alone, since they name their classes"),
+        ("decision: {costs: {1: {0: -2}}}", "decision.costs.1.0: expected a number of at least 0, found -2; raise it"),
+        ("decision: {costs: {1: {no: 2}}}", 'decision.costs.1.no: expected one of the classes, found "no"'),
+        ("class_weights: {1: 0}", "class_weights.1: expected a number above 0, found 0; raise it"),
+        ("class_weights: {no: 2}", 'class_weights.no: expected one of the classes, found "no"'),
+        ("class_weights: {1: 2}\ndecision: {costs: {1: {0: 2}}}", "would count twice, found both; remove one"),
+        ("decision: {class: 1, recall: 0.9}\nlearning: shared", "decision: expected a model in each partition"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_one_sentence(more, said):
+    with pytest.raises(SpecError) as caught:
+        loads(YAML + more)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("task", ["regression", "anomaly", "multi-instance"])
+@pytest.mark.parametrize("more", [{"class_weights": {"a": 2}}, {"decision": COSTS}])
+def test_they_are_of_a_classification(task, more):
+    file = {key: value for key, value in FILE.items() if key not in ("champion", "challengers")}
+    if task == "multi-instance":
+        file["classes"] = ["a", "b"]
+    with pytest.raises(
+        SpecError, match=f'{next(iter(more))}: expected only with task classification, found task "{task}"'
+    ):
+        build({**file, "task": task, **more}, "s")
+
+
+def test_classes_are_known_by_their_texts():
+    spec = loads(YAML + "class_weights: {1: 2, yes: 3}\ndecision: {class: true, alert_rate: 0.1}")
+    assert spec.class_weights == {"1": 2.0, "yes": 3.0}
+    assert spec.decision is not None
+    assert (spec.decision.class_, spec.decision.target) == ("true", ("alert_rate", 0.1))
