@@ -58,7 +58,7 @@ def summary(state: State, role: str) -> dict[str, Any]:
 
 def importance_of(state: State, role: str, nodes: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     """Share of each feature in what the splits of a model do, the largest first (`models.importance`)."""
-    features = list(state.learner.spec.features)
+    features = Names(state.learner.spec, state.learner, role).features
     shares = importance(nodes, len(features), state.learner.spec.task == REGRESSION)
     if shares is None:
         return None
@@ -66,11 +66,17 @@ def importance_of(state: State, role: str, nodes: Sequence[Mapping[str, Any]]) -
 
 
 class Names:
-    """Names for the indices and codes of a model's description."""
+    """Names for the indices and codes of a model's description. Without a role: of all features.
 
-    def __init__(self, spec: Spec, learner: PartitionLearner) -> None:
-        self.features = list(spec.features)
-        self.values = [None if v is None else list(v.texts) for v in learner.vocabularies]
+    columns : of the features, among those of the stream
+    """
+
+    def __init__(self, spec: Spec, learner: PartitionLearner, role: str | None = None) -> None:
+        known = None if role is None else learner.roles[role].columns
+        self.columns = list(range(len(spec.features))) if known is None else known
+        features, vocabularies = list(spec.features), learner.vocabularies
+        self.features = [features[j] for j in self.columns]
+        self.values = [None if v is None else list(v.texts) for v in (vocabularies[j] for j in self.columns)]
         self.classes = None if learner.classes is None else list(learner.classes.texts)
 
     def value(self, feature: int, code: int) -> str:
@@ -278,7 +284,7 @@ def text(state: State, spec: Spec, role: str) -> str:
     """A summary and the model as a tree."""
     found = summary(state, role)
     learner = state.learner
-    names = Names(spec, learner)
+    names = Names(learner.spec, learner, role)
     described = learner.roles[role].model.describe()
     nodes = [named(node, names) for node in described]
     goes_by = importance_of(state, role, described)
@@ -312,7 +318,7 @@ def text(state: State, spec: Spec, role: str) -> str:
 
 def as_json(state: State, spec: Spec, role: str) -> str:
     """Summary and nodes as one JSON object."""
-    names = Names(spec, state.learner)
+    names = Names(state.learner.spec, state.learner, role)
     described = state.learner.roles[role].model.describe()
     nodes = [named(node, names) for node in described]
     found = summary(state, role) | {"importance": importance_of(state, role, described)}
@@ -325,7 +331,7 @@ def _quoted(value: str) -> str:
 
 def dot(state: State, spec: Spec, role: str) -> str:
     """The model as a Graphviz digraph: `riparian inspect … --format dot | dot -Tsvg`."""
-    names = Names(spec, state.learner)
+    names = Names(state.learner.spec, state.learner, role)
     nodes = [named(node, names) for node in state.learner.roles[role].model.describe()]
     found = summary(state, role)
     title = f"{found['stream']}, partition {found['partition']}: {role} ({found['learner']}) at {found['offset']}"

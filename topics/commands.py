@@ -27,6 +27,7 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     definition : of ADD, what stands at `challengers.NAME` of a stream file
     champion, challengers, file : of APPLY, what a stream file says of them, and `Spec.models_digest` of it
     settings : of APPLY, what else of it takes effect while the stream runs (`Spec.running`); None: nothing of that
+    features : of APPLY with settings, the features that it names, where these have changed
     by, asked : who asked, as they say themselves, and when, in ms since 1970
     """
 
@@ -42,6 +43,7 @@ class Command(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     challengers: _Models | None = None
     file: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
     settings: dict[str, Any] | None = None
+    features: dict[str, Any] | None = None
 
 
 class EventRecord(msgspec.Struct, omit_defaults=True):
@@ -122,6 +124,8 @@ def read_command(value: bytes | None) -> Command:
             )
     if found.settings is not None and found.command != APPLY:
         raise WrongCommandError(WRONG_COMMAND, f"{found.command}: expected no field `settings`")
+    if found.features is not None and found.settings is None:
+        raise WrongCommandError(WRONG_COMMAND, f"{found.command}: expected `features` only with `settings`")
     return found
 
 

@@ -47,7 +47,7 @@ def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
     """Summary, trees and outline of a model."""
     if role not in state.learner.roles:
         raise StateError(f"the last checkpoint of partition {state.manifest.partition} has no model {role}")
-    names = inspection.Names(spec, state.learner)
+    names = inspection.Names(state.learner.spec, state.learner, role)
     nodes = [inspection.named(node, names) for node in state.learner.roles[role].model.describe()]
     lines = list(inspection.tree_lines(nodes))
     trees = trees_of(nodes)

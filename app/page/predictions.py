@@ -99,12 +99,15 @@ def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dic
 
 def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
     """The paths of the models' trees, and from where the state was made again."""
-    names = inspection.Names(spec, moment.learner)
+    learner = moment.learner
+    everything = inspection.Names(learner.spec, learner)
     row = [float(value) for value in moment.features.x[0]] if len(moment.features.x) else []
     models = []
     for role, nodes in moment.described.items():
+        names = inspection.Names(learner.spec, learner, role)
+        known = [row[j] for j in names.columns] if row else []
         named = {node["id"]: inspection.named(node, names) for node in nodes}
-        trees = [] if spec.task == MULTI_INSTANCE else [path_of(root, nodes, named, row) for root in roots_of(nodes)]
+        trees = [] if spec.task == MULTI_INSTANCE else [path_of(root, nodes, named, known) for root in roots_of(nodes)]
         model = {
             "role": role,
             "learner": moment.learner.roles[role].learner_name,
@@ -112,15 +115,15 @@ def _why(spec: Spec, moment: Moment) -> dict[str, Any]:
             "more_trees": max(0, len(trees) - MOST_TREES),
         }
         if spec.task == ANOMALY:
-            model["outside"] = outside(nodes, row, names.features)
+            model["outside"] = outside(nodes, known, names.features)
         elif spec.task != MULTI_INSTANCE and row:
-            model["added"] = _added(moment.learner.roles[role].model, moment.features.x[:1], names)
+            model["added"] = _added(learner.roles[role].model, moment.features.x[:1, names.columns], names)
         models.append(model)
     shown = {}
     if spec.task != MULTI_INSTANCE:
-        for i, (name, value) in enumerate(zip(names.features, row, strict=True)):
-            known = names.values[i] is not None
-            shown[name] = None if math.isnan(value) else names.value(i, int(value)) if known else value
+        for i, (name, value) in enumerate(zip(everything.features, row, strict=True)):
+            nominal = everything.values[i] is not None
+            shown[name] = None if math.isnan(value) else everything.value(i, int(value)) if nominal else value
     return {
         "checkpoint": moment.sequence,
         "checkpoint_offset": moment.offset,

@@ -9,6 +9,7 @@ so a stream file in which champion and challenger have changed places goes on wi
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.stream_file.columns import digest_of, of_state, unfit
 from app.stream_file.decision_spec import same_target
 from app.stream_file.durations import format_duration
 from app.stream_file.lineup import place_of
@@ -42,6 +43,12 @@ LATER = (
 NEW_FILE = "; a stream file with other models counts from then on"
 OTHER_FILE = "; one in which these are edited counts from then on"
 NEXT = "auto is another {} now: to get it, name it as a challenger, and as the champion once it is better"
+NEW_FEATURES = "; riparian apply makes it count"
+SEEN = "features.*"  # the place of features that a command may add and drop
+BY_COMMAND = (
+    "restore them in the stream file and start the workers, then riparian apply changes features while they run "
+    "(control: true), or give the stream a new name to start afresh"
+)
 CURE = "restore it in the stream file, or give the stream a new name to start afresh"
 
 Model = tuple[str, dict[str, Any]]  # a learner's name and all its parameters
@@ -61,12 +68,14 @@ class Changes(NamedTuple):
     found : nothing where the stream file is as it was. takes : role of a model -> role that its model had in the state;
     None for one that starts afresh. steered : a sentence where commands have left other models than the stream file's.
     kept : a sentence where the state's champion is what `auto` was, and not what it is.
+    other_features : whether the stream file names others than the state goes on with, or would refuse.
     """
 
     found: list[Change]
     takes: dict[str, str | None]
     steered: str | None = None
     kept: str | None = None
+    other_features: bool = False
 
     @property
     def refused(self) -> list[str]:
@@ -162,15 +171,29 @@ def reconcile(
     found = [*_topics(meta, topics or {}), *_task(spec, meta), *_learning(spec, meta)]
     if found:
         return Changes(found, {})
-    found = _features(spec, meta, vocabularies)
-    if found:
+    found, others = _features(spec, meta, vocabularies), digest_of(spec.present) != digest_of(said.features)
+    if found and found[0].what != SEEN:
         return Changes(found, {})
-    found = [*_values(spec, vocabularies), *_classes(spec, meta)]
+    if found:  # say what else would change with them
+        others, spec = True, spec.with_columns(*of_state(spec, _columns(meta)))
+        fresh = spec.vocabularies()[len(vocabularies) :]
+        vocabularies = [*vocabularies, *(None if v is None else v.state() for v in fresh)]
+    elif others:
+        there = ", ".join(spec.present)
+        steered.append(
+            f"an applied file has left the features {there}, and the stream file says otherwise{NEW_FEATURES}"
+        )
+    found += [*_values(spec, vocabularies), *_classes(spec, meta)]
     models, takes = _models(spec, meta)
     if spec.control and (meta.get("steering") or {}).get("paused"):
         steered.append("predictions are paused, until riparian resume")
     left = "; also, ".join(steered) or None
-    return Changes([*found, *models, *_settings(spec, meta)], takes, left, kept)
+    changes = [*found, *models, *(one for one in _settings(spec, meta) if not (others and _of_a_feature(one)))]
+    return Changes(changes, takes, left, kept, others)
+
+
+def _of_a_feature(change: Change) -> bool:
+    return change.what.startswith("features.") and change.what != SEEN
 
 
 def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:
@@ -200,10 +223,21 @@ def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
 # features, values, classes -------------------------------------------------------------------------------------------
 
 
+def _known_columns(meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a state says of its features where commands have changed them (`Columns`)."""
+    found: Mapping[str, Any] = (meta.get("steering") or {}).get("features") or {}
+    return found
+
+
+def _columns(meta: Mapping[str, Any]) -> dict[str, str]:
+    """All features of a state, name -> type, in the order of their columns."""
+    left = _known_columns(meta)
+    return {name: one["type"] for name, one in left["features"].items()} if left else dict(meta.get("features") or ())
+
+
 def _features(spec: Spec, meta: Mapping[str, Any], vocabularies: Sequence[Sequence[Scalar] | None]) -> list[Change]:
-    """Models know features by their places only, so these have to be the same."""
-    now = {name: feature.type for name, feature in spec.features.items()}
-    was: dict[str, str] = dict(meta.get("features") or ())
+    """Models know features by their places only, so these have to be the same, but for what a command changes."""
+    now, was = {name: feature.type for name, feature in spec.features.items()}, _columns(meta)
     if not was:  # format 1, early: only their number, and which of them have values, is known
         same = ["numeric" if known is None else "nominal or boolean" for known in spec.vocabularies()]
         kinds = ["numeric" if known is None else "nominal or boolean" for known in vocabularies]
@@ -216,6 +250,7 @@ def _features(spec: Spec, meta: Mapping[str, Any], vocabularies: Sequence[Sequen
         return [Change("features", REFUSED, f"the features have changed: {sentence}; {CURE}")]
     if list(was.items()) == list(now.items()):
         return []
+    was = {name: kind for name, kind in was.items() if name not in _known_columns(meta).get("gone", ())}
     said: list[str] = []
     gone, new = [name for name in was if name not in now], [name for name in now if name not in was]
     for name, other in zip(was, now, strict=False) if len(was) == len(now) else ():
@@ -229,6 +264,8 @@ def _features(spec: Spec, meta: Mapping[str, Any], vocabularies: Sequence[Sequen
     said += [f"{name} was {was[name]}, is {now[name]}" for name in was if now.get(name, was[name]) != was[name]]
     if [name for name in was if name in now] != [name for name in now if name in was]:
         said.append(f"their order was {', '.join(was)}")
+    if (gone or new) and unfit(spec, was, now) is None:
+        return [Change(SEEN, REFUSED, f"the features have changed: {'; '.join(said)}; {BY_COMMAND}")]
     return [Change("features", REFUSED, f"the features have changed: {'; '.join(said)}; {CURE}")]
 
 

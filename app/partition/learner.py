@@ -25,19 +25,21 @@ from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.intervals import Intervals
 from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
-from app.partition.outcome import Figures, Joint, Outcome, dead_letters, together
+from app.partition.outcome import DeadLetter, Figures, Joint, Outcome, dead_letters, together
 from app.partition.pending import Joined, PendingStore
 from app.partition.promotion import Promotion
 from app.partition.reasons import named
 from app.partition.role import SAID, Role, kept_names, said_name
 from app.partition.sharing import Sharing
-from app.partition.steering import Steering, due
+from app.partition.steering import Steering
 from app.partition.watch import Finding
 from app.stream_file.decision_spec import same_target
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
 from models.contract import Floats, Program, Schema
 from models.restoring import DamagedError
+from topics.codecs import Codec
+from topics.commands import EventRecord
 from topics.names import (
     AS_IT_COMES,
     BY_TIME,
@@ -51,7 +53,7 @@ from topics.names import (
     state_field,
 )
 from topics.places import index_of, offset_of, place_of
-from topics.records import MULTI_INSTANCE, DriftRecord, Features, Labels, Packed
+from topics.records import MULTI_INSTANCE, DriftRecord, Features, Labels, Packed, RawBatch
 from topics.slices import chained
 from topics.vocabulary import Vocabulary
 
@@ -76,6 +78,11 @@ class Snapshot(NamedTuple):
     kept: Sequence[str] = ()
 
 
+def present(spec: Spec) -> list[int] | None:
+    """The columns of the features that records have; None: all."""
+    return [j for j, name in enumerate(spec.features) if name not in spec.gone] if spec.gone else None
+
+
 class PartitionLearner:
     """Models, pending store, vocabularies and metrics of one partition.
 
@@ -91,6 +98,7 @@ class PartitionLearner:
         self.spec = spec
         self.partition = partition
         self.codec = spec.make_codec()
+        self._present = present(spec)
         self.vocabularies = spec.vocabularies()
         self.classes = spec.class_vocabulary()
         # By role of an input log, that of the labels also where they come inside the feature records.
@@ -154,7 +162,8 @@ class PartitionLearner:
         return role
 
     def settle(self, spec: Spec) -> None:
-        """What this stream file says besides its models holds from here on (`Spec.running`)."""
+        """What this stream file says besides its models holds from here on (`Spec.running`, and its features)."""
+        self._widen(spec)
         self.spec, self._settings = spec, settings(spec)
         join = spec.join
         self.pending.bound(join.horizon, self.spec.most_waiting, join.max_labels, join.max_pending_bytes)
@@ -163,6 +172,26 @@ class PartitionLearner:
         self.drift.settle(spec)
         self.comparing.settle(spec)
         self.intervals.settle(spec)
+
+    def _widen(self, spec: Spec) -> None:
+        """Records have the features of this stream file from here on. Those that are new get columns, which no model
+        knows yet."""
+        if spec.features == self.spec.features and spec.gone == self.spec.gone:
+            return
+        n = len(self.vocabularies)
+        self.codec, self._present = spec.make_codec(), present(spec)
+        new = spec.vocabularies()[n:]
+        if not new:
+            return
+        self.vocabularies += new  # in place: others look at them
+        room = tuple(0 if v is None else v.capacity for v in new)
+        self._first = self._first._replace(n_values=self._first.n_values + room)
+        if self._room is not None:
+            self._room = self._room._replace(n_values=self._room.n_values + room)
+        self.schema = self._schema()
+        for role in self.roles.values():
+            role.widen(self._first, self.schema)
+        self.pending.widen(len(new))
 
     def line_up(self, roles: dict[str, Role]) -> None:
         """These are the models from here on. Others may look at those of before meanwhile."""
@@ -234,20 +263,35 @@ class PartitionLearner:
     def _steered(self, release: Release) -> Outcome:
         """As `step`, with commands, each right before the next instance that is predicted."""
         pieces, before = dict(release.pieces), dict(release.before)
-        n = len(pieces[FEATURES].offsets)
+        whole = pieces[FEATURES]
+        n, i, at, taken = len(whole.offsets), 0, 0, 0  # at: where the rest begins; taken: commands that have come
         commands, come = pieces.pop(CONTROL, empty_piece()), before.pop(CONTROL, np.zeros(n, np.int64))
-        found, self._commands = due(self._commands, come.tolist(), commands, self._predicted(pieces[FEATURES]))
-        outcomes = []
-        for part, obeyed in zip(
-            Release(pieces, before).parts([i for i, _ in found]), [[], *(one for _, one in found)], strict=True
-        ):
-            place = int(part.pieces[FEATURES].offsets[0]) if obeyed else 0
-            events, letters = self.steering.obey(obeyed, place)
-            for piece in obeyed:
-                self._take(CONTROL, piece)
-            outcome = self._step(part)
+        rest, predicted, outcomes = Release(pieces, before), self._predicted(whole), list[Outcome]()
+        said: tuple[list[EventRecord], list[DeadLetter]] = [], []  # of the commands before the rest
+
+        def step(part: Release) -> None:
+            nonlocal said
+            outcome, (events, letters) = self._step(part), said
             rejected = {**outcome.rejected, CONTROL: letters}
             outcomes.append(outcome._replace(events=[*events, *outcome.events], rejected=rejected))
+            said = [], []
+
+        while (i := i if self._commands else max(i, int(np.searchsorted(come, taken, side="right")))) < n:
+            self._commands, taken = [*self._commands, *commands.part(taken, int(come[i])).singly()], int(come[i])
+            if predicted[i]:
+                part, rest = rest.parts([i - at])
+                step(part)
+                at = i
+                if self._suits(whole.part(i, i + 1), self.steering.files(self._commands)):
+                    obeyed, self._commands = self._commands, []
+                    codec, said = self.codec, self.steering.obey(obeyed, int(whole.offsets[i]))
+                    for piece in obeyed:
+                        self._take(CONTROL, piece)
+                    if self.codec is not codec:
+                        predicted[i:] = self._predicted(whole.part(i))
+            i += 1
+        self._commands += commands.part(taken).singly()
+        step(rest)
         return together(outcomes)
 
     def _shared(self, release: Release, sharing: Sharing) -> Outcome:
@@ -285,21 +329,47 @@ class PartitionLearner:
         times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
         return self.drift.heard(findings, times)
 
-    def _predicted(self, piece: Piece) -> Sequence[int]:
-        """Numbers of the feature records that are not rejected. Values and classes stay as they are known."""
+    def decode_features(self, raw: RawBatch, of_models: bool = False) -> Features:
+        """Feature records, with a column for each feature that there ever was.
+
+        of_models : with codes of what the models know, and not this partition, where partitions share these.
+        """
+        values, classes = (self.vocabularies, self.classes) if of_models else self._decoding
+        if self._present is None:
+            return self.codec.decode_features(raw, values, classes)
+        found = self.codec.decode_features(raw, [values[j] for j in self._present], classes)
+        x = np.full((len(found.x), len(values)), np.nan)
+        x[:, self._present] = found.x
+        return found._replace(x=x)
+
+    def _predicted(self, piece: Piece) -> NDArray[np.bool_]:
+        """Which of the feature records are not rejected. Values and classes stay as they are known."""
+        return self._accepted(piece, self.spec, self.codec)
+
+    def _suits(self, piece: Piece, files: Sequence[Spec]) -> bool:
+        """Whether none of these stream files, which commands bring, rejects a feature record. A command takes effect
+        before an instance that is predicted after it, since that records where it did."""
+        return all(bool(self._accepted(piece, spec, spec.make_codec())[0]) for spec in files)
+
+    def _accepted(self, piece: Piece, spec: Spec, codec: Codec) -> NDArray[np.bool_]:
         values, classes = self._decoding
         vocabularies = [v for v in (*values, classes) if v is not None]
         known = [vocabulary.state() for vocabulary in vocabularies]
-        found = self.codec.decode_features(piece.raw, values, classes)
+        columns, there = present(spec), [*values, *spec.vocabularies()[len(values) :]]
+        chosen = there if columns is None else [there[j] for j in columns]
+        position = codec.decode_features(piece.raw, chosen, classes).position
         for vocabulary, state in zip(vocabularies, known, strict=True):
             vocabulary.restore(state)
-        return range(len(piece.offsets)) if found.position is None else found.position
+        accepted = np.full(len(piece.offsets), position is None)
+        if position is not None:
+            accepted[position] = True
+        return accepted
 
     def _step(self, release: Release) -> Outcome:
         started = time.perf_counter()
-        values, classes = self._decoding
+        classes = self._decoding[1]
         known = None if classes is None else classes.state()
-        features = self.codec.decode_features(release.pieces[FEATURES].raw, values, classes)
+        features = self.decode_features(release.pieces[FEATURES].raw)
         labels = self.codec.decode_labels(release.piece(LABELS).raw, classes)
         if (
             known is not None
@@ -671,6 +741,7 @@ class PartitionLearner:
         self._fit_schema()
         then = meta.get("settings") or {}
         decides = same_target(then.get(DECISION), self._settings.get(DECISION))
+        self.steering.restore_columns(meta, changes.takes)
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].restore(arrays, source, was, decides)

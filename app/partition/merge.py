@@ -62,6 +62,10 @@ class Piece(NamedTuple):
         kept = slice(start, stop)
         return Piece(self.raw.part(start, stop), *(column[kept] for column in self[1:]))
 
+    def singly(self) -> list["Piece"]:
+        """Each record by itself."""
+        return [self.part(i, i + 1) for i in range(len(self.offsets))]
+
 
 def concatenate(batches: list[RawBatch]) -> RawBatch:
     """Consecutive batches as one."""

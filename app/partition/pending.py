@@ -196,6 +196,12 @@ class PendingStore:
                 self.out[name] = np.zeros((len(old), width))
                 self.out[name][:, : old.shape[1]] = old
 
+    def widen(self, n: int) -> None:
+        """So many features more, which are missing in what waits. Not of bags."""
+        self.n_features += n
+        self._slab = np.hstack((self._slab, np.full((len(self._slab), n), np.nan)))
+        self._segments["instances"].outdate()
+
     def rename(self, names: Mapping[str, str]) -> None:
         """Models get other names, and keep what they predicted. names : of before -> from here on."""
         parts = {name: name.partition("/") for name in self.out}

@@ -5,7 +5,7 @@ pieces that predict only or learn only, which changes no bit (models/contract.py
 the model is asked. Nothing of this waits, or is state: it is written with the prediction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,20 +55,31 @@ class Reasons:
         self._task = task
         self.found = np.full((len(rows), most, 2), np.nan)
 
-    def ask(self, model: Learner, slab: Any, rows: NDArray[np.int32], predictions: Floats) -> None:
-        """Note what the model says of predictions that it has just made. predictions : as `slab`, by rows."""
+    def ask(
+        self,
+        model: Learner,
+        slab: Any,
+        rows: NDArray[np.int32],
+        predictions: Floats,
+        columns: Sequence[int] | None = None,
+    ) -> None:
+        """Note what the model says of predictions that it has just made.
+
+        predictions : as `slab`, by rows. columns : the numbers of the model's features among those of the stream.
+        """
         if not len(rows) or not model.tells_why:
             return
         out = predictions[rows]
-        self._note(rows, model.contributions(slab, rows, asked_about(out, self._task))[:, :-1])
+        added = model.contributions(slab, rows, asked_about(out, self._task))[:, :-1]
+        self._note(rows, added, np.arange(added.shape[1]) if columns is None else np.array(columns))
 
-    def _note(self, rows: NDArray[np.int32], added: Floats) -> None:
+    def _note(self, rows: NDArray[np.int32], added: Floats, columns: NDArray[np.int64]) -> None:
         most = self.found.shape[1]
         first = np.argsort(-np.abs(added), axis=1, kind="stable")[:, :most]
         values = np.take_along_axis(added, first, axis=1)
         told = np.full((len(rows), most, 2), np.nan)
         n = first.shape[1]
-        told[:, :n, FEATURE] = np.where(values == 0.0, np.nan, first)
+        told[:, :n, FEATURE] = np.where(values == 0.0, np.nan, columns[first])
         told[:, :n, ADDED] = np.where(values == 0.0, np.nan, values)
         self.found[self._place[np.searchsorted(self._rows, rows)]] = told
 

@@ -33,7 +33,7 @@ from app.stream_file.lineup import place_of
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import NOTHING, PACE, REPLACE, RESET
 from models.calibration import SAID_WIDTH, Calibration
-from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
 from models.decision import DECIDED_WIDTH
 from models.estimation import Estimation
 from models.prequential import Prequential
@@ -110,6 +110,8 @@ class Role:
         Whether it predicts only: its errors are watched, and nothing is done about them.
     reactions : (3,) int64
         How often each of REACTIONS happened.
+    columns : list of int, optional
+        Which of the stream's features its models know, where there have come more since; None: all.
     """
 
     def __init__(
@@ -126,6 +128,8 @@ class Role:
         self.learner_name, self._parameters = spec.models()[name]
         self.action = spec.on_drift()[name]
         self.schema = self._first = schema
+        self.columns: list[int] | None = None
+        self._own = np.zeros((0, 0))  # rows of the slab as its models know them, each written before it is read
         self._pending = pending
         self._learned = pending if learned is None else learned
         self._seed = seed
@@ -194,7 +198,7 @@ class Role:
         self.model.warm_up()
         if self._n_reasons and self.model.tells_why:
             one, about = np.zeros(1, np.int32), np.full(1, -1 if self._task in VALUES else 0, np.int64)
-            self.model.contributions(np.zeros((1, self.schema.n_features)), one, about)
+            self.model.contributions(np.zeros((1, self._known(self.schema).n_features)), one, about)
         self.score(EMPTY)
         self.estimate(EMPTY)
         self.calibrate(EMPTY)
@@ -205,7 +209,7 @@ class Role:
             self.signal.warm_up()
 
     def _made(self, schema: Schema) -> Learner:
-        return create(self.learner_name, schema, seed=self._seed, **self._parameters)
+        return create(self.learner_name, self._known(schema), seed=self._seed, **self._parameters)
 
     def _new_signal(self, spec: Spec) -> Signal:
         kind = ABSOLUTE if spec.task in VALUES else MISTAKES
@@ -215,18 +219,40 @@ class Role:
         """A new model with room for all values and classes known now."""
         model = self._made(self._first)
         if self.schema != self._first:
-            model.resize(self.schema)
+            model.resize(self._known(self.schema))
         return model
+
+    def _known(self, schema: Schema) -> Schema:
+        """Of a schema, what the models of this role know."""
+        if self.columns is None:
+            return schema
+        return schema._replace(n_values=tuple(schema.n_values[j] for j in self.columns))
+
+    def widen(self, first: Schema, schema: Schema) -> None:
+        """Features were appended, which the models of this role do not know: to them an instance is as it was."""
+        if self.columns is None:
+            self.columns = list(range(self.schema.n_features))
+        self._first, self.schema = first, schema
+
+    def _slab(self, program: Program) -> Floats | Bags:
+        """What the models run a program over."""
+        slab = self._learned.slab
+        if self.columns is None or isinstance(slab, Bags):
+            return slab
+        if self._own.shape != (len(slab), len(self.columns)):
+            self._own = np.zeros((len(slab), len(self.columns)))
+        self._own[program.row] = slab[program.row[:, None], self.columns]
+        return self._own
 
     def resize(self, schema: Schema) -> None:
         """Make room for values and classes seen since."""
         self.schema = schema
-        self.model.resize(schema)
+        self.model.resize(self._known(schema))
         self.metrics.resize(schema.n_outputs)
         if self.calibration is not None:
             self.calibration.resize(schema.n_outputs)
         if self.trial is not None:
-            self.trial.model.resize(schema)
+            self.trial.model.resize(self._known(schema))
 
     # -- a program ---------------------------------------------------------------------------------------------
 
@@ -321,7 +347,7 @@ class Role:
 
     def _run_as_it_is(self, piece: Program) -> None:
         for part in self._parts(piece):
-            self.model.run_with(part, self._learned.slab, self.labelled, self.kept)
+            self.model.run_with(part, self._slab(part), self.labelled, self.kept)
             self._ask_why(part)
 
     def _parts(self, piece: Program) -> Iterable[Program]:
@@ -330,7 +356,7 @@ class Role:
 
     def _ask_why(self, part: Program) -> None:
         if self.reasons is not None and part.op[0] == PREDICT:
-            self.reasons.ask(self.model, self._learned.slab, part.row, self.labelled)
+            self.reasons.ask(self.model, self._slab(part), part.row, self.labelled, self.columns)
 
     def _forget(self, piece: Program, start: int) -> None:
         """Where a label comes to what another model predicted, what that one kept says nothing to this one."""
@@ -355,7 +381,7 @@ class Role:
         else:
             self._forget(piece, start)
             for part in self._parts(piece):
-                self.trial.run(self.model, part, self._learned.slab, self.labelled, self.kept)
+                self.trial.run(self.model, part, self._slab(part), self.labelled, self.kept)
                 self._ask_why(part)
         self._tell(self._watch(piece, start))
 
@@ -417,8 +443,9 @@ class Role:
         self._end_trial()
 
     def reset(self) -> None:
-        """A new model takes over; the scores go on, as at a drift."""
+        """A new model takes over, which knows all features; the scores go on, as at a drift."""
         self._end_trial()
+        self.columns = None
         self.model = self._fresh()
         self.signal.forget()
         self._since = self._learned.next_arrival
@@ -460,7 +487,7 @@ class Role:
         """The model, and the one on trial, with other parameters that their states do not depend on."""
 
         def other(model: Learner) -> Learner:
-            made = create(self.learner_name, self.schema, seed=self._seed, **parameters)
+            made = create(self.learner_name, self._known(self.schema), seed=self._seed, **parameters)
             restore(made, {name: array.copy() for name, array in model.state()._asdict().items()}, self.name)
             return made
 
@@ -580,5 +607,5 @@ class Role:
     def _restored(self, state: Mapping[str, NDArray[Any]], schema: Schema) -> Learner:
         model = self._made(schema)
         restore(model, state, self.name)
-        model.resize(self.schema)
+        model.resize(self._known(self.schema))
         return model

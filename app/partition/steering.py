@@ -11,6 +11,7 @@ challenger: under the name that it had as one, or its learner's, with a number w
 `promote`, and what stands beside it, may also be called by a rule, between two programs.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -18,15 +19,17 @@ import msgspec
 import numpy as np
 
 from app.errors import RiparianError
-from app.partition.changes import CURE, Changes, differing, goes_on
 from app.partition.changes import REFUSED as NEVER
+from app.partition.changes import SEEN, Changes, differing, goes_on
 from app.partition.clock import Clock
 from app.partition.merge import Piece
 from app.partition.outcome import DeadLetter
 from app.partition.pending import PendingStore
 from app.partition.role import Role, kept_names
+from app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
 from app.stream_file.lineup import check_champion
 from app.stream_file.spec import Spec
+from app.stream_file.spec_parts import FeatureSpec
 from models.contract import Floats, Schema
 from topics import commands
 from topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
@@ -40,11 +43,6 @@ MOST_CHALLENGERS = 50
 
 # What of a stream file takes effect while the stream runs: places of `Changes`.
 RUNNING = (CHAMPION, "challengers.", "drift", "metrics.", "join.", "promotion.")
-RECIPE = (
-    "a model knows features by their places. One that is gone may stay in the file, and is missing then. For a new "
-    "one, run a second stream: a new name, and topics.features and topics.labels of this one, which it learns from "
-    "their beginning; read its predictions instead once it is better"
-)
 
 
 class Steered(Protocol):
@@ -118,6 +116,7 @@ class Steering:
         self._called: str | None = None
         self._before: str | None = None
         self._applied: _Applied | None = None
+        self._columns: Columns | None = None
         self.n_events = 0
         self.paused = False
 
@@ -155,12 +154,13 @@ class Steering:
         if command.command == commands.ADD:
             return self.add(name, command.definition or {})
         if command.command == commands.APPLY:
-            return self.apply(command.champion or {}, command.challengers or {}, command.file or "", command.settings)
+            said = command.champion or {}, command.challengers or {}, command.file or "", command.settings
+            return self.apply(*said, command.features)
         if command.command == commands.CHECKPOINT:
             return "a checkpoint is written next"
-        plain = {commands.DEMOTE: self.demote, commands.PAUSE: self.pause, commands.RESUME: self.resume}
-        if command.command in plain:
-            return plain[command.command]()
+        of_all = {commands.DEMOTE: self.demote, commands.PAUSE: self.pause, commands.RESUME: self.resume}
+        if command.command in of_all:
+            return of_all[command.command]()
         does = {
             commands.PROMOTE: self.promote,
             commands.FREEZE: self.freeze,
@@ -196,6 +196,18 @@ class Steering:
             asked=0 if command is None else command.asked,
             model=None if command is None else command.model,
         )
+
+    def files(self, records: Sequence[Piece]) -> list[Spec]:
+        """The stream with the features of each of these commands, where they bring any that it can take."""
+        found = []
+        for record in records:
+            for value in record.raw.values:
+                with contextlib.suppress(WrongCommandError, ValueError):
+                    features = commands.read_command(value).features  # type: ignore[arg-type]
+                    if features is not None:
+                        spec = self._learner.spec
+                        found.append(spec.with_columns(*changed(spec, read(features))))
+        return found
 
     # -- operations: each does all of it and returns a sentence, or raises RefusedError and does nothing ---------
 
@@ -304,22 +316,27 @@ class Steering:
         challengers: Mapping[str, Mapping[str, Any]],
         file: str,
         settings: Mapping[str, Any] | None = None,
+        features: Mapping[str, Any] | None = None,
     ) -> str:
         """Go on by a stream file, whose champion has to be the one that there is.
 
         Models that are equal, or differ in parameters that their state does not depend on, go on; other challengers
-        begin anew. file : `Spec.models_digest` of it, whose models these are from here on. settings : `Spec.running` of
-        it; None: nothing but the models.
+        begin anew. champion : nothing for the one that there is. file : `Spec.models_digest` of it, whose models these
+        are from here on. settings : `Spec.running` of it; None: nothing but the models. features : with settings, those
+        that it names; None: the same. Models that go on know the features that they knew; those that begin know all.
         """
         learner = self._learner
         spec, roles = learner.spec, learner.roles
+        now = self._models()
+        if not champion:
+            champion = {"model": now[CHAMPION][0], **now[CHAMPION][1], "on_drift": self._on_drift.get(CHAMPION)}
         try:
-            new_spec = spec if settings is None else spec.run_by(settings)
+            new_spec = spec if features is None else self._with_features(read(features))
+            new_spec = new_spec if settings is None else new_spec.run_by(settings)
             wanted = {name: spec.challenger(name, given) for name, given in challengers.items()}
             name, parameters, own_of_champion = spec.challenger("the-champion", champion)
         except ValueError as error:
             raise RefusedError(str(error)) from None
-        now = self._models()
         if not goes_on(now[CHAMPION], (name, parameters)):
             raise RefusedError(
                 f"the champion is {now[CHAMPION][0]} with its parameters, and the stream file says {name}: promote it "
@@ -336,7 +353,10 @@ class Steering:
             made = {role: roles[role].adjusted(models[role][1]) for role in free}
         except ValueError as error:
             raise RefusedError(str(error)) from None
-        changed = list(differing(spec, new_spec))
+        fresh, gone_features = [[*new_spec.present.keys() - spec.present.keys()], [*new_spec.gone - spec.gone]]
+        changes = list(differing(spec, new_spec))
+        if features is not None:
+            self._keep_columns(spec, new_spec)
         if settings is not None:
             files = [] if self._applied is None else self._applied.files
             files = [*files, *(d for d in (spec.running_digest(), new_spec.running_digest()) if d not in files)]
@@ -353,8 +373,32 @@ class Steering:
         if settings is not None:
             self._on_drift[CHAMPION] = own_of_champion
         self._line_up({role: self._learner.roles[role] for role in (CHAMPION, *wanted)}, file)
-        told = {"dropped": gone, "begun anew": other, "added": new, "with other parameters": free, "changed": changed}
+        told = {"dropped": gone, "begun anew": other, "added": new, "with other parameters": free, "changed": changes}
+        told |= {"features added": sorted(fresh), "features dropped": sorted(gone_features)}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names) or "nothing is new"
+
+    def _with_features(self, given: Mapping[str, FeatureSpec]) -> Spec:
+        """The stream with these features. ValueError where they cannot change so while it runs."""
+        learner = self._learner
+        spec = learner.spec
+        if given.keys() == spec.present.keys() and digest_of(given) == digest_of(spec.present):
+            return spec
+        new_spec = spec.with_columns(*changed(spec, given))
+        if any(learner.bits.values()):
+            raise ValueError(
+                "features do not change where records hold many instances: give new ones to a stream of another name"
+            )
+        if new_spec.header_topics() != spec.header_topics():
+            raise ValueError("a feature stands in a header, and workers read no headers yet; write it into the record")
+        return new_spec
+
+    def _keep_columns(self, spec: Spec, new_spec: Spec) -> None:
+        """Remember the features of a file that was applied, and which files it takes the place of."""
+        if new_spec is spec or (new_spec.features == spec.features and new_spec.gone == spec.gone):
+            return
+        files = [] if self._columns is None else self._columns.files
+        files = [*files, *(d for d in map(digest_of, (spec.present, new_spec.present)) if d not in files)]
+        self._columns = Columns(plain(new_spec.features), sorted(new_spec.gone), [*files[:1], *files[1:][-FILES:]])
 
     def _role(self, name: str) -> Role:
         role = self._learner.roles.get(name)
@@ -387,14 +431,29 @@ class Steering:
         found = _State(
             self.n_events, list(self._ids), list(self._files), self._called, self._before, frozen, self._on_drift
         )
-        plain = msgspec.to_builtins(found)
+        state = msgspec.to_builtins(found)
         if self._applied is not None:
-            plain["applied"] = msgspec.to_builtins(self._applied)
+            state["applied"] = msgspec.to_builtins(self._applied)
+        if self._columns is not None:
+            self._columns.knows = {
+                name: role.columns for name, role in self._learner.roles.items() if role.columns is not None
+            }
+            state["features"] = msgspec.to_builtins(self._columns)
         if self.paused:
-            plain["paused"] = True
+            state["paused"] = True
         else:
-            del plain["paused"]
-        return {"steering": plain}
+            del state["paused"]
+        return {"steering": state}
+
+    def restore_columns(self, meta: Mapping[str, Any], takes: Mapping[str, str | None]) -> None:
+        """What `state` gave of the features, before the roles. takes : as in `restore`."""
+        left = (meta.get("steering") or {}).get("features")
+        if left is None:
+            return
+        self._columns, spec = msgspec.convert(left, Columns), self._learner.spec
+        self._columns.features = plain(spec.features)
+        for name, source in takes.items():
+            self._learner.roles[name].columns = known_columns(self._columns.knows, source, len(spec.features))
 
     def restore(self, meta: Mapping[str, Any], takes: Mapping[str, str | None]) -> None:
         """Take over what `state` gave, after the roles.
@@ -420,9 +479,9 @@ def unsteerable(changes: Changes) -> list[str]:
     """Sentences on what a changed stream file changes that a running stream cannot take."""
     said = []
     for one in changes.found:
-        if one.what == "features":
-            said.append(f"{one.sentence.removesuffix(CURE)}{RECIPE}")
-        elif one.fate == NEVER:
+        if one.what == SEEN:
+            continue
+        if one.fate == NEVER:
             said.append(one.sentence)
         elif not one.what.startswith(RUNNING):
             said.append(f"{one.sentence}; this changes at a restart of the workers, not by riparian apply")
@@ -435,26 +494,3 @@ def _unique(name: str, taken: set[str]) -> str:
     while found in taken:
         found, n = f"{name}-{n}", n + 1
     return found
-
-
-def due(waiting: list[Piece], come: Sequence[int], commands_: Piece, predicted: Sequence[int]) -> Any:
-    """Where commands take effect: pairs of an instance's number among the features of a release, and the commands
-    before it, pieces of one record each; and those that wait for a later one.
-
-    come : for each feature, how many of the commands come before it. predicted : numbers of features that are not
-    rejected.
-    """
-    found, taken = [], 0
-    for i in predicted:
-        stop = int(come[i])
-        waiting, taken = waiting + _singly(commands_.part(taken, stop)), stop
-        if waiting:
-            found.append((i, waiting))
-            waiting = []
-        if taken == len(commands_.offsets):
-            break
-    return found, waiting + _singly(commands_.part(taken))
-
-
-def _singly(piece: Piece) -> list[Piece]:
-    return [piece.part(i, i + 1) for i in range(len(piece.offsets))]

@@ -30,6 +30,7 @@ from app.state.loading import compare_with_stream_file
 from app.state.proof import Difference, Proof, SentRecords, differing_parts
 from app.state.proof_of_drift import DriftProof
 from app.state.transfer import Version, versions
+from app.stream_file.columns import digest_of
 from app.stream_file.spec import Spec
 from topics.commands import read_event
 from topics.names import (
@@ -422,6 +423,7 @@ def _begin(
         for files, own in (
             (left.get("files"), spec.models_digest()),
             (left.get("applied", {}).get("files"), spec.running_digest()),
+            (left.get("features", {}).get("files"), digest_of(spec.features)),
         ):
             first = first and (not files or files[0] == own)
         origin, changes = _start(spec, last)

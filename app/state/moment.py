@@ -131,4 +131,4 @@ async def _record(learner: PartitionLearner, connection: Connection, spec: Spec,
         features.seek(offset)
         batch = learner.codec.unpack(FEATURES, RawBatch.of(await features.read(offset + 1)))
     i = list(batch.offsets).index(found.places[0])
-    return learner.codec.decode_features(batch.part(i, i + 1), learner.vocabularies, learner.classes)
+    return learner.decode_features(batch.part(i, i + 1), of_models=True)

@@ -31,7 +31,7 @@ def mapping_of(spec: Any) -> records.Mapping:
             feature.type,
             _placed(f"features.{name}", feature.from_ or (*inside, name), spec.record.envelope),
         )
-        for name, feature in spec.features.items()
+        for name, feature in spec.present.items()
     )
     owners = {f"record.{field}": record[field] for field in ("id", "time", "y")}
     places = {f"features.{feature.name}": feature.path for feature in features}

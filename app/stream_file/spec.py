@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from app.errors import SpecError
+from app.stream_file import columns
 from app.stream_file.batched import check_batched
 from app.stream_file.decision_spec import DecisionSpec, Weights, check_decision
 from app.stream_file.durations import duration
@@ -226,6 +227,7 @@ class Spec(Part):
     _models: dict[str, tuple[str, dict[str, Any]]] = PrivateAttr(default_factory=dict)
     _own_on_drift: dict[str, str | None] | None = PrivateAttr(default=None)  # where commands changed the models
     _mapping: records.Mapping = PrivateAttr()
+    _gone: frozenset[str] = PrivateAttr(default_factory=frozenset)  # features that commands have dropped
     _schemas: Schemas = PrivateAttr(default_factory=Schemas)
 
     @model_validator(mode="before")
@@ -359,6 +361,12 @@ class Spec(Part):
         from models.registry import validate
 
         left = meta.get("steering") or {}
+        if "features" in left:
+            known = columns.remembered(self, left["features"])
+            if known is not None:
+                rest = {field: value for field, value in left.items() if field != "features"}
+                return self.with_columns(*known).adopting({**meta, "steering": rest})
+            left = {field: value for field, value in left.items() if field != "applied"}  # of other features
         if self.running_digest() in left.get("applied", {}).get("files", ()):
             without = {**meta, "steering": {field: value for field, value in left.items() if field != "applied"}}
             return self.run_by(left["applied"]["settings"]).adopting(without)
@@ -377,11 +385,28 @@ class Spec(Part):
         adopted._models = {**self._models, CHAMPION: chosen}
         return adopted
 
+    @property
+    def gone(self) -> frozenset[str]:
+        """Features whose columns there are still, and that records do not have any more."""
+        return self._gone
+
+    @property
+    def present(self) -> dict[str, FeatureSpec]:
+        """Features that records have."""
+        return {name: feature for name, feature in self.features.items() if name not in self._gone}
+
+    def with_columns(self, features: Mapping[str, FeatureSpec], gone: frozenset[str]) -> "Spec":
+        """This stream with these columns. ValueError where two of them read the same field."""
+        changed = self.model_copy(update={"features": dict(features)})
+        changed._gone = gone
+        changed._mapping = mapping_of(changed)
+        return changed
+
     def _check_drift(self) -> None:
         from models.drift import find
 
         check_anomaly(self)
-        numeric = [name for name, feature in self.features.items() if feature.type == records.NUMERIC]
+        numeric = [name for name, feature in self.present.items() if feature.type == records.NUMERIC]
         for name in self.drift.features if isinstance(self.drift.features, list) else ():
             if name not in numeric:
                 raise ValueError(
@@ -406,10 +431,10 @@ class Spec(Part):
                 "(task: multi-instance), whose rows are not; remove it"
             )
         for name in asked.features if isinstance(asked.features, list) else ():
-            if name not in self.features:
+            if name not in self.present:
                 raise ValueError(
                     f'drift.distributions.features: expected features, found "{name}"; use some of '
-                    f"{', '.join(self.features)}"
+                    f"{', '.join(self.present)}"
                 )
 
     def distributed(self) -> dict[str, int]:
@@ -417,7 +442,8 @@ class Spec(Part):
         asked = self.drift.distributions
         if asked is None:
             return {}
-        return {n: j for j, n in enumerate(self.features) if asked.features == "all" or n in asked.features}
+        named = self.present if asked.features == "all" else asked.features
+        return {n: j for j, n in enumerate(self.features) if n in named and n not in self._gone}
 
     def watched(self) -> dict[str, int]:
         """Features that are watched for drift, and their columns."""
@@ -425,7 +451,9 @@ class Spec(Part):
         return {
             name: j
             for j, (name, feature) in enumerate(self.features.items())
-            if feature.type == records.NUMERIC and (asked == "all" or (asked != "none" and name in asked))
+            if name not in self._gone
+            and feature.type == records.NUMERIC
+            and (asked == "all" or (asked != "none" and name in asked))
         }
 
     def on_drift(self) -> dict[str, str]:

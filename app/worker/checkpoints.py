@@ -122,6 +122,7 @@ class Checkpoints:
     def _take(self) -> float:
         """Off the event loop: copy what changed. CPU seconds."""
         began = time.thread_time()
+        self._encoder.features = [(name, one.type) for name, one in self._learner.spec.features.items()]
         self._encoder.take(self._learner.checkpoint())
         return time.thread_time() - began
 

@@ -36,6 +36,12 @@ from topics.names import CONTROL, FEATURES, LABELS
 from topics.records import RawBatch
 
 BAD = b"{"
+CHANGES = ("features added: b", "features added: c", "features dropped: a", "a model knows it as it was")
+C = {"type": "nominal", "max_values": 5}
+FILES: list[dict[str, Any]] = [
+    *({"a": "numeric", "b": "numeric"}, {"c": C, "a": "numeric"}, {"a": "numeric"}),
+    *({"b": "numeric", "c": C}, {"a": "nominal"}),
+]
 
 
 SPEC = Spec.model_validate(
@@ -68,6 +74,9 @@ def command(rng: np.random.Generator, number: int) -> bytes:
         tree, parameters = SPEC.models()["champion"]
         asked |= {"champion": {"model": tree, **parameters}, "file": f"{number % 3}"}
         asked["challengers"] = {name: {"model": "majority-class"}} if name != "champion" else {}
+        if number % 3:  # features come, go, and come back
+            asked |= {"champion": {}, "settings": SPEC.running(), "features": FILES[number % len(FILES)]}
+            asked["challengers"] |= {"tree": {"model": tree, **parameters}} if number % 2 else {}
     return b"[" if rng.random() < 0.1 else json.dumps(asked).encode()
 
 
@@ -85,12 +94,18 @@ class World(NamedTuple):
         return [Row(*row) for row in zip(*columns, strict=True)]
 
 
+def features(i: int, a: float) -> bytes:
+    """With fields that only some stream files read, and of which they reject some."""
+    more: dict[str, Any] = {"b": "x" if i % 13 == 5 else i * 7 % 10 / 10, "c": "uvw"[i % 3]}
+    return json.dumps({"id": i, "x": {"a": a, **({} if i % 4 == 1 else more)}}).encode()
+
+
 def world(seed: int, n: int, n_commands: int | None = None) -> World:
     """Features, some of which are rejected, labels that come later, and some commands."""
     rng = np.random.default_rng(seed)
     a = rng.random(n).round(3)
     values = {
-        FEATURES: [BAD if rng.random() < 0.15 else json.dumps({"id": i, "x": {"a": a[i]}}).encode() for i in range(n)],
+        FEATURES: [BAD if rng.random() < 0.15 else features(i, a[i]) for i in range(n)],
         LABELS: [json.dumps({"id": i, "y": "pq"[int(a[i] > 0.5)]}).encode() for i in range(n)],
         CONTROL: [command(rng, i) for i in range(n // 2 if n_commands is None else n_commands)],
     }
@@ -122,7 +137,8 @@ class Lived(NamedTuple):
 
 def stored(learner: PartitionLearner, sequence: int, n_sent: int) -> Version:
     """A checkpoint, by way of the bytes of its manifest."""
-    encoder = checkpoint.Encoder("s", 0, [("a", "numeric")], SPEC.input_topics.values())
+    columns = [(name, feature.type) for name, feature in learner.spec.features.items()]
+    encoder = checkpoint.Encoder("s", 0, columns, SPEC.input_topics.values())
     encoder.take(learner.snapshot())
     encoded = encoder.encode(sequence=sequence, created_ms=0, outputs={"predictions": n_sent})
     return Version(checkpoint.decode_manifest(encoded.data), encoded.new)
@@ -369,12 +385,14 @@ def test_these_worlds_have_commands_between_labels_and_before_rejected_features(
         made = world(seed, 90)
         lived = live(made, seed)
         said.update(f"{event.command} {event.event}" for event in lived.events)
+        said.update(what for event in lived.events for what in CHANGES if what in event.sentence)
         order = recorded(lived.sent, {role: len(batch.offsets) for role, batch in made.records.items()})
         for i, (role, _) in enumerate(order[1:-1], 1):
             in_gaps += role == CONTROL and order[i - 1][0] == LABELS
         rejected += made.records[FEATURES].values.count(BAD)
     assert in_gaps > 20
     assert rejected > 20
+    assert min(said[what] for what in CHANGES) > 5, said
     wanted = {f"{what} {how}" for what in (*OF_A_MODEL, "demote", "apply") for how in ("applied", "refused")}
     assert wanted <= set(said)
 

@@ -69,14 +69,26 @@ LAST = {"model": "last-label"}
 STEPS = [
     lambda: [*asked("promote", 2, model="nb"), Sent(b"{", int(time.time() * 1000))],
     lambda: [*asked("add", model="second", definition={"model": "majority-class"}), *asked("promote", model="nb")],
-    lambda: asked("demote"),
+    lambda: [*asked("demote"), *asked("apply", **FILE)],
 ]
+FILE = {  # that has b in the place of c
+    "champion": {},
+    "challengers": {"last": LAST, "nb": {"model": "naive-bayes"}, "wide": {"model": "hoeffding-tree"}},
+    "features": {"a": "numeric", "b": "numeric"},
+    "file": "f",
+}
 
 
 def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_path, topic_name):
     path, spec = stream_file(
-        tmp_path, topic_name, control=True, predictions={"challengers": True}, drift={"on_drift": "reset"}
+        tmp_path,
+        topic_name,
+        control=True,
+        features={"a": "numeric", "c": {"type": "nominal"}},
+        predictions={"challengers": True},
+        drift={"on_drift": "reset"},
     )
+    FILE["settings"] = spec.running()
     create_topics(spec, broker)
     features, labels = instances(N, delay=40)
     at = 0
@@ -100,6 +112,7 @@ def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_p
         (1, "add", "applied"),
         (2, "promote", "refused"),
         (3, "demote", "applied"),
+        (4, "apply", "applied"),
     ]
     sent = predictions(broker, spec)
     for event in told:  # each names the first prediction that it holds for
@@ -113,7 +126,10 @@ def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_p
     assert [(one[HEADER_TOPIC], one[HEADER_REASON]) for one in letters] == [
         (spec.topics.control.encode(), b"wrong-command")
     ]
-    assert list(learner.roles) == ["champion", "last", "nb", "second"]
+    assert told[-1].sentence == "dropped: second; added: wide; features added: b; features dropped: c"
+    # Who was there knows what it knew, and who is new knows all.
+    known = {name: role.columns for name, role in learner.roles.items()}
+    assert known == {"champion": [0, 1], "last": [0, 1], "nb": [0, 1], "wide": None}
     report = asyncio.run(audit(spec, Connection(broker), 0))
     assert report.holds, json.dumps(report.plain())
 
@@ -122,7 +138,7 @@ def test_every_partition_answers_whichever_worker_has_it(broker, tmp_path, topic
     path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2)
     assert isinstance(spec, Spec)
     create_topics(spec, broker)
-    features, labels = instances(600)
+    features, labels = instances(1000)
     connection = Connection(broker)
     with Worker(path, broker, tmp_path) as one, Worker(path, broker, tmp_path) as other:
         workers = (one, other)
@@ -141,11 +157,10 @@ def test_every_partition_answers_whichever_worker_has_it(broker, tmp_path, topic
             send(broker, spec.topics.features, features[500:550], partition=partition)
         until(lambda: all([one.id for one in events(broker, spec, p)] == [late.id] for p in range(2)))
 
-        async def both():
-            asking = asyncio.create_task(ask(control.command("promote", "me", model="nb")))
+        async def both(at, what):
+            asking = asyncio.create_task(ask(what))
             await asyncio.sleep(0)
-            at = 550
-            while not asking.done() and at < 600:
+            while not asking.done():
                 await asyncio.sleep(0.3)
                 for partition in range(2):
                     await asyncio.to_thread(
@@ -154,9 +169,13 @@ def test_every_partition_answers_whichever_worker_has_it(broker, tmp_path, topic
                 at += 5
             return await asking
 
-        answers = asyncio.run(both())
+        answers = asyncio.run(both(550, control.command("promote", "me", model="nb")))
         assert {partition: one.event for partition, one in answers.items()} == {0: "applied", 1: "applied"}
         assert all(one.models["champion"] == "naive-bayes" for one in answers.values())
+        # So it is with a feature that goes.
+        file = {**FILE, "settings": spec.running()}
+        answers = asyncio.run(both(600, control.command("apply", "me", **file)))
+        assert {one.sentence.partition("; features ")[2] for one in answers.values()} == {"dropped: c"}
         assert all(worker.stop() == 0 for worker in workers)
 
 
@@ -210,7 +229,9 @@ def test_old_commands_are_not_taken_again_where_control_was_off_for_a_while(brok
     assert [one.control_offset for one in told] == list(range(n + 4))
     assert [one.command for one in told[n:]] == ["checkpoint", "add"] * 2
     assert [one.event for one in told[n:]] == ["applied", "refused"] * 2
-    assert {one["control_offset"] for one in predictions(broker, spec) if one["offset"] >= 80} == {n + 4}
+    later = [one["control_offset"] for one in predictions(broker, spec) if one["offset"] >= 80]
+    assert {*later} <= {n, n + 4}  # those of before, where features were fetched before the commands
+    assert later[-1] == n + 4
     with pytest.raises(StateError, match="at offset 80 the stream file was changed") as refused:
         asyncio.run(audit(spec, Connection(broker), 0))
     start = int(re.search(r"with --from (\d+)", str(refused.value))[1])
@@ -256,18 +277,19 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
             until(lambda: stored(broker, spec) is not None and "more" in stored(broker, spec).roles)
             said = riparian("apply", other, *options, code=2)
             assert "predictions.probabilities was True, is False; this changes at a restart" in said
-            more = {"a": "numeric", "b": "numeric", "c": {"type": "nominal"}, "d": "numeric"}
+            more = {"a": "numeric", "b": "nominal", "c": {"type": "nominal"}, "d": "numeric"}
             other, _ = stream_file(tmp_path, topic_name, **fields, features=more)
             said = riparian("apply", other, *options, code=2)
-            assert "the features have changed: d is new; a model knows features by their places" in said
-            changed = {"champion": "naive-bayes", "challengers": {"more": "majority-class", "last": "last-label"}}
+            assert "the features have changed: d is new; b was numeric, is nominal" in said
+            changed = {"features": {"a": "numeric", "c": {"type": "nominal"}, "d": "numeric"}}
+            changed |= {"champion": "naive-bayes", "challengers": {"more": "majority-class", "last": "last-label"}}
             changed |= {"drift": {"on_drift": "reset"}, "metrics": {"every": "1s", "window": 50}}
             path, spec = stream_file(tmp_path, topic_name, **{**fields, **changed})
             said = riparian("apply", path, *options)
             assert (
-                "dropped: hoeffding-tree; begun anew: more; added: last; changed: metrics.window, drift.on_drift"
-                in said
-            )
+                "dropped: hoeffding-tree; begun anew: more; added: last; changed: metrics.window, drift.on_drift; "
+                "features added: d; features dropped: b"
+            ) in said
         finally:
             done.set()
             flowing.join()
@@ -278,6 +300,7 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
     said = riparian("check", older, "--broker", broker)
     assert "steered: the models are those that commands have left" in said
     assert "also, an applied file has left metrics.window 50, drift.on_drift reset" in said
+    assert "also, an applied file has left the features a, c, d, and the stream file says otherwise" in said
     assert "4 answers to commands: equal" in riparian("audit", older, "--broker", broker)
     # Which the applied file alone is not enough for: its models were not there at the beginning.
     path, _ = stream_file(tmp_path, topic_name, **{**fields, **changed})

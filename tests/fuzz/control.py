@@ -31,6 +31,7 @@ _SPEC = build(
 _NAMES = ("champion", "nb", "hoeffding-tree", "more", "champion/0", "é", "", "x" * 101)
 _LEARNERS = ("naive-bayes", "majority-class", "last-label", "hoeffding-tree", "external", "auto", "nobody")
 _MOST_SENTENCE = 2000
+_FEATURES, _KINDS = ("a", "a", "b", "c", "x.y", ""), ("numeric", "numeric", "nominal", {"type": "nominal"}, 3)
 _N = 12  # instances of a case
 
 
@@ -47,6 +48,8 @@ def _record(rng: Random, number: int) -> bytes:
         found |= {"champion": {"model": tree, **parameters}, "challengers": {name: {"model": learner}}, "file": "f"}
         if rng.random() < 0.6:
             found["settings"] = _SPEC.running() | {"metrics": {"window": int(rng.integers(9))}}
+            if rng.random() < 0.6:
+                found["features"] = {pick(rng, _FEATURES): pick(rng, _KINDS) for _ in range(int(rng.integers(1, 4)))}
     for _ in range(int(rng.integers(3))):
         found = mutate.of_value(rng, found)
     written = json.dumps(found).encode()

@@ -1,0 +1,127 @@
+"""The columns of a stream whose features have changed while it ran. Pure.
+
+A feature keeps its column for good: models know features by their places. One that the stream file names no more is
+*gone*, and missing in every record from there on; a new one is appended. So a state knows more features than the file
+may name, in an order of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from app.stream_file.lineup import digest
+from app.stream_file.spec_errors import sentence
+from app.stream_file.spec_parts import FeatureSpec, feature_form, name_keys
+from topics import records
+
+MOST_COLUMNS = 100_000  # that a stream may come to have
+
+
+class Columns(msgspec.Struct):
+    """As a state has them, once a command has changed them.
+
+    features : name -> as a stream file has it, in the order of the columns. gone : those that no file names any more
+    files : `digest_of` the stream files that these take the place of, the stream's first one first
+    knows : role of a model -> columns that it knows; left out where it knows all
+    """
+
+    features: dict[str, dict[str, Any]]
+    gone: list[str]
+    files: list[str]
+    knows: dict[str, list[int]] = {}
+
+
+def plain(features: Mapping[str, FeatureSpec]) -> dict[str, dict[str, Any]]:
+    """Features as a stream file may say them; `read` takes it."""
+    return {
+        name: {"type": one.type, **one.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+        for name, one in features.items()
+    }
+
+
+def read(given: Mapping[str, Any]) -> dict[str, FeatureSpec]:
+    """Features that a command or a state describes. ValueError where they are none."""
+    name_keys(given)
+    found = {}
+    for name, one in given.items():
+        try:
+            found[name] = FeatureSpec.model_validate(feature_form(one))
+        except ValidationError as error:
+            raise ValueError(f"features.{name}: {sentence(error, FeatureSpec)}") from None
+    if not 1 <= len(found) <= MOST_COLUMNS:
+        raise ValueError(f"features: expected 1 to {MOST_COLUMNS:,}, found {len(found):,}; name some")
+    return found
+
+
+def digest_of(features: Mapping[str, FeatureSpec]) -> str:
+    """Of their names and types, whatever their order."""
+    return digest({name: one.type for name, one in features.items()})
+
+
+def unfit(spec: Any, was: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """Why features cannot change so while a stream runs; None where they can. was, now : name -> type."""
+    if spec.task == records.MULTI_INSTANCE or spec.shares:
+        kind = "learning: shared" if spec.shares else f"task: {spec.task}"
+        return (
+            f"features do not change while a stream with {kind} runs: give the new features to a stream of another name"
+        )
+    for name in was:
+        if now.get(name, was[name]) != was[name]:
+            return f"features.{name} was {was[name]}, is {now[name]}: a model knows it as it was; give it another name"
+    return None
+
+
+def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, FeatureSpec], frozenset[str]]:
+    """All columns of a stream, and which are gone, where its file names these from here on. ValueError where that
+    cannot be while it runs."""
+    known: dict[str, FeatureSpec] = spec.features
+    why = unfit(spec, {n: one.type for n, one in known.items()}, {n: one.type for n, one in given.items()})
+    if why is not None:
+        raise ValueError(why)
+    columns = dict(known)
+    for name, one in given.items():
+        before = known.get(name)
+        if before is None:
+            columns[name] = one
+        elif name in spec.gone and (before.values, before.max_values) != (one.values, one.max_values):
+            raise ValueError(
+                f"features.{name} had other values when it was dropped; restore them, or give it another name"
+            )
+        elif name in spec.gone:
+            columns[name] = one
+    if len(columns) > MOST_COLUMNS:
+        raise ValueError(
+            f"features: expected {MOST_COLUMNS:,} at most, with those that were dropped; use another stream"
+        )
+    return columns, frozenset(known.keys() - given.keys())
+
+
+def remembered(spec: Any, left: Mapping[str, Any]) -> tuple[dict[str, FeatureSpec], frozenset[str]] | None:
+    """The same as a state has them, for a stream file that says them as they are now, or that they take the place of;
+    None for one that says others. left : a state's `Columns`, plain."""
+    found = msgspec.convert(left, Columns)
+    columns, gone = read(found.features), frozenset(found.gone)
+    there = {name: one for name, one in columns.items() if name not in gone}
+    now: Mapping[str, FeatureSpec] = spec.features
+    if digest_of(there) == digest_of(now):  # the file's own words count: paths, values
+        return {name: now.get(name, one) for name, one in columns.items()}, gone
+    return (columns, gone) if digest_of(now) in found.files else None
+
+
+def of_state(spec: Any, was: Mapping[str, str]) -> tuple[dict[str, FeatureSpec], frozenset[str]]:
+    """Those that a state would have once this stream file is applied to it. was : its columns, name -> type."""
+    now: Mapping[str, FeatureSpec] = spec.features
+    columns = {name: now.get(name) or FeatureSpec.model_validate({"type": kind}) for name, kind in was.items()}
+    return columns | {name: one for name, one in now.items() if name not in was}, frozenset(was.keys() - now.keys())
+
+
+def known_columns(knows: Mapping[str, Sequence[int]], role: str | None, n: int) -> list[int] | None:
+    """Which of n columns a state's model knows; None: all. ValueError where they are not columns in order."""
+    found = None if role is None else knows.get(role)
+    if found is None:
+        return None
+    if not found or sorted({*found}) != [*found] or not 0 <= found[0] <= found[-1] < n:
+        raise ValueError(f"the columns that {role} knows are not those of {n} features")
+    return [*found]
