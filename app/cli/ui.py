@@ -15,6 +15,8 @@ from app.errors import AccessError, BrokerError, SpecError
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
+    import ssl
+
     from app.stream_file.spec import Spec
 
 PORT = 6080
@@ -52,6 +54,16 @@ PORT = 6080
     help="Have buttons that retry dead letters, and promote, freeze and reset models of streams with control: true. "
     "Prints the token for them.",
 )
+@click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Serve by TLS, with this certificate (PEM, with its chain).",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Its private key, without a password (PEM); needed unless the certificate's file has it.",
+)
 @log_format_option
 @click.option("--open", "browse", is_flag=True, help="Open the page in the browser.")
 @click.pass_context
@@ -63,14 +75,15 @@ def command(
     host: str,
     data_dir: Path,
     actions: bool,
+    tls_cert: Path | None,
+    tls_key: Path | None,
     log_format: str,
     browse: bool,
 ) -> None:
     """Show streams live in a browser: quality, drift, models, partitions, dead letters.
 
     Reads the streams' outputs from Kafka and changes nothing, unless you allow it (--actions). Workers may run or not.
-    It is a process of its own, so no
-    worker pays for it.
+    It is a process of its own, so no worker pays for it.
     """
     from app.stream_file import spec as stream_file
 
@@ -92,9 +105,10 @@ def command(
     from app.page.watch import Watch
 
     chosen = context.get_parameter_source("port") is not ParameterSource.DEFAULT
+    tls = _tls(tls_cert, tls_key)
     sock = listen(host, port, or_next=not chosen, options=("--host", "--port"))
     shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{sock.getsockname()[1]}/"
+    address = f"http{'s' if tls else ''}://{shown}:{sock.getsockname()[1]}/"
     with Store(data_dir / "history.sqlite") as store:
         watch = Watch([StreamView(spec) for _, spec in specs], connection, store)
         paths = {spec.name: str(path) for path, spec in specs}
@@ -107,7 +121,7 @@ def command(
             click.launch(address)
 
         async def run() -> None:
-            task = asyncio.ensure_future(serve(page, sock))
+            task = asyncio.ensure_future(serve(page, sock, tls))
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
             with contextlib.suppress(asyncio.CancelledError):
@@ -117,6 +131,23 @@ def command(
             asyncio.run(run())
         finally:
             watch.save()
+
+
+def _tls(cert: Path | None, key: Path | None) -> "ssl.SSLContext | None":
+    """What encrypts, where a certificate is given. SpecError where it cannot be used."""
+    import ssl
+
+    if cert is None:
+        if key is not None:
+            raise SpecError("--tls-key: expected --tls-cert beside it; name the certificate")
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # A password would be asked for on the terminal, which a service does not have.
+        context.load_cert_chain(cert, key, password=lambda: "")
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise SpecError(f"--tls-cert: {cert} with {key or cert} is no certificate with its key ({error})") from None
+    return context
 
 
 async def _enter(specs: "list[Spec]", connection: Connection) -> None:

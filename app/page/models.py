@@ -9,6 +9,7 @@ from typing import Any
 from app import inspection
 from app.errors import StateError
 from app.kafka.connection import Connection
+from app.page import by_hand
 from app.state import loading
 from app.stream_file.spec import Spec
 
@@ -34,13 +35,22 @@ class ModelPages:
     async def of(self, spec: Spec, partition: int, role: str) -> dict[str, Any]:
         """What the browser draws. Raises as `loading.load` does."""
         async with self._lock:
-            key = spec.name, partition
-            at, state = self._kept.get(key, (0.0, None))
-            if state is None or time.monotonic() - at > KEPT_SECONDS:
-                state = await asyncio.to_thread(loading.load, spec, self.connection, partition)
-                self._kept = {k: v for k, v in self._kept.items() if time.monotonic() - v[0] < KEPT_SECONDS}
-                self._kept[key] = time.monotonic(), state
-            return await asyncio.to_thread(described, state, spec, role)
+            return await asyncio.to_thread(described, await self._state(spec, partition), spec, role)
+
+    async def by_hand(self, spec: Spec, partition: int, x: Mapping[str, Any]) -> dict[str, Any]:
+        """What the models say of an instance (`by_hand.predicted`). Raises as `loading.load` does."""
+        async with self._lock:
+            return await asyncio.to_thread(by_hand.predicted, await self._state(spec, partition), x)
+
+    async def _state(self, spec: Spec, partition: int) -> loading.State:
+        key = spec.name, partition
+        at, state = self._kept.get(key, (0.0, None))
+        if state is None or time.monotonic() - at > KEPT_SECONDS:
+            state = await asyncio.to_thread(loading.load, spec, self.connection, partition)
+            self._kept = {k: v for k, v in self._kept.items() if time.monotonic() - v[0] < KEPT_SECONDS}
+            self._kept[key] = time.monotonic(), state
+        found: loading.State = state
+        return found
 
 
 def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:

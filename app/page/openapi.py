@@ -31,6 +31,14 @@ def _post(summary: str, fields: dict[str, Any], required: list[str], *parameters
     return {"post": found}
 
 
+def _ask(summary: str, x: str, *parameters: dict[str, Any]) -> dict[str, Any]:
+    """A request with a body that changes nothing."""
+    found: dict[str, Any] = _get(summary, *parameters)["get"]
+    schema = {"type": "object", "properties": {"x": {"type": "object", "description": x}}, "required": ["x"]}
+    found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return {"post": found}
+
+
 def document() -> dict[str, Any]:
     """The document."""
     at = "/api/streams/{stream}"
@@ -92,6 +100,12 @@ def document() -> dict[str, Any]:
                 {name: {"type": "string"} for name in ("command", "model", "by", "stream")},
                 ["command"],
                 _STREAM,
+            ),
+            f"{at}/partitions/{{partition}}/predict": _ask(
+                "What each model of the last checkpoint says of an instance that is typed; nothing is learned or sent.",
+                "Feature -> value, as in a record. What is left out is missing.",
+                _STREAM,
+                place[0],
             ),
             f"{at}/partitions/{{partition}}/models/{{role}}": _get(
                 "A model as its last checkpoint has it: trees, what they look at, and an outline.", _STREAM, *place

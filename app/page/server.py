@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import mimetypes
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from aiohttp.web_log import AccessLogger
 
 from app import __version__
 from app.errors import RiparianError
-from app.page import predictions, telling
+from app.page import by_hand, predictions, telling
 from app.page.actions import Actions
 from app.page.history import Range
 from app.page.lines import Steps, answered
@@ -125,6 +126,7 @@ class Page:
                 web.get("/api/streams/{stream}/deadletters", self._letters),
                 web.get("/api/streams/{stream}/predictions", self._prediction),
                 web.get("/api/streams/{stream}/partitions/{partition}/models/{role}", self._model),
+                web.post("/api/streams/{stream}/partitions/{partition}/predict", self._predict),
             ]
         )
         if self._actions is not None:
@@ -281,6 +283,20 @@ class Page:
             raise web.HTTPNotFound(text="There is no such model.")
         return await self._json(request, await self._models.of(view.spec, int(partition), role))
 
+    async def _predict(self, request: web.Request) -> web.Response:
+        """What the last checkpoint's models say of an instance. It changes nothing, so it takes no token; a form of
+        another page cannot send this type, and its scripts may not."""
+        view, partition = self._view(request), request.match_info["partition"]
+        if not partition.isdigit() or int(partition[:9]) >= view.spec.partitions:
+            raise web.HTTPNotFound(text="There is no such partition.")
+        if request.content_type != "application/json" or (request.content_length or 0) > by_hand.MOST_BYTES:
+            raise web.HTTPBadRequest(text=f"expected application/json of at most {by_hand.MOST_BYTES:,} bytes.")
+        try:
+            asked = msgspec.json.decode(await request.content.read(by_hand.MOST_BYTES + 1), type=by_hand.Asked)
+            return await self._json(request, await self._models.by_hand(view.spec, int(partition), asked.x))
+        except ValueError as error:  # of which msgspec's is one
+            raise web.HTTPBadRequest(text=str(error)) from None
+
     async def _prediction(self, request: web.Request) -> web.StreamResponse:
         """A prediction by its id, as lines of JSON: how far the search is, and at last what was found or an error.
 
@@ -353,12 +369,12 @@ class _Quiet(AccessLogger):
         return False
 
 
-async def serve(page: Page, sock: socket.socket) -> None:
+async def serve(page: Page, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
     """Until it is cancelled."""
     runner = web.AppRunner(page.application(), access_log_class=_Quiet, shutdown_timeout=2.0)
     await runner.setup()
     try:
-        await web.SockSite(runner, sock).start()
+        await web.SockSite(runner, sock, ssl_context=tls).start()
         await page.watch.run()
     finally:
         await runner.cleanup()

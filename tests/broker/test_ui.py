@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import ssl
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +26,9 @@ from app import comparisons
 from app.kafka.broker import LocalBroker
 from app.kafka.connection import Connection
 from app.kafka.ports import free_port
+from app.page.actions import Actions
+from app.page.server import Page
+from app.partition.learner import PartitionLearner
 from app.state.audit import audit
 from tests.broker.harness import (
     PATIENCE,
@@ -39,9 +44,11 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from tests.broker.secured import certificates
 from tests.browser import Look, browser
 from tests.processes import until
 from topics import commands
+from topics.records import RawBatch
 
 __all__ = ["browser"]  # a fixture
 
@@ -54,7 +61,16 @@ HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</scrip
 class Ui:
     """`riparian ui` as a process."""
 
-    def __init__(self, folder: Path, broker: str | None, *streams: Path, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        broker: str | None,
+        *streams: Path,
+        options: tuple[str, ...] = (),
+        trusted: Path | None = None,
+    ) -> None:
+        """trusted : the authority of its certificate, where it serves by TLS."""
+        self._tls = None if trusted is None else ssl.create_default_context(cafile=trusted)
         self.port, self.log = free_port(), folder / "ui.log"
         command = [sys.executable, "-m", "app.cli", "ui", *map(str, streams), *(["--broker", broker] if broker else [])]
         command += ["--port", str(self.port), "--data-dir", str(folder / "ui"), *options]
@@ -72,13 +88,13 @@ class Ui:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
 
     def answers(self, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes, Any] | None:
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self.url + path, headers=headers, data=body)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE, context=self._tls) as answer:
                 return answer.status, answer.read(), answer.headers
         except urllib.error.HTTPError as error:
             return error.code, error.read(), error.headers
@@ -311,6 +327,38 @@ def test_top_shows_the_same_in_a_terminal(broker, tmp_path, topic_name):
         os.close(ours)
 
 
+def check_by_hand(ui: Ui, path: str, learner: PartitionLearner, record: dict[str, Any]) -> None:
+    """What the page says of a record is what its learner says of it, and what is no record is refused."""
+
+    def ask(content: Any, kind: str = "application/json") -> tuple[int, Any]:
+        found = ui.answers(path, json.dumps(content).encode(), Content_Type=kind)
+        assert found is not None
+        return found[0], json.loads(found[1]) if found[0] == 200 else found[1].decode()
+
+    code, said = ask({"x": record["x"]})
+    assert code == 200, said
+    batch = RawBatch([0], [0], [None], [json.dumps(record).encode()])
+    row = learner.decode_features(batch).x
+    for one, (role, known) in zip(said["models"], learner.roles.items(), strict=True):
+        p = known.model.predict_many(row)[0].tolist()
+        classes = learner.classes.texts
+        assert (one["role"], one["p"]) == (role, {text: each for text, each in zip(classes, p, strict=False) if each})
+        assert one["y"] == max(one["p"], key=one["p"].get)
+    assert (said["offset"], said["unseen"]) == (500, [])
+    code, said = ask({"x": {"c": "never seen"}})
+    assert (code, said["unseen"]) == (200, ["c"])
+    for content, why in (
+        ({"x": {"nobody": 1}}, "nobody: expected one of the features a, b, c"),
+        ({"x": {"a": "text"}}, "a: expected a number"),
+        ({"x": [1]}, "Expected `object`"),
+        ({}, "missing required field `x`"),
+    ):
+        code, said = ask(content)
+        assert code == 400
+        assert why in said
+    assert ask({"x": {}}, "text/plain")[0] == 400
+
+
 def test_commands_by_buttons(browser, broker, tmp_path, topic_name):
     """A promotion by the button stands in the order of all partitions, and nobody gives it without the token."""
     path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2, metrics={"every": "300ms"})
@@ -321,7 +369,8 @@ def test_commands_by_buttons(browser, broker, tmp_path, topic_name):
         for partition in (0, 1):
             apart(send, broker, spec.topics.features, features[:500], partition=partition)
             apart(send, broker, spec.topics.labels, labels[:500], partition=partition)
-            apart(wait_for_state, broker, spec, 500, 500, partition=partition, worker=worker)
+            learner = apart(wait_for_state, broker, spec, 500, 500, partition=partition, worker=worker)
+        check_by_hand(ui, f"/api/streams/{name}/partitions/1/predict", learner, json.loads(features[499].value))
         token = ui.log.read_text().partition("the token for commands: ")[2].split()[0]
         at, body = f"/api/streams/{name}/commands", b'{"command": "promote", "model": "nb"}'
         right = {"Content_Type": "application/json", "Origin": ui.url, "X_Riparian_Token": token}
@@ -459,7 +508,10 @@ def test_dead_letters_are_retried_by_buttons(browser, broker, tmp_path, topic_na
 def test_what_the_server_refuses(broker, tmp_path, topic_name):
     path, spec = stream_file(tmp_path, topic_name)
     create_topics(spec, broker)
-    with Ui(tmp_path, broker, path) as ui:
+    certificates(tmp_path)
+    options = ("--tls-cert", str(tmp_path / "server.crt"), "--tls-key", str(tmp_path / "server.key"))
+    with Ui(tmp_path, broker, path, options=options, trusted=tmp_path / "ca.crt") as ui:
+        assert f"{ui.url}/" in ui.log.read_text()
         at = f"/api/streams/{spec.name}"
         for query, code in (
             (at, 200), ("/api/openapi.json", 200), ("/", 200), ("/static/main.js", 200),
@@ -475,6 +527,9 @@ def test_what_the_server_refuses(broker, tmp_path, topic_name):
             assert found is not None
             assert found[0] == code, (query, found)
             assert found[2]["Content-Security-Policy"].startswith("default-src 'none'"), query
+        found = ui.answers(f"{at}/partitions/1/predict", b'{"x": {}}', Content_Type="application/json")
+        assert found is not None
+        assert found[0] == 404
         for path_ in ("commands", "deadletters/retry"):
             found = ui.answers(f"{at}/{path_}", b"{}", Content_Type="application/json", Origin=ui.url)
             assert found is not None
@@ -483,14 +538,26 @@ def test_what_the_server_refuses(broker, tmp_path, topic_name):
         assert found is not None
         assert found[0] == 421
         document = json.loads((ui.answers("/api/openapi.json") or (0, b"{}", None))[1])
-        assert f"{at.replace(spec.name, '{stream}')}/history" in document["paths"]
+        # Each of the server's addresses is described, with its method, and nothing else.
+        page = Page(SimpleNamespace(views=[]), {}, None, actions=Actions(Connection(broker)))  # type: ignore[arg-type]
+        served = {
+            (route.resource.canonical, route.method.lower())
+            for route in page.application().router.routes()
+            if route.method != "HEAD" and route.resource is not None
+        }
+        files = {("/", "get"), ("/static/{name}", "get"), ("/api/openapi.json", "get")}
+        described = {(where, method) for where, methods in document["paths"].items() for method in methods}
+        assert described == served - files
         assert ui.stop() == 0
 
 
-def test_a_stream_that_is_named_twice_is_a_sentence(tmp_path, topic_name):
+def test_what_cannot_be_shown_is_a_sentence(tmp_path, topic_name):
     path, _ = stream_file(tmp_path, topic_name)
-    done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "ui", str(path), str(path)], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert done.returncode == 2
-    assert f"two of the stream files describe the stream {topic_name}" in done.stderr
+    command = [sys.executable, "-m", "app.cli", "ui", str(path)]
+    for more, sentence in (
+        ((path,), f"two of the stream files describe the stream {topic_name}"),
+        (("--tls-cert", path, "--broker", f"127.0.0.1:{free_port()}"), "is no certificate with its key"),
+    ):
+        done = subprocess.run([*command, *map(str, more)], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 2
+        assert sentence in done.stderr

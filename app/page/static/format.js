@@ -106,7 +106,8 @@ export const SIGNS = {
 };
 
 export function worded(event, metric) {
-  const show = (value) => (value === undefined || value === null ? dash : event.shift || (event.signal === "error" && metric === "accuracy") ? percent(value, 0) : number(value));
+  const near = percent(event.before ?? 0, 0) === percent(event.after ?? 0, 0) ? 1 : 0; // "7 % → 7 %" says nothing
+  const show = (value) => (value === undefined || value === null ? dash : event.shift || (event.signal === "error" && metric === "accuracy") ? percent(value, near) : number(value));
   const values = event.before !== undefined && event.after !== undefined ? `, ${show(event.before)} → ${show(event.after)}` : "";
   const of = event.model ? `${event.signal === "prediction" ? "predictions" : "errors"} of ${event.model}` : event.signal;
   if (event.shift) return `${event.detector}: ${of} are distributed otherwise${values}`;
