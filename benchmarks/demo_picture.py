@@ -38,7 +38,7 @@ def frame(at: int) -> RenderableType:
             await demo.until_ready(plan, worker, print)
             await demo.stream(plan, worker, show)
 
-        with demo.WorkerProcess(plan) as worker:
+        with demo.worker_process(plan) as worker:
             asyncio.run(run())
     return frames[0]
 

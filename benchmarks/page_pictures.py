@@ -2,8 +2,8 @@
 
     python -m benchmarks.page_pictures docs [--seconds 135]
 
-streams a concept that turns round after 60 seconds and again after 120, over two partitions, and writes
-live-page*.webp into the folder after so many seconds.
+streams a concept that turns round after 60 seconds and again after 120, over two partitions, in which the sensor x3 is
+off from 90 seconds on, and writes live-page*.webp into the folder after so many seconds.
 """
 
 import argparse
@@ -28,11 +28,13 @@ MORE = """partitions: 2
 metrics: {every: 1s}
 control: true
 promotion: propose
-drift: {features: [x1, x2]}
+drift: {features: [x1, x2], distributions: true}
 """
-REPLAYED = ["--generate", "sine", "-n", "200000", "--rate", "300", "--label-delay", "2s"]
+RATE = 300  # instances a second
+GENERATED = ["sine", "-n", str(240 * RATE)]
 for turn in (1, 2):  # the concept turns round
-    REPLAYED += ["--drift", str(18_000 * turn), "--to", f"function={turn % 2}"]
+    GENERATED += ["--drift", str(60 * RATE * turn), "--to", f"function={turn % 2}"]
+OFF_FROM, COLUMN = 90 * RATE, 2  # where the sensor x3 is off
 
 
 class Picture(NamedTuple):
@@ -53,6 +55,7 @@ PICTURES = (
     Picture("live-page-compared", "models", "main > section:nth-of-type(2)", ".interval"),
     Picture("live-page-tree", "models", "main > section:last-of-type", ".tree svg"),
     Picture("live-page-drift", "drift", "body", ".strip", height=800),
+    Picture("live-page-shift", "drift", "main > section:nth-of-type(3)", ".histogram"),
     Picture("live-page-phone", "overview", "body", ".marks button", width=390, scheme="dark", height=1100),
 )
 
@@ -82,6 +85,17 @@ def pictures(out: Path, port: int) -> None:
         browser.close()
 
 
+def write_rows(path: Path) -> None:
+    """The generated stream, as a sensor that is off has it."""
+    subprocess.run([sys.executable, "-m", "app.cli", "generate", *GENERATED, str(path)], check=True)
+    heading, *rows = path.read_text(encoding="utf-8").splitlines()
+    for i, row in enumerate(rows[OFF_FROM:], OFF_FROM):
+        values = row.split(",")
+        values[COLUMN] = f"{0.25 + 0.6 * float(values[COLUMN]):.4f}"
+        rows[i] = ",".join(values)
+    path.write_text("\n".join([heading, *rows, ""]), encoding="utf-8")
+
+
 def wait_for_workers(ports: Sequence[int]) -> None:
     """Until each has a partition; they may have kernels to compile."""
     for port in ports:
@@ -101,6 +115,8 @@ def main() -> None:
         folder, port, web = Path(name), free_port(), (free_port(), free_port())
         stream = folder / "sine.yaml"
         stream.write_text(STREAM.read_text(encoding="utf-8") + MORE, encoding="utf-8")
+        rows = folder / "sine.csv"
+        write_rows(rows)
         riparian = [sys.executable, "-m", "app.cli"]
         broker = ["--broker", str(connection)]
         workers = [
@@ -113,7 +129,8 @@ def main() -> None:
             wait_for_workers(web)
             shown = ["--port", str(port), "--data-dir", str(folder / "ui"), "--actions"]
             started.append(subprocess.Popen([*riparian, "ui", str(stream), *broker, *shown]))
-            started.append(subprocess.Popen([*riparian, "replay", str(stream), *broker, *REPLAYED]))
+            replayed = ["replay", str(stream), str(rows), *broker, "--rate", str(RATE), "--label-delay", "2s"]
+            started.append(subprocess.Popen([*riparian, *replayed]))
             time.sleep(given.seconds)
             pictures(given.out, port)
         finally:
