@@ -72,6 +72,9 @@ RESERVED = frozenset(
     }
 )
 
+# Of the names of groups and transactional ids that copy; so no stream's own name ends in it.
+REKEY_END = "-rekey"
+
 CHAMPION = "champion"
 
 # A compressed record can be larger than what Kafka takes of us, 1 MB by default.
@@ -154,12 +157,12 @@ def retry_id(stream: str, partition: int) -> str:
 
 def rekey_group(stream: str, prefix: str = "") -> str:
     """The consumer group in which a stream's workers copy the topics of `rekey`."""
-    return f"{group_id(stream, prefix)}-rekey"
+    return f"{group_id(stream, prefix)}{REKEY_END}"
 
 
 def rekey_id(stream: str, token: str) -> str:
     """The transactional id of one owner of topics of `rekey`, for one assignment. token : nobody else's."""
-    return f"riparian-{stream}-{token}-rekey"
+    return f"riparian-{stream}-{token}{REKEY_END}"
 
 
 def source_of(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, int, int] | None:

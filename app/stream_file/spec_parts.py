@@ -25,7 +25,7 @@ from app.stream_file.spec_errors import found
 from topics import records
 from topics.codecs import CODECS, REGISTERED, Formats
 from topics.headers import header_of
-from topics.names import MAX_TOPIC_LENGTH, OUTPUTS, check_topic_name, topic_name
+from topics.names import MAX_TOPIC_LENGTH, OUTPUTS, REKEY_END, changelog_topic, check_topic_name, topic_name
 from topics.paths import MAX_INDEX, Index, check_paths, parse
 from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
@@ -97,9 +97,14 @@ def _check_topic(name: str) -> str:
 def check_name(name: str) -> str:
     if NAME.fullmatch(name) is None:
         raise ValueError(f'expected a name of letters, digits, ".", "_" and "-", found "{name}"; rename the stream')
-    longest = MAX_TOPIC_LENGTH - max(len(topic_name("", role)) for role in OUTPUTS)
+    longest = MAX_TOPIC_LENGTH - max(len(changelog_topic("")), *(len(topic_name("", role)) for role in OUTPUTS))
     if len(name) > longest:
         raise ValueError(f"expected a name of at most {longest} characters, found {len(name)}; shorten it")
+    if name.endswith(REKEY_END):
+        raise ValueError(
+            f'expected a name that does not end in "{REKEY_END}", by which workers call the consumer group that copies '
+            f'topics for the stream {name.removesuffix(REKEY_END) or "before it"}, found "{name}"; rename the stream'
+        )
     return name
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from app.stream_file.lineup import place_of
 from app.stream_file.spec_parts import REPLACE, TOPIC_NAME
 from topics import codecs
-from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING
+from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
 from topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION
 
 
@@ -38,6 +38,7 @@ def check_topics(spec: Any) -> None:
                 f'topics.{role}: expected a topic of its own, found "{name}", which is topics.{roles[name]} too; '
                 "rename one of them"
             )
+        _check_not_state(spec, f"topics.{role}", name)
         if name is not None:
             roles[name] = role
     if spec.topics.labels is None:
@@ -49,6 +50,12 @@ def check_topics(spec: Any) -> None:
         if "label" in spec.model_fields_set:
             raise ValueError("label: expected only with a topic of labels, found topics.labels without one; remove it")
     _check_rekey(spec, roles)
+
+
+def _check_not_state(spec: Any, field: str, topic: str | None) -> None:
+    """A worker deletes what is in front of its state's records, in the topic of the state."""
+    if topic == changelog_topic(spec.name):
+        raise ValueError(f'{field}: expected another topic than that of the state, found "{topic}"; name another')
 
 
 def _check_sharing(spec: Any) -> None:
@@ -83,6 +90,7 @@ def _check_rekey(spec: Any, roles: Mapping[str, str]) -> None:
                 "of them"
             )
         for topic in topics:
+            _check_not_state(spec, f"rekey.{kind}", topic)
             if topic in roles:
                 raise ValueError(
                     f'rekey.{kind}: expected a topic that is not the stream\'s own, found "{topic}", which is '
