@@ -11,7 +11,7 @@ from app.cli import broker_option
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
-    from app.kafka.admin import LagReport
+    from app.kafka.lag import LagReport
 
 
 @click.command()
@@ -24,14 +24,15 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     processed: the next record that a worker takes, as its last predictions and metrics tell. checkpoint: the record
     from which it would go on after a crash. lag: records from processed to the end.
     """
-    from app.kafka import admin, rights
+    from app.kafka import rights
+    from app.kafka.lag import lag
     from app.stream_file import spec
 
     declared = spec.load(stream)
 
-    async def ask() -> admin.LagReport:
+    async def ask() -> "LagReport":
         await rights.enter(declared, connection, "lag")
-        return await admin.lag(declared, connection)
+        return await lag(declared, connection)
 
     report = asyncio.run(ask())
     lags = [row.lag for row in report.rows if row.lag is not None]

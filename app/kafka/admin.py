@@ -1,5 +1,5 @@
-"""Requests to Kafka besides reading and writing: whether it answers, whether the topics fit, how far behind the stream
-is.
+"""Requests to Kafka besides reading and writing: whether it answers, whether the topics fit, what a consumer group has
+committed.
 
 Every function opens a client, asks, and closes it; none keeps a connection.
 """
@@ -8,11 +8,12 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
+    GroupIdNotFound,
     GroupLoadInProgressError,
     InvalidConfigurationError,
     KafkaError,
@@ -20,18 +21,20 @@ from aiokafka.errors import (
     TopicAlreadyExistsError,
     for_code,
 )
-from aiokafka.structs import TopicPartition
+from aiokafka.protocol.admin import DescribeGroupsRequest
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from app.errors import AccessError, BrokerError, TopicError
 from app.kafka.connection import Connection
 from app.kafka.creating import not_ours, planned
-from app.kafka.reading import COMMITTED, read_to_end
 from app.kafka.refusal import quiet, start
-from topics import reports
 from topics.names import INPUTS, LEARNED, OUTPUTS, STEERING, TIMESTAMP_AFTER, changelog_topic, topic_name
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
+
+Answer = TypeVar("Answer")
 
 BROKER_SECONDS = 30.0  # how long a command waits for an absent broker
 FIRST_PAUSE_SECONDS = 0.2
@@ -39,7 +42,6 @@ LONGEST_PAUSE_SECONDS = 5.0
 REQUEST_SECONDS = 10.0
 LEADER_SECONDS = 15.0
 COORDINATOR_SECONDS = 15.0
-TAIL = 100  # last records of an output topic, markers among them
 
 
 class TopicsReport(NamedTuple):
@@ -55,32 +57,6 @@ class TopicsReport(NamedTuple):
     created: tuple[str, ...]
     missing: tuple[str, ...]
     sources: Mapping[str, int] = {}
-
-
-class PartitionLag(NamedTuple):
-    """One partition of an input topic, in offsets.
-
-    start, end : the first offset kept, and the one that the next record will get
-    processed : the next offset that a worker will take, as far as its outputs tell; None while they tell nothing
-    committed : the next offset of the last checkpoint, from which a worker would go on; None before the first one
-    lag : end - processed, in records; None while nothing was processed
-    """
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    processed: int | None
-    committed: int | None
-    lag: int | None
-
-
-class LagReport(NamedTuple):
-    """How far a stream is behind. workers : members of its consumer group."""
-
-    group: str
-    workers: int
-    rows: tuple[PartitionLag, ...]
 
 
 # the broker ----------------------------------------------------------------------------------------------------------
@@ -257,7 +233,7 @@ async def _wait_for_leaders(client: Any, names: set[str], n_partitions: int) -> 
             return {name: len(topic["partitions"]) for name, topic in found.items()}
         if time.monotonic() > deadline:
             raise BrokerError(
-                f"Expected a leader for every partition of {_listing(sorted(names - led))} within "
+                f"Expected a leader for every partition of {listing(sorted(names - led))} within "
                 f"{LEADER_SECONDS:.0f} s, found none: see the broker's log."
             )
         await asyncio.sleep(0.05)
@@ -273,7 +249,7 @@ def check_state(spec: "Spec", names: dict[str, str], present: dict[str, int], n_
     if n_state is None or not odd:
         return
     found = " and ".join(
-        f"{_count(n)} in {_listing(sorted(name for name in odd if odd[name] == n))}" for n in sorted(set(odd.values()))
+        f"{_count(n)} in {listing(sorted(name for name in odd if odd[name] == n))}" for n in sorted(set(odd.values()))
     )
     raise TopicError(
         f"Expected {_count(n_state)} in the features and labels, as many as the state of the stream {spec.name} has "
@@ -303,22 +279,22 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
     counts = Counter(present.values())
     inputs = {present[names[role]] for role in INPUTS if names.get(role) in present}
     found = " and ".join(
-        f"{_count(n)} in {_listing(sorted(k for k in odd if odd[k] == n))}" for n in sorted(set(odd.values()))
+        f"{_count(n)} in {listing(sorted(k for k in odd if odd[k] == n))}" for n in sorted(set(odd.values()))
     )
     if len(counts) == 1:
         advice = f'write "partitions: {next(iter(counts))}" in the stream file'
     elif len(inputs) > 1 and not spec.copied:
-        advice = f"recreate {_listing(sorted(odd))} with {_count(wanted)}"
+        advice = f"recreate {listing(sorted(odd))} with {_count(wanted)}"
         advice += f", or let workers copy the features and labels by id: {rekey_lines(spec)}"
     elif len(inputs) == 1 and inputs != {wanted}:
         n = inputs.pop()
         others = sorted(name for name, found_n in present.items() if found_n != n)
         advice = (
-            f'write "partitions: {n}" in the stream file, and delete {_listing(others)} or name '
+            f'write "partitions: {n}" in the stream file, and delete {listing(others)} or name '
             f"{'another' if len(others) == 1 else 'others'} under topics"
         )
     else:
-        advice = f"recreate {_listing(sorted(odd))} with {_count(wanted)}, or name other topics under topics"
+        advice = f"recreate {listing(sorted(odd))} with {_count(wanted)}, or name other topics under topics"
     raise TopicError(
         f"Expected {_count(wanted)} in every topic of the stream {spec.name} (partitions in the stream file), "
         f"found {found}: {advice}."
@@ -338,93 +314,11 @@ def _count(n_partitions: int) -> str:
     return f"{n_partitions} partition{'' if n_partitions == 1 else 's'}"
 
 
-def _listing(names: list[str]) -> str:
+def listing(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-# lag -----------------------------------------------------------------------------------------------------------------
-
-
-async def lag(spec: "Spec", connection: Connection) -> LagReport:
-    """How many records of the features and labels topics the stream's workers have not taken yet, per partition; and
-    how many of the topics of `rekey` they have not copied.
-
-    What they have taken is known from the last records of their predictions and metrics. Committed offsets are those of
-    the last checkpoint, so they are older by up to the time between two checkpoints.
-
-    Raises
-    ------
-    TopicError
-        An input topic is missing, or has another number of partitions than the stream file says.
-    """
-    names = stream_topics(spec)
-    inputs = [names[role] for role in INPUTS if role in names]
-    report = await check_topics(spec, connection)
-    absent = [name for name in inputs if name in report.missing]
-    if absent:
-        raise TopicError(
-            f"Expected the topic{'' if len(absent) == 1 else 's'} {_listing(absent)} of the stream {spec.name} at "
-            f"{connection}, found none: start a worker or a replay, which create what is missing, or see topics in the "
-            f"stream file."
-        )
-    check_sources(spec, report)
-    sources = [TopicPartition(name, k) for name, n in report.sources.items() for k in range(n)]
-    parts = [TopicPartition(name, k) for name in dict.fromkeys(inputs) for k in range(report.partitions[name])]
-    group = spec.group
-    async with admin_client(connection) as client:
-        consumer = connection.consumer(isolation_level=COMMITTED)
-        try:
-            await consumer.start()
-            starts = await consumer.beginning_offsets([*sources, *parts])
-            ends = await consumer.end_offsets([*sources, *parts])
-            told = [spec.topics.predictions, spec.topics.metrics]
-            tails = [TopicPartition(name, k) for name in told for k in range(report.partitions.get(name, 0))]
-            until = await consumer.end_offsets(tails) if tails else {}
-        finally:
-            await consumer.stop()
-        committed, workers = await _committed(client, group)
-        copied = (await _committed(client, spec.rekey_group))[0] if sources else {}
-    processed = await _processed(spec, connection, {tp: max(0, end - TAIL) for tp, end in until.items()})
-    rows = []
-    for part in sources:
-        taken = min(copied[part], ends[part]) if part in copied else None
-        behind = None if taken is None else ends[part] - taken
-        rows.append(PartitionLag(part.topic, part.partition, starts[part], ends[part], taken, copied.get(part), behind))
-    for part in parts:
-        known = [offset for offset in (processed.get(part), committed.get(part)) if offset is not None]
-        taken = min(max(known), ends[part]) if known else None
-        behind = None if taken is None else ends[part] - taken
-        rows.append(
-            PartitionLag(part.topic, part.partition, starts[part], ends[part], taken, committed.get(part), behind)
-        )
-    return LagReport(group, workers, tuple(rows))
-
-
-async def _processed(
-    spec: "Spec", connection: Connection, starts: dict[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """The next offsets of the input topics after the last of the predictions and metrics records from `starts` on."""
-    codec, found = spec.make_codec(), dict[TopicPartition, int]()
-
-    def take(tp: TopicPartition, records: list[Any]) -> None:
-        for record in records:
-            try:
-                if tp.topic == spec.topics.predictions:
-                    # Of its features a prediction names its own offset, not the next one.
-                    value = codec.split_predictions(record.value)[-1]
-                    place, after = codec.read_place(value), 0 if codec.index_bits.features else 1
-                else:
-                    place, after = reports.read_metrics(record.value)[1], 0
-            except (ValueError, IndexError):  # not one of ours: that is for a worker to complain about
-                continue
-            offsets = place.offset + after, place.label_offset, *place.further()
-            for topic, offset in zip(spec.input_topics.values(), offsets, strict=False):  # metrics name no further logs
-                if topic:
-                    part = TopicPartition(topic, tp.partition)
-                    found[part] = max(offset, found.get(part, 0))
-
-    await read_to_end(connection, starts, take)
-    return found
+# consumer groups ------------------------------------------------------------------------------------------------------
 
 
 async def ensure_coordinator(spec: "Spec", connection: Connection) -> None:
@@ -450,18 +344,64 @@ async def coordinator(client: Any, group: str) -> int:
             await asyncio.sleep(0.1)
 
 
-async def _committed(client: Any, group: str) -> tuple[dict[TopicPartition, int], int]:
-    """The offsets that a group has committed, and how many members it has now."""
-    for attempt in range(20):
-        node = await coordinator(client, group)
+async def group_offsets(
+    client: Any, group: str, parts: Collection[TopicPartition] | None = None
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What a group has committed: of all partitions, or of `parts` only, with offset -1 where there is nothing.
+
+    The client's own methods drop the error of a whole group, so that one which is loading, or of which we may not ask,
+    would seem to have committed nothing.
+
+    Raises
+    ------
+    GroupAuthorizationFailedError
+        We may not ask.
+    KafkaError
+        Another refusal; that the group is loading only after `COORDINATOR_SECONDS`.
+    """
+    topics: dict[str, list[int]] = {}
+    for part in parts or ():
+        topics.setdefault(part.topic, []).append(part.partition)
+    request = OffsetFetchRequest(group, None if parts is None else list(topics.items()))
+
+    async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        answer = await client._send_request(request, node)
+        _raise_for(answer.error_code, f"the offsets of the group {group}")
+        found = {}
+        for topic, partitions in answer.topics:
+            for partition, offset, metadata, code in partitions:
+                _raise_for(code, f"the offset of {topic}[{partition}] in the group {group}")
+                found[TopicPartition(topic, partition)] = OffsetAndMetadata(offset, metadata)
+        return found
+
+    return await _of_group(client, group, ask)
+
+
+async def group_members(client: Any, group: str) -> int:
+    """How many members a group has now; 0 where there is no such group. It raises what `group_offsets` does."""
+
+    async def ask(node: int) -> int:
+        answer = await client._send_request(DescribeGroupsRequest([group]), node)
+        described = answer.to_object()["groups"][0]
+        if for_code(described["error_code"]) is not GroupIdNotFound:
+            _raise_for(described["error_code"], f"the members of the group {group}")
+        return len(described["members"])
+
+    return await _of_group(client, group, ask)
+
+
+def _raise_for(code: int, what: str) -> None:
+    if code:
+        raise for_code(code)(f"Kafka does not say {what}: {for_code(code).__name__}")
+
+
+async def _of_group(client: Any, group: str, ask: Callable[[int], Awaitable[Answer]]) -> Answer:
+    """Ask a group's coordinator, again and again while the group moves to another broker or is loaded."""
+    deadline = time.monotonic() + COORDINATOR_SECONDS
+    while True:
         try:
-            offsets = await client.list_consumer_group_offsets(group, group_coordinator_id=node)
-            described = await client.describe_consumer_groups([group], group_coordinator_id=node)
+            return await ask(await coordinator(client, group))
         except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
-            if attempt == 19:
+            if time.monotonic() > deadline:
                 raise
             await asyncio.sleep(0.1)
-        else:
-            break
-    members = described[0].to_object()["groups"][0]["members"]
-    return {part: found.offset for part, found in offsets.items() if found.offset >= 0}, len(members)

@@ -15,8 +15,8 @@ import msgspec
 from aiokafka.structs import TopicPartition
 
 from app.errors import DataError, StateError, TopicError
-from app.kafka import admin
 from app.kafka.connection import Connection
+from app.kafka.lag import PartitionLag, lag
 from app.kafka.reading import EVERYTHING, read_to_end
 from app.partition.changes import next_origin
 from app.state import checkpoint, portable
@@ -229,7 +229,7 @@ async def rollback(spec: Spec, connection: Connection, partition: int, to: int, 
 
 async def _check_stream(spec: Spec, connection: Connection, manifest: checkpoint.Manifest, where: str) -> None:
     """StateError where the stream has workers, TopicError where its topics do not hold the next records."""
-    report = await admin.lag(spec, connection)
+    report = await lag(spec, connection)
     if report.workers:
         raise StateError(
             f"the stream {spec.name} has {report.workers} worker{'' if report.workers == 1 else 's'} (group "
@@ -237,11 +237,11 @@ async def _check_stream(spec: Spec, connection: Connection, manifest: checkpoint
         )
     wanted = {topic: manifest.meta.get(state_field(role, "offset"), 0) for role, topic, _ in spec.inputs}
     for row in report.rows:
-        if row.partition == manifest.partition:
+        if row.topic in wanted and row.partition == manifest.partition:  # copies, not what they were made from
             _check_offset(where, row, wanted[row.topic])
 
 
-def _check_offset(where: str, row: admin.PartitionLag, offset: int) -> None:
+def _check_offset(where: str, row: PartitionLag, offset: int) -> None:
     """TopicError unless the next record of a state is in the topic, or will be."""
     if offset > row.end:
         raise TopicError(

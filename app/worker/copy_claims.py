@@ -19,7 +19,7 @@ from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.structs import TopicPartition
 
-from app.kafka.admin import coordinator
+from app.kafka.admin import coordinator, group_offsets
 from app.kafka.connection import MAX_BATCH_BYTES, Connection
 from app.kafka.creating import COPY_BYTES
 from app.kafka.outputs import close
@@ -73,13 +73,8 @@ async def fence(connection: Connection, stream: str, metadata: Iterable[str]) ->
 
 
 async def offsets(admin: "Admin", group: str, tps: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-    """Offset (-1 where there is none) and metadata that a group has committed. KafkaError where Kafka does not say.
-
-    The client passes over an error of the whole group: a coordinator that has just begun would seem to know no offsets.
-    """
-    found: dict[TopicPartition, Any] = await admin.list_consumer_group_offsets(
-        group, group_coordinator_id=await coordinator(admin, group), partitions=list(tps)
-    )
+    """Offset (-1 where there is none) and metadata that a group has committed. KafkaError where Kafka does not say."""
+    found = await group_offsets(admin, group, tps)
     if silent := [tp for tp in tps if tp not in found]:
         raise KafkaError(f"Kafka does not say how far {silent[0].topic}[{silent[0].partition}] was copied")
     return found

@@ -11,8 +11,8 @@ import pytest
 
 from app.cli.state import _summary, tell
 from app.errors import DataError, SpecError, StateError, TopicError
-from app.kafka.admin import PartitionLag
 from app.kafka.connection import Connection
+from app.kafka.lag import PartitionLag
 from app.partition.learner import PartitionLearner
 from app.state import changelog, checkpoint, portable
 from app.state.changelog import Changelog, check_partition

@@ -16,8 +16,9 @@ from app.cli import cli
 from app.cli.parsing import WITH_RIGHTS
 from app.errors import AccessError
 from app.kafka import rights
-from app.kafka.acls import CREATE, READ, RIGHTS, TOPIC, Right, needed
+from app.kafka.acls import CREATE, GROUP, READ, RIGHTS, TOPIC, Right, needed
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from app.state.transfer import versions
 from tests.broker.harness import (
     PATIENCE,
@@ -183,6 +184,20 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
             lists.grant([right], wanted)
 
 
+def test_a_group_that_may_not_be_asked_about_is_not_one_without_workers(cluster, lists, tmp_path, topic_name):
+    """The client drops what Kafka says of a whole group; `riparian import` would then write beside workers."""
+    _, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, cluster.plain)
+    wanted = needed(spec, "lag")
+    group = next(right for right in wanted if right.kind == GROUP)
+    others = [right for right in wanted if right != group]
+    lists.grant(others, others)
+    with pytest.raises(AccessError, match=re.escape(group.sentence(lists.connection))):
+        asyncio.run(lag(spec, lists.connection))
+    lists.grant([group], wanted)
+    assert asyncio.run(lag(spec, lists.connection)).workers == 0
+
+
 def test_what_is_listed_suffices_to_copy_topics_and_for_those_who_write_them(
     cluster, config, lists, tmp_path, topic_name
 ):
@@ -214,6 +229,8 @@ def test_what_is_listed_suffices_to_copy_topics_and_for_those_who_write_them(
         "check": ("check", path, "--rights", "check"),
         "lag": ("lag", path),
         "retry": ("deadletters", "retry", path),
+        "export": ("export", path, tmp_path / "state", "--partition", 0),
+        "import": ("import", path, tmp_path / "state", "--partition", 0, "--replace"),
     }
     for name, words in commands.items():
         lists.clear()

@@ -12,6 +12,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import GroupLoadInProgressError
+from aiokafka.protocol.admin import DescribeGroupsRequest
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
 from click.testing import CliRunner
 
@@ -19,6 +22,7 @@ from app.cli import cli
 from app.errors import BrokerError, TopicError
 from app.kafka import admin, creating, timestamps
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from app.kafka.ports import free_port
 from app.state.changelog import ensure_changelog
 from app.stream_file.spec import load
@@ -338,7 +342,7 @@ def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -
     asyncio.run(admin.ensure_topics(spec, Connection(broker)))
     asyncio.run(fill(broker, spec.topics.features, 1, 7))
 
-    fresh = asyncio.run(admin.lag(spec, Connection(broker)))
+    fresh = asyncio.run(lag(spec, Connection(broker)))
     assert (fresh.group, fresh.workers) == (f"riparian-{topic_name}", 0)
     assert [(row.topic, row.partition) for row in fresh.rows] == [
         (topic, k) for topic in (spec.topics.features, spec.topics.labels) for k in (0, 1)
@@ -347,13 +351,38 @@ def test_lag_is_what_the_group_has_not_committed(broker: str, topic_name: str) -
     assert all(row.committed is None and row.lag is None for row in fresh.rows)
 
     asyncio.run(commit(broker, fresh.group, {TopicPartition(spec.topics.features, 1): 5}))
-    row = asyncio.run(admin.lag(spec, Connection(broker))).rows[1]
+    row = asyncio.run(lag(spec, Connection(broker))).rows[1]
     assert (row.start, row.end, row.committed, row.lag) == (0, 7, 5, 2)
+
+
+@pytest.mark.parametrize("request_", [OffsetFetchRequest, DescribeGroupsRequest])
+def test_a_group_that_is_loading_is_asked_again(
+    broker: str, topic_name: str, monkeypatch: pytest.MonkeyPatch, request_: Any
+) -> None:
+    """As in the first moments of a broker: the client takes its answer for a group that has committed nothing."""
+    spec = stream(topic_name)
+    asyncio.run(admin.ensure_topics(spec, Connection(broker)))
+    asyncio.run(commit(broker, spec.group, {TopicPartition(spec.topics.features, 0): 5}))
+    asked, real = list[int](), AIOKafkaAdminClient._send_request
+
+    async def loading(client: Any, request: Any, *rest: Any) -> Any:
+        answer = await real(client, request, *rest)
+        if isinstance(request, request_):
+            asked.append(1)
+            if len(asked) < 3 and request_ is OffsetFetchRequest:
+                answer.error_code, answer.topics = GroupLoadInProgressError.errno, []
+            elif len(asked) < 3:
+                answer.groups = [(GroupLoadInProgressError.errno, *answer.groups[0][1:])]
+        return answer
+
+    monkeypatch.setattr(AIOKafkaAdminClient, "_send_request", loading)
+    assert asyncio.run(lag(spec, Connection(broker))).rows[0].committed == 5
+    assert len(asked) == 3
 
 
 def test_lag_of_a_stream_without_topics_names_them(broker: str, topic_name: str) -> None:
     with pytest.raises(TopicError, match=rf"{topic_name}\.features and {topic_name}\.labels .* found none"):
-        asyncio.run(admin.lag(stream(topic_name), Connection(broker)))
+        asyncio.run(lag(stream(topic_name), Connection(broker)))
 
 
 def test_an_absent_broker_is_tried_again_and_then_one_sentence() -> None:

@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from app.kafka import admin
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -240,7 +240,7 @@ def test_lag_is_of_what_was_processed_and_not_of_the_last_checkpoint(broker, tmp
 
     def lags():
         """(processed, committed, lag) of features and labels."""
-        found = asyncio.run(admin.lag(spec, Connection(broker))).rows
+        found = asyncio.run(lag(spec, Connection(broker))).rows
         return [(row.processed, row.committed, row.lag) for row in found]
 
     assert lags() == [(None, None, None)] * 2
