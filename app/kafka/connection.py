@@ -8,6 +8,7 @@ has to know to be let in, a certificate or a password, comes from app/kafka/sett
 The client library is imported when the first client is made: a command that asks nothing of Kafka does not wait for it.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,23 @@ DEFAULT = "127.0.0.1:9092"
 def _no_secret(record: logging.LogRecord) -> bool:
     """Keeps the client's debug lines of what it sends to be let in, which hold the password, out of the log."""
     return "SaslAuthenticate" not in record.getMessage()
+
+
+def _read_passwords_anew() -> None:
+    """A client keeps the password that it was made with for as long as it runs: give each of its connections the one
+    that holds now. All that the client library opens goes through this one function."""
+    import aiokafka.client
+    from aiokafka.conn import create_conn
+
+    from app.kafka.settings import FreshPassword
+
+    async def create(*addresses: Any, sasl_plain_password: str | None = None, **settings: Any) -> Any:
+        if isinstance(sasl_plain_password, FreshPassword):
+            sasl_plain_password = await asyncio.to_thread(sasl_plain_password.now)
+        return await create_conn(*addresses, sasl_plain_password=sasl_plain_password, **settings)
+
+    if aiokafka.client.create_conn is create_conn:
+        aiokafka.client.create_conn = create
 
 
 @dataclass(frozen=True)
@@ -133,6 +151,7 @@ class Connection:
         if self.settings is None:
             return {"bootstrap_servers": self._hosts}
         logging.getLogger("aiokafka.conn").addFilter(_no_secret)
+        _read_passwords_anew()
         return {"bootstrap_servers": self._hosts, **self.settings.client()}
 
     def consumer(self, **settings: Any) -> "Consumer":
@@ -161,18 +180,19 @@ class Connection:
 
         Raises what the clients keep to themselves: ssl.SSLError, SaslAuthenticationFailed and so on.
         """
-        from aiokafka.conn import create_conn
+        import aiokafka.client
 
         settings = self._settings() if secured else {}
         settings.pop("bootstrap_servers", None)
         if not sasl:
             settings["security_protocol"] = settings["security_protocol"].removeprefix("SASL_")
-        return await create_conn(host, port, request_timeout_ms=int(1000 * seconds), **settings)
+        return await aiokafka.client.create_conn(host, port, request_timeout_ms=int(1000 * seconds), **settings)
 
     def faust(self) -> dict[str, Any]:
         """The settings by which a Faust app makes its own clients of this connection."""
         found: dict[str, Any] = {"broker": ";".join(f"kafka://{host}" for host in self._hosts)}
         if self.settings is not None:
+            _read_passwords_anew()
             found["broker_credentials"] = self.settings.credentials()
             if self.settings.client_id is not None:
                 found["broker_client_id"] = self.settings.client_id

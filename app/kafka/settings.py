@@ -4,10 +4,13 @@ Passwords are `SecretStr`: they show in no repr.
 """
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
+
+from app.errors import BrokerError
 
 if TYPE_CHECKING:
     from app.kafka.tokens import Tokens
@@ -26,6 +29,16 @@ class FreshContext(ssl.SSLContext):
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         return self.made_by._read_context().wrap_bio(*args, **kwargs)
+
+
+class FreshPassword(str):
+    """A password that `Connection` reads anew for each connection; as a text, what it was at first."""
+
+    made_by: "Settings"
+
+    def now(self) -> str:
+        password = self.made_by.now().password
+        return str(self) if password is None else password.get_secret_value()
 
 
 class Settings(BaseModel):
@@ -58,6 +71,26 @@ class Settings(BaseModel):
     instance_id: str | None = Field(None, alias="group.instance.id")
 
     _tokens: "Tokens | None" = PrivateAttr(None)
+    _again: "Callable[[], Settings] | None" = PrivateAttr(None)
+
+    def now(self) -> "Settings":
+        """The settings as files and references have them now, for their secrets; these ones while those cannot be
+        read, as in the moment in which a file is replaced."""
+        try:
+            return self if self._again is None else self._again()
+        except BrokerError:
+            return self
+
+    def _fresh_password(self) -> FreshPassword:
+        assert self.password is not None
+        found = FreshPassword(self.password.get_secret_value())
+        found.made_by = self
+        return found
+
+    def _oauth_secret(self) -> str:
+        secret = self.now().oauth_secret or self.oauth_secret
+        assert secret is not None
+        return secret.get_secret_value()
 
     @property
     def sasl(self) -> bool:
@@ -90,9 +123,9 @@ class Settings(BaseModel):
             else:
                 assert self.oauth_url is not None
                 assert self.oauth_id is not None
-                assert self.oauth_secret is not None
-                secret = self.oauth_secret.get_secret_value()
-                fetch = client_credentials(self.oauth_url, self.oauth_id, secret, self.oauth_scope, self.oauth_ca)
+                fetch = client_credentials(
+                    self.oauth_url, self.oauth_id, self._oauth_secret, self.oauth_scope, self.oauth_ca
+                )
             self._tokens = Tokens(fetch, self.extensions)
         return self._tokens
 
@@ -114,7 +147,8 @@ class Settings(BaseModel):
         context.check_hostname = self.endpoint == "https"
         if self.certificate is not None:
             # Without a password given, OpenSSL would ask for one at the terminal.
-            password = self.key_password.get_secret_value() if self.key_password is not None else ""
+            key_password = self.now().key_password
+            password = key_password.get_secret_value() if key_password is not None else ""
             context.load_cert_chain(self.certificate, self.key, password)
         return context
 
@@ -129,7 +163,7 @@ class Settings(BaseModel):
             found |= {
                 "sasl_mechanism": self.mechanism,
                 "sasl_plain_username": self.username,
-                "sasl_plain_password": self.password.get_secret_value(),
+                "sasl_plain_password": self._fresh_password(),
             }
         if self.client_id is not None:
             found["client_id"] = self.client_id
@@ -145,7 +179,7 @@ class Settings(BaseModel):
         if self.sasl and self.password is not None:
             return SASLCredentials(
                 username=self.username,
-                password=self.password.get_secret_value(),
+                password=self._fresh_password(),
                 ssl_context=self.context(),
                 mechanism=self.mechanism,
             )

@@ -69,6 +69,23 @@ def read(
         A name that is none, a reference that leads nowhere, a value that cannot be, a contradiction, a file that
         cannot be read. No password is quoted.
     """
+    given = _given(file, environment, section, file_first)
+    if not given:
+        return None
+    settings = _made(given)
+    _check(settings, given)
+    settings._again = lambda: _made(_given(file, environment, section, file_first))
+    return settings
+
+
+def _made(given: Mapping[str, Given]) -> Settings:
+    return Settings.model_validate({name: one.value for name, one in given.items()})
+
+
+def _given(
+    file: Path | None, environment: Mapping[str, str], section: Mapping[str, str] | None, file_first: bool
+) -> dict[str, Given]:
+    """What counts of all places, with what references refer to."""
     layers = [
         {SYNONYMS.get(name, name): Given(value, "the stream file, kafka") for name, value in (section or {}).items()},
         {} if file is None else _of_file(file),
@@ -92,12 +109,7 @@ def read(
             if form(value) not in choices:
                 raise BrokerError(f'{where}: expected {name} as one of {", ".join(choices)}, found "{value}".')
             given[name] = given[name]._replace(value=form(value))
-    given = _without_overruled(given)
-    if not given:
-        return None
-    settings = Settings.model_validate({name: one.value for name, one in given.items()})
-    _check(settings, given)
-    return settings
+    return _without_overruled(given)
 
 
 def _effective(name: str, given: Mapping[str, Given]) -> tuple[bool, str]:

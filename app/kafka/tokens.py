@@ -92,15 +92,19 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def client_credentials(url: str, name: str, secret: str, scope: str | None, ca: Path | None) -> Callable[[], Token]:
-    """Fetches tokens of an endpoint. ca : PEM file or folder of the CAs to trust, instead of the system's."""
+def client_credentials(
+    url: str, name: str, secret: Callable[[], str], scope: str | None, ca: Path | None
+) -> Callable[[], Token]:
+    """Fetches tokens of an endpoint.
+
+    secret : asked for each time. ca : PEM file or folder of the CAs to trust, instead of the system's."""
     place = urllib.parse.urlsplit(url)
     shown = f"{place.scheme}://{place.hostname}{f':{place.port}' if place.port else ''}{place.path}"
     form = {"grant_type": "client_credentials"} | ({} if scope is None else {"scope": scope})
-    basic = base64.b64encode(f"{name}:{secret}".encode()).decode()
 
     def fetch() -> Token:
         began = time.time()
+        basic = base64.b64encode(f"{name}:{secret()}".encode()).decode()
         request = urllib.request.Request(
             url,
             urllib.parse.urlencode(form).encode(),

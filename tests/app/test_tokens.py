@@ -45,7 +45,7 @@ class Endpoint:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def fetch(self) -> Callable[[], Token]:
-        return client_credentials(self.url, "riparian", SECRET, "kafka", None)
+        return client_credentials(self.url, "riparian", lambda: SECRET, "kafka", None)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_each_failure_is_one_sentence(endpoint: Endpoint, answer: tuple[int, Any
 
 def test_an_absent_endpoint_is_one_sentence() -> None:
     with pytest.raises(TokenError, match=r"does not answer \(Connection refused\)"):
-        client_credentials("http://127.0.0.1:1/token", "a", SECRET, None, None)()
+        client_credentials("http://127.0.0.1:1/token", "a", lambda: SECRET, None, None)()
 
 
 def jwt(claims: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ Certificates are made by openssl, as keytool exports no private key. The plainte
 """
 
 import base64
+import hashlib
 import json
 import subprocess
 import time
@@ -13,7 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import (
+    CompactArray,
+    CompactBytes,
+    CompactString,
+    Int8,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+)
+
 from app.kafka.broker import LocalBroker
+from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 
 PASSWORD = "correct-horse$battery-staple"
@@ -23,7 +37,7 @@ listeners=PLAINTEXT://127.0.0.1:${{port}},CONTROLLER://127.0.0.1:${{controller_p
 advertised.listeners=PLAINTEXT://127.0.0.1:${{port}},{listeners}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,BOTH:SASL_SSL,OAUTH:SASL_PLAINTEXT
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS;User:worker;User:plain;User:CN=client;User:oauth
+super.users=User:ANONYMOUS;User:worker;User:rotating;User:plain;User:CN=client;User:oauth
 ssl.keystore.type=PEM
 ssl.keystore.location={folder}/server.pem
 ssl.truststore.type=PEM
@@ -119,6 +133,71 @@ def short_token() -> str:
 
 def expired_token() -> str:
     return token(-100.0)
+
+
+class _AlterScramResponse(Response):  # type: ignore[misc]
+    API_KEY = 51
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "results",
+            CompactArray(
+                ("user", CompactString("utf-8")),
+                ("error_code", Int16),
+                ("error_message", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _AlterScramStruct(RequestStruct):  # type: ignore[misc]
+    FLEXIBLE_VERSION = True
+    API_KEY = 51
+    API_VERSION = 0
+    RESPONSE_TYPE = _AlterScramResponse
+    SCHEMA = Schema(
+        ("deletions", CompactArray(("name", CompactString("utf-8")), ("mechanism", Int8), ("tags", TaggedFields))),
+        (
+            "upsertions",
+            CompactArray(
+                ("name", CompactString("utf-8")),
+                ("mechanism", Int8),
+                ("iterations", Int32),
+                ("salt", CompactBytes),
+                ("salted_password", CompactBytes),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _AlterScram(Request[_AlterScramStruct]):  # type: ignore[misc]
+    """Of one user: another password for SCRAM-SHA-512."""
+
+    API_KEY = 51
+
+    def __init__(self, user: str, password: str) -> None:
+        self._user, self._password = user, password
+
+    def build(self, request_struct_class: type[_AlterScramStruct]) -> _AlterScramStruct:
+        salt, iterations = b"salt", 4096
+        salted = hashlib.pbkdf2_hmac("sha512", self._password.encode(), salt, iterations)
+        return request_struct_class([], [(self._user, 2, iterations, salt, salted, {})], {})
+
+
+async def change_password(cluster: Secured, user: str, password: str) -> None:
+    """For SCRAM-SHA-512, on the broker; connections that are open stay so."""
+    client = Connection(cluster.plain).admin()
+    await client.start()
+    try:
+        answer = (await client._send_request(_AlterScram(user, password))).to_object()
+        assert [one["error_code"] for one in answer["results"]] == [0], answer
+    finally:
+        await client.close()
 
 
 def _openssl(folder: Path, *arguments: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka.admin import NewTopic
+from aiokafka.errors import KafkaError
 from click.testing import CliRunner
 
 from app.cli import cli
@@ -229,6 +230,68 @@ def test_renewed_certificates_are_taken_at_the_next_connection_of_a_running_clie
     shutil.copy(cluster.folder / "next.crt", cluster.folder / "renewed-client.crt")
     shutil.copy(cluster.folder / "next.key", cluster.folder / "renewed.key")
     assert asyncio.run(connect()) == "open"
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_running_client_takes_the_password_that_its_file_has_now(cluster, mechanism):
+    """A client keeps what it was made with; a reference and a properties file are read again."""
+    secret = cluster.folder / "secret"
+    user = {"sasl_mechanism": mechanism, "sasl_username": "plain" if mechanism == "PLAIN" else "worker"}
+    for referred in (True, False):
+
+        def write(password, referred=referred):
+            secret.write_text(f"{password}\n")
+            return cluster.scram("changing", **user, sasl_password=f"file:{secret}" if referred else password)
+
+        connection = Connection.of(None, write("wrong"), {})
+
+        async def connect(connection=connection, write=write) -> None:
+            producer = connection.producer()
+            for password in ("wrong", PASSWORD, "wrong"):
+                write(password)
+                if password == PASSWORD:
+                    await producer.client.bootstrap()
+                else:
+                    with pytest.raises(KafkaError):
+                        await producer.client.bootstrap()
+            write(PASSWORD)
+            secret.unlink(missing_ok=True)  # in the moment in which it is replaced
+            assert str(producer.client._sasl_plain_password) == "wrong"
+            await producer.client.close()
+
+        asyncio.run(connect())
+
+
+def test_a_worker_goes_on_with_a_password_that_was_changed(cluster, tmp_path, topic_name, monkeypatch):
+    """First on the broker alone: it says that its password is refused, and goes on when its file has the new one."""
+    new, secret = "another-battery$staple", cluster.folder / "rotated"
+    secret.write_text(PASSWORD)
+    asyncio.run(secured.change_password(cluster, "rotating", PASSWORD))
+    config = cluster.scram("rotating", sasl_username="rotating", sasl_password=f"file:{secret}")
+    monkeypatch.setenv("RIPARIAN_KAFKA_CONFIG", str(config))
+    path, spec = stream_file(tmp_path, topic_name)
+    create_topics(spec, cluster.plain)
+    features, labels = instances(200)
+    with Worker(path, cluster.sasl, tmp_path) as worker:
+        send(cluster.plain, spec.topics.features, features[:100])
+        send(cluster.plain, spec.topics.labels, labels[:100])
+        wait_for_state(cluster.plain, spec, 100, 100, worker=worker)
+        asyncio.run(secured.change_password(cluster, "rotating", new))
+        cluster.broker.stop()
+        cluster.broker.start()
+        deadline = time.monotonic() + PATIENCE
+        while "no access any more: Kafka at" not in worker.output:
+            assert time.monotonic() < deadline, worker.output[-2000:]
+            time.sleep(0.1)
+        assert 'refuses sasl.username "rotating" with this sasl.password (SCRAM-SHA-512)' in worker.output
+        secret.write_text(new)
+        send(cluster.plain, spec.topics.features, features[100:])
+        send(cluster.plain, spec.topics.labels, labels[100:])
+        learner = wait_for_state(cluster.plain, spec, 200, 200, worker=worker)
+        assert worker.stop() == 0
+        assert PASSWORD not in worker.output
+        assert new not in worker.output
+    check_against_oracle(cluster.plain, spec, learner)
 
 
 def test_a_worker_that_is_not_let_in_again_says_why_and_goes_on_when_it_is(cluster, tmp_path, topic_name, monkeypatch):
