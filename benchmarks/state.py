@@ -23,8 +23,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from app.kafka.admin import ensure_topics, lag
+from app.kafka.admin import ensure_topics
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from app.partition.learner import Snapshot
 from app.state import checkpoint
 from app.state.changelog import bounds

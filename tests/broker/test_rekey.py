@@ -22,8 +22,8 @@ from click.testing import CliRunner
 
 from app.cli import cli
 from app.errors import TopicError
-from app.kafka.admin import lag
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from app.kafka.outputs import ask_in_vain
 from app.kafka.outputs import close as close_producer
 from app.kafka.partitioner import partitions_of

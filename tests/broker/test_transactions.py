@@ -8,8 +8,8 @@ from aiokafka import AIOKafkaProducer
 from click.testing import CliRunner
 
 from app.cli import cli
-from app.kafka.admin import lag
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from tests.broker.harness import (
     Sent,
     Worker,

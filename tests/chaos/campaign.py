@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.cli.parsing import parse_model
-from app.kafka.admin import lag
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from app.stream_file.spec import Spec
 from tests.broker.harness import ROOT, create_topics, stream_file
 from tests.chaos import rekeyed, steered

@@ -12,8 +12,8 @@ from aiokafka.structs import TopicPartition
 
 import app.worker.engine
 from app.cli import main
-from app.kafka.admin import lag
 from app.kafka.connection import Connection
+from app.kafka.lag import lag
 from app.partition.merge import Script
 from app.stream_file.spec import Spec
 from app.worker.engine import Engine
