@@ -16,7 +16,7 @@ LOCKED ?= 1
 help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
-	@echo "make fuzz    hostile records, schemas, states, stream files and requests: MINUTES=5, SEED=n, TARGETS=names"
+	@echo "make fuzz    hostile records, schemas, states, stream files and requests: MINUTES=5 (or RECORDS=1000000, of every codec), SEED=n, TARGETS=names"
 	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, CONTROL=1, SHARED=1"
 	@echo "make image-test  build the image, and let a worker in it learn from a real Kafka: SUITE=trixie (root, debootstrap, buildah)"
 	@echo "make check   lint, format, types, documentation, and known vulnerabilities of the locked packages"
@@ -77,7 +77,7 @@ test: setup
 	$(BIN)/python -m pytest -n $(PYTEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 fuzz: setup
-	$(BIN)/python -m tests.fuzz.campaign $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
+	$(BIN)/python -m tests.fuzz.campaign $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORDS),--records $(RECORDS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGETS),--targets $(TARGETS))
 
 FAULTS ?= 30
 

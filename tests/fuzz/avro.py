@@ -13,7 +13,7 @@ import fastavro
 import numpy as np
 
 from app.stream_file.spec import Spec, build
-from tests.fuzz import mutate
+from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from topics.formats.avro import AvroCodec
 from topics.records import IGNORED, REASONS, RawBatch
@@ -264,6 +264,7 @@ class Avro:
     """A case is some schemas and a batch of records, in two parts: what the first one teaches counts in the second."""
 
     seconds, megabytes, budget = 10.0, 400, 300
+    n_records = 0
 
     def prepare(self) -> None:
         for name in STREAMS:
@@ -294,6 +295,7 @@ class Avro:
 
     def run(self, case: bytes) -> None:
         name, topic, schemas, records = _decode(case)
+        self.n_records += len(records)
         spec, told = stream(name), Schemas()
         for i, schema in enumerate(schemas, 1):
             told.known[i] = told.known[f"00000000-0000-0000-0000-0000{i:08x}"] = Schema(AVRO, json.dumps(schema))
@@ -314,6 +316,7 @@ class Avro:
                 else:
                     found.append(codec.decode_labels(batch, classes))
             _compare(*found)
+            letters.check(topic, batch, found[0].rejected)
             for one, other in zip(*([*vocabularies, classes] for vocabularies, classes in known), strict=True):
                 assert one is None or (one.texts, repr(one.values)) == (other.texts, repr(other.values))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz import mutate
+from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.records import STREAMS, _decode, _encode, stream, valid
 from topics.codecs import JsonCodec
@@ -86,6 +86,7 @@ class Blocks:
     """A case is a batch of records of one topic in two parts: what the first one teaches counts in the second."""
 
     seconds, megabytes, budget = 5.0, 300, 300
+    n_records = 0
 
     def prepare(self) -> None:
         for name in STREAMS:
@@ -111,6 +112,7 @@ class Blocks:
 
     def run(self, case: bytes) -> None:
         name, topic, records = _decode(case)
+        self.n_records += len(records)
         spec = stream(name)
         results = []
         for plain, sliced in ((False, False), (False, True), (True, False)):
@@ -127,6 +129,7 @@ class Blocks:
                     if topic == "features"
                     else codec.decode_labels(batch, classes)
                 )
+                letters.check(topic, batch, found[-1].rejected)
             known = [None if v is None else v.state() for v in (*vocabularies, classes)]
             results.append((found, known))
         *blocks, (theirs, known_too) = results

@@ -1,9 +1,10 @@
 """`make fuzz`: every target in turn, for as long as there is time; what fails is kept as a test case.
 
     python -m tests.fuzz.campaign --minutes 60 --seed 7 [--targets records,web]
+    python -m tests.fuzz.campaign --records 1000000 --seed 7
 
-Ends with a line for each target, and with exit code 1 where something failed. A case follows from the seed, the
-target and its number.
+With --records, targets whose cases are batches of records share that many, instead of minutes. Ends with a line for
+each target, and with exit code 1 where something failed. A case follows from the seed, the target and its number.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import sys
 import time
 
 from tests.fuzz.children import DIFFERENT, Found, kind_of, run, save, shrink_crash
-from tests.fuzz.target import TARGETS
+from tests.fuzz.target import OF_RECORDS, TARGETS
 
 SLICE = 60.0  # seconds of one target at a time; a child is new each time, so what leaks or grows does not hide
 
@@ -22,6 +23,7 @@ class Tally:
     def __init__(self, name: str) -> None:
         self.name = name
         self.cases = 0
+        self.n_records = 0
         self.seconds = 0.0
         self.grown = 0.0  # MB that a child took at most, beyond what it had before its first case
         self.found: dict[str, Found] = {}
@@ -29,7 +31,9 @@ class Tally:
     def line(self) -> str:
         failed = f"{len(self.found)} FAILED" if self.found else "none failed"
         rate = self.cases / max(self.seconds, 1e-9)
-        return f"{self.name:<14}{self.cases:>10,} cases {rate:>8,.0f} a second, {self.grown:>5,.0f} MB more, {failed}"
+        records = f"{self.n_records:>11,} records, " if self.n_records else ""
+        cases = f"{self.cases:>10,} cases {rate:>8,.0f} a second"
+        return f"{self.name:<14}{cases}, {records}{self.grown:>5,.0f} MB more, {failed}"
 
 
 def campaign(seed: int, minutes: float, names: list[str]) -> list[Tally]:
@@ -42,7 +46,23 @@ def campaign(seed: int, minutes: float, names: list[str]) -> list[Tally]:
     return list(tallies.values())
 
 
-def _slice(tally: Tally, seed: int, seconds: float) -> float:
+def of_records(seed: int, n_records: int, names: list[str]) -> list[Tally]:
+    """As `campaign`, until each target has had its share of so many records."""
+    tallies, share = [Tally(name) for name in names], -(-n_records // len(names))
+    while left := [tally for tally in tallies if tally.n_records < share and len(tally.found) < DIFFERENT]:
+        for tally in left:
+            _slice(tally, seed, SLICE, _cases_for(tally, share))
+    return tallies
+
+
+def _cases_for(tally: Tally, n_records: int) -> int:
+    """How many more cases it will take, as those so far tell."""
+    if not tally.n_records:
+        return 200
+    return max(1, round((n_records - tally.n_records) * tally.cases / tally.n_records))
+
+
+def _slice(tally: Tally, seed: int, seconds: float, count: int = 10**12) -> float:
     """A while of one target. Seconds that it took."""
     began = told = time.monotonic()
     first = tally.cases
@@ -53,8 +73,9 @@ def _slice(tally: Tally, seed: int, seconds: float) -> float:
             told = time.monotonic()
             print(f"{tally.name}: case {at:,}, {(at - first) / (told - began):,.0f} a second", flush=True)
 
-    outcome = run(tally.name, seed, first, seconds=seconds, tell=tell)
+    outcome = run(tally.name, seed, first, count, seconds, tell)
     tally.cases += outcome.cases
+    tally.n_records += outcome.records
     tally.seconds += outcome.seconds
     tally.grown = max(tally.grown, outcome.grown)
     for one in outcome.found:
@@ -73,10 +94,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--records", type=int)
+    parser.add_argument("--targets")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    tallies = campaign(options.seed, options.minutes, options.targets.split(","))
+    names = options.targets.split(",") if options.targets else [*(TARGETS if options.records is None else OF_RECORDS)]
+    if options.records is None:
+        tallies = campaign(options.seed, options.minutes, names)
+    else:
+        tallies = of_records(options.seed, options.records, names)
+        print(f"{sum(tally.n_records for tally in tallies):,} records")
     print("\n".join(tally.line() for tally in tallies))
     sys.exit(any(tally.found for tally in tallies))
 

@@ -42,13 +42,15 @@ class Found(NamedTuple):
 
 class Outcome(NamedTuple):
     """What a child did. stopped : it came to no end of its own, so cases after `cases` were not run. grown : MB of
-    memory that it took at most, beyond what it had before the first case."""
+    memory that it took at most, beyond what it had before the first case. records : in its cases, of a target that
+    counts them."""
 
     cases: int
     seconds: float
     found: list[Found]
     stopped: bool
     grown: float = 0.0
+    records: int = 0
 
 
 # The child ------------------------------------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ def _child(name: str, cases: Iterator[tuple[int, bytes]], progress: int, seconds
             if time.monotonic() > until or len(kinds) >= DIFFERENT:
                 break
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        os.pwrite(progress, b"%20d %d" % (index + 1, grown), 0)
+        os.pwrite(progress, b"%20d %d %d" % (index + 1, grown, getattr(target, "n_records", 0)), 0)
     finally:
         target.close()
 
@@ -163,9 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _watch(
     name: str, arguments: list[str], tell: Callable[[int], None]
-) -> tuple[int, int, str, list[list[Any]], float]:
-    """Run a child: its exit code, the case it came to, what it wrote to standard error, what it found, and the MB by
-    which it has grown."""
+) -> tuple[int, int, str, list[list[Any]], float, int]:
+    """Run a child: its exit code, the case it came to, what it wrote to standard error, what it found, the MB by which
+    it has grown, and the records that it counted."""
     with (
         tempfile.NamedTemporaryFile() as progress,
         tempfile.TemporaryFile("w+") as out,
@@ -191,8 +193,9 @@ def _watch(
         err.seek(0, os.SEEK_END)
         err.seek(max(0, err.tell() - 9000))
         said = re.sub("\nExtension modules: .*", "", err.read().decode(errors="replace"))
-        grown = int(Path(progress.name).read_text()[20:] or 0) / 1000
-        return child.returncode, _read(progress.name), said, [json.loads(line) for line in out if line.strip()], grown
+        grown, n_records = map(int, Path(progress.name).read_text()[20:].split() or (0, 0))
+        lines = [json.loads(line) for line in out if line.strip()]
+        return child.returncode, _read(progress.name), said, lines, grown / 1000, n_records
 
 
 def _read(progress: str) -> int:
@@ -215,10 +218,10 @@ def run(
     """Cases of a target in one child, until the first one that ends it."""
     arguments = ["run", name, f"--seed={seed}", f"--first={first}", f"--count={count}", f"--seconds={seconds}"]
     began = time.monotonic()
-    code, at, said, lines, grown = _watch(name, arguments, tell)
+    code, at, said, lines, grown, n_records = _watch(name, arguments, tell)
     found = [Found(name, index, base64.b64decode(case), error) for index, case, error in lines]
     if code == 0:
-        return Outcome(at - first, time.monotonic() - began, found, False, grown)
+        return Outcome(at - first, time.monotonic() - began, found, False, grown, n_records)
     if at < 0:
         raise RuntimeError(f"the child of {name} did not begin: {ended(code)}\n{said}")
     case = find(name).make(generator(seed, name, at))
@@ -231,7 +234,7 @@ def replay(name: str, files: Sequence[Path]) -> list[Found]:
     found: list[Found] = []
     rest = list(files)
     while rest:
-        code, at, said, lines, _ = _watch(name, ["files", name, *map(str, rest)], lambda at: None)
+        code, at, said, lines, *_ = _watch(name, ["files", name, *map(str, rest)], lambda at: None)
         found += [Found(name, -1, rest[index].read_bytes(), error) for index, _, error in lines]
         if code == 0:
             break

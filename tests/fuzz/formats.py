@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.stream_file.spec import Spec, build
-from tests.fuzz import mutate
+from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from topics.codecs import Codec, Formats, of_stream
 from topics.headers import HeaderWriter
@@ -197,6 +197,7 @@ class Damaged:
 
     def __init__(self, format_: str) -> None:
         self._format = format_
+        self.n_records = 0
 
     def prepare(self) -> None:
         for features in _FEATURES:
@@ -233,6 +234,7 @@ class Damaged:
         codec = run.codec
         keys, values, headers = ([record[i] for record in records] for i in range(3))
         n = len(records)
+        self.n_records += n
         batch = codec.unpack(topic, RawBatch(list(range(n)), [0] * n, keys, values, headers))  # type: ignore[arg-type]
         run.ask(batch)
         known, found = run.decode(batch)
@@ -245,6 +247,7 @@ class Damaged:
             value = batch.values[bad.position]
             if isinstance(value, Packed):
                 assert isinstance(value.one(batch.offsets[bad.position]), bytes)
+        letters.check(topic, batch, found.rejected, getattr(codec.index_bits, topic))
         # One by one, and then without those that were refused: nothing of them is anywhere.
         whole = run.alone(batch, range(len(batch)))
         assert whole == _said(known, found, len(batch))

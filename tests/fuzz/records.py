@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.stream_file.spec import Spec, build
-from tests.fuzz import mutate
+from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.reference import Known, Reference, Row
 from topics.headers import header_of
@@ -259,6 +259,7 @@ class Records:
     """A case is a batch of records of one topic, the first of them alone, since values are learned in order."""
 
     seconds, megabytes, budget = 5.0, 300, 2_500
+    n_records = 0
 
     def prepare(self) -> None:
         for name in STREAMS:
@@ -278,6 +279,7 @@ class Records:
 
     def run(self, case: bytes) -> None:
         name, topic, records = _decode(case)
+        self.n_records += len(records)
         spec = stream(name)
         mapping, codec = spec.mapping(), spec.make_codec()
         vocabularies, classes = spec.vocabularies(), spec.class_vocabulary()
@@ -293,6 +295,7 @@ class Records:
             else:
                 found = codec.decode_labels(batch, classes)
                 expected = [reference.label(*record) for record in part]
+            letters.check(topic, batch, found.rejected)
             compare(found, expected, part, reference, mapping, vocabularies, classes)
 
     def shrink(self, case: bytes) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ class Target(Protocol):
     seconds : CPU time that a case may take.
     megabytes : memory that cases may take beyond what there was before the first.
     budget : cases of it in `make test`; 0 for none.
+    n_records : that its cases had so far; only of targets whose cases are batches of records.
     """
 
     seconds: float
@@ -56,6 +57,8 @@ _MODULES = {
     **dict.fromkeys(("debezium", "connect", "cloudevents", "json-schema", "arrow", "protobuf"), "formats"),
 }
 TARGETS = tuple(_MODULES)
+# Those whose cases are batches of records: each codec and each envelope.
+OF_RECORDS = tuple(name for name, module in _MODULES.items() if module in ("records", "blocks", "avro", "formats"))
 
 
 def find(name: str) -> Target:
