@@ -1,7 +1,8 @@
 """Which of two models makes fewer mistakes, by the predictions that they really made: valid however often one looks.
 
 Each label gives a difference d in [-1, 1], the older model's loss minus the newer one's. The loss of a classification
-is 1 for a wrong class and 0 for the right one. That of a regression is the absolute error, counted as `reach` at most,
+is 1 for a wrong class and 0 for the right one, or where mistakes have costs that of the class that was named, as a
+share of the highest, `reach`. That of a regression is the absolute error, counted as `reach` at most,
 as a share of it: `reach` is known before the label is.
 
 Over n labels with sum S of the differences and sum V of their squares,
@@ -90,6 +91,21 @@ class Advantage(NamedTuple):
     begun: int
 
 
+class ByCost(NamedTuple):
+    """Costs of mistakes, and what was named.
+
+    costs : (K, K) float64, of naming class j where i is true.
+    older, newer : (capacity, m) float64, code of the class that each named in column 0; NaN: the likeliest.
+    """
+
+    costs: Floats
+    older: Floats
+    newer: Floats
+
+
+ALIKE = ByCost(*(np.zeros((0, 0)) for _ in range(3)))  # all mistakes
+
+
 class Comparison:
     """The losses of two models over a stream, label by label.
 
@@ -97,6 +113,8 @@ class Comparison:
     ----------
     task : str
         "regression", or one with classes.
+    reach : float
+        The highest cost, where mistakes have costs.
 
     Examples
     --------
@@ -108,14 +126,14 @@ class Comparison:
     (500, 1.0, True)
     """
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, reach: float = 1.0) -> None:
         self.task = task
         self._state = ComparisonState(np.zeros(1, np.int64), np.zeros((N_SPANS, 5)), np.zeros(3))
         self._state.spans[:, BEGUN] = 1.0
         if task != "regression":
-            self._state.scale[REACH] = 1.0
+            self._state.scale[REACH] = reach
 
-    def score(self, program: Program, older: Floats, newer: Floats) -> None:
+    def score(self, program: Program, older: Floats, newer: Floats, by_cost: ByCost | None = None) -> None:
         """Compare the predictions of both models at every LEARN of `program`, in order.
 
         Left out are labels of weight 0, and those for which a model was not asked (NaN). One that was asked and knew no
@@ -125,8 +143,11 @@ class Comparison:
         ----------
         older, newer : (capacity, n_outputs) float64
             What each predicted for the program's rows.
+        by_cost : ByCost, optional
+            What mistakes cost, and which classes were named.
         """
-        _compare(program.op, program.row, program.y, program.w, older, newer, self.task == "regression", *self._state)
+        columns, values = (program.op, program.row, program.y, program.w), self.task == "regression"
+        _compare(*columns, older, newer, *(by_cost or ALIKE), values, *self._state)
 
     def advantages(self, error: float) -> Iterator[Advantage]:
         """Of each span that has begun, the shortest first. All of them hold at all times with probability 1 - error."""
@@ -230,7 +251,7 @@ def _bound(squares, target, rates, costs):
 
 
 @kernel
-def _compare(op, row, y, w, older, newer, values, n, spans, scale):
+def _compare(op, row, y, w, older, newer, costs, older_named, newer_named, values, n, spans, scale):
     """Add the labels of a program to the sums; mutates n, spans and scale. O(n_outputs + spans) a label."""
     for i in range(len(op)):
         r = row[i]
@@ -248,6 +269,9 @@ def _compare(op, row, y, w, older, newer, values, n, spans, scale):
                     scale[REACH] = WIDE * scale[TOTAL] / (2.0 * scale[SINCE])
                     scale[SINCE] = scale[TOTAL] = 0.0
                 continue
+        elif len(costs) > 0:
+            a = min(_cost(older, older_named, r, int(y[i]), costs) / scale[REACH], 1.0)
+            b = min(_cost(newer, newer_named, r, int(y[i]), costs) / scale[REACH], 1.0)
         else:
             a, b = _is_wrong(older, r, y[i]), _is_wrong(newer, r, y[i])
         for k in range(len(spans)):
@@ -275,6 +299,21 @@ def _begin(spans, k):
     for j in range(BEGUN):
         spans[k, j] = 0.0
     spans[k, BEGUN] += 1.0
+
+
+@kernel
+def _cost(out, named, r, label, costs):
+    """What is said for row r costs; the most where no class is known. O(n_outputs)."""
+    best, highest, most = -1, 0.0, 0.0
+    for k in range(out.shape[1]):
+        most = max(most, costs[label, k])
+        if out[r, k] > highest:
+            best, highest = k, out[r, k]
+    if best < 0:
+        return most
+    if 0.0 <= named[r, 0] < len(costs):
+        best = int(named[r, 0])
+    return costs[label, best]
 
 
 @kernel

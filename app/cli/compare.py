@@ -45,21 +45,21 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     if as_json:
         click.echo(json.dumps({"stream": declared.name, "compared": [row._asdict() for row in found]}))
     elif found:
-        _show(declared.name, found, declared.task == REGRESSION)
+        unit = "mean absolute error" if declared.task == REGRESSION else "mean cost" if declared.has_costs else None
+        _show(declared.name, found, unit)
     else:
         click.echo("No worker has told of a label that both the champion and a challenger had predicted.")
 
 
-def _show(stream: str, rows: "list[Compared]", values: bool) -> None:
-    """Print a table, and what its numbers are."""
+def _show(stream: str, rows: "list[Compared]", unit: str | None) -> None:
+    """Print a table, and what its numbers are. unit : of losses; None of shares of errors."""
     from rich.console import Console
     from rich.table import Table
 
     def number(x: float, sign: str = "") -> str:
-        return f"{x:{sign}.4g}" if values else f"{100 * x:{sign}.2f}"
+        return f"{x:{sign}.4g}" if unit else f"{100 * x:{sign}.2f}"
 
-    unit = "mean absolute error" if values else "errors in %"
-    table = Table(title=f"{stream}: {unit}", padding=(0, 0, 0, 0))
+    table = Table(title=f"{stream}: {unit or 'errors in %'}", padding=(0, 0, 0, 0))
     for heading in ("challenger", "partition"):
         table.add_column(heading)
     for heading in ("labels", "since", "champion's", "its", "fewer by", "interval"):
@@ -81,6 +81,6 @@ def _show(stream: str, rows: "list[Compared]", values: bool) -> None:
     console = Console()
     console.print(table)
     said = f"The intervals hold together at all times with a confidence of {100 * rows[0].confidence:g} %."
-    if values:
+    if unit:
         said += f" An error counts as {max(row.reach for row in rows):.4g} at most."
     console.print(said)

@@ -279,10 +279,9 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
     if not found:
         return None
     row = max(found, key=lambda row: (row.partition is None, row.difference))
-    values = [
-        number(v) if view.spec.task == REGRESSION else f"{100 * v:.1f}" for v in (row.difference, row.low, row.high)
-    ]
-    more = "less mean absolute error" if view.spec.task == REGRESSION else "points more are right"
+    of_values, costs = view.spec.task == REGRESSION, view.spec.has_costs
+    values = [number(v) if of_values or costs else f"{100 * v:.1f}" for v in (row.difference, row.low, row.high)]
+    more = "less mean absolute error" if of_values else "less mean cost" if costs else "points more are right"
     where = "" if row.partition is None or view.spec.partitions == 1 else f" in partition {row.partition}"
     return [
         strong(f"{row.challenger} is better than the champion{where}: "),
@@ -413,7 +412,7 @@ def comparison(view: StreamView, partition: int | None = None) -> dict[str, Any]
         elif event.kind == APPLIED and event.action in (PROMOTE, DEMOTE):
             proposed = {key: time for key, time in proposed.items() if key[1] != event.partition}
     return {
-        "metric": view.score,
+        "metric": "cost" if view.spec.has_costs else view.score,
         "rows": [row._asdict() for row in rows],
         "rule": None if rule is None else rule.model_dump(),
         "proposed": [

@@ -16,7 +16,7 @@ from app.partition.role import Role
 from app.stream_file.lineup import check_champion
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTOMATIC, CONFIDENCE, PACE
-from models.comparison import Advantage, Comparison, warm_up
+from models.comparison import Advantage, ByCost, Comparison, warm_up
 from models.contract import LEARN, Program
 from models.restoring import restore
 from topics.names import CHAMPION
@@ -53,6 +53,7 @@ class Comparing:
 
     def __init__(self, spec: Spec, roles: Mapping[str, Role]) -> None:
         self._task = spec.task
+        self._reach = 1.0 if spec.decision is None else spec.decision.highest_cost
         self.settle(spec)
         self._champion = roles[CHAMPION]
         self._of = self._begun(roles, {})
@@ -63,7 +64,10 @@ class Comparing:
         """Of each challenger. Scores of anomalies have no losses: each learner has a scale of its own."""
         if self._task == ANOMALY:
             return {}
-        return {role: known.get(role) or Comparison(self._task) for n, role in roles.items() if n != CHAMPION}
+        return {role: known.get(role) or self._fresh() for n, role in roles.items() if n != CHAMPION}
+
+    def _fresh(self) -> Comparison:
+        return Comparison(self._task, self._reach)
 
     def settle(self, spec: Spec) -> None:
         """The rule of this stream file holds from here on. Comparisons go on."""
@@ -114,9 +118,11 @@ class Comparing:
         return ends
 
     def _score(self, program: Program) -> None:
-        champion = self._champion.labelled
+        champion = self._champion
         for role, comparison in self._of.items():
-            comparison.score(program, champion, role.labelled)
+            costs = None if champion.decision is None else champion.decision.costs
+            by_cost = None if costs is None else ByCost(costs, champion.named, role.named)
+            comparison.score(program, champion.labelled, role.labelled, by_cost)
 
     def _decide(self, place: int) -> Decision | None:
         """The challenger that is surely better by most, if any; mutates who is champion."""
@@ -134,7 +140,7 @@ class Comparing:
         if best is not None and automatic:
             others = [self._champion, *(role for role in self._of if role is not best.role)]
             self._champion, self._proposed = best.role, set()
-            self._of = {role: Comparison(self._task) for role in others}
+            self._of = {role: self._fresh() for role in others}
         elif best is not None:
             self._proposed.add(best.role)
         return best

@@ -95,6 +95,11 @@ class Decision:
         self._deciding, target = deciding, deciding.asked.target
         self.threshold = None if target is None else Threshold(*target)
 
+    @property
+    def costs(self) -> Floats | None:
+        """As `Deciding` has them."""
+        return self._deciding.costs
+
     def run(self, program: Program, out: Floats, decided: Floats) -> None:
         """Decide at each PREDICT of a program, and learn. out, decided : as `models.decision` has them."""
         if self.threshold is not None:

@@ -33,7 +33,7 @@ from app.partition.role import SAID, Role, kept_names, said_name
 from app.partition.sharing import Sharing
 from app.partition.steering import Steering
 from app.partition.watch import Finding
-from app.stream_file.decision_spec import same_target
+from app.stream_file.decision_spec import same_costs, same_target
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
 from models.contract import Floats, Program, Schema
@@ -439,7 +439,7 @@ class PartitionLearner:
                 role.estimate(program)
         for role in self.roles.values():
             said[role] = role.predictions[joined.predicted]
-        named = {role: role.decided(joined.predicted) for role in self.roles.values() if role.decision is not None}
+        named = {role: role.named[joined.predicted, :1] for role in self.roles.values() if role.decision is not None}
         shared = self.sharing is not None
         decisions = [] if shared else self.comparing.score(program, self.pending.counts["joined"])
         led = [(one.place + 1, one.role) for one in decisions if one.promoted]
@@ -745,7 +745,9 @@ class PartitionLearner:
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].restore(arrays, source, was, decides)
-        self.comparing.restore(under(arrays, "compared/"), self.promotion.restore(meta), changes.takes)
+        proposed = self.promotion.restore(meta)
+        if same_costs(then.get(DECISION), self._settings.get(DECISION)):
+            self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)
         n_classes = None if classes is None else len(classes)
         self.intervals.restore(arrays, self.schema.n_outputs)
         own = [*self.intervals.names, *([] if self.sharing is None else self.sharing.names)]

@@ -76,8 +76,12 @@ class Promotion:
         return len(roles) if finding.role is None else roles.index(finding.role)
 
     def _sentence(self, one: Decision) -> str:
-        values = self._learner.spec.task == REGRESSION
-        what, times, unit = ("mean absolute error", 1.0, "") if values else ("errors", 100.0, " points")
+        spec = self._learner.spec
+        what, times, unit = (
+            ("mean absolute error", 1.0, "") if spec.task == REGRESSION else ("errors", 100.0, " points")
+        )
+        if spec.has_costs:
+            what, times, unit = "mean cost", 1.0, ""
         low, mean, high = (f"{times * x:.4g}" for x in (one.by.low, one.by.difference, one.by.high))
         return (
             f"{one.role.name} ({one.role.learner_name}) has {mean}{unit} less {what} than the champion over the last "

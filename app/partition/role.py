@@ -292,12 +292,13 @@ class Role:
     def decide(self, program: Program) -> None:
         """Say which class each prediction of a program names, once its probabilities are as they stay."""
         if self.decision is not None:
-            self.decision.run(program, self.predictions, self._pending.out[decided_name(self.name)])
+            self.decision.run(program, self.predictions, self.named)
 
-    def decided(self, rows: NDArray[np.int32]) -> Floats:
-        """(n, 1): codes of the classes named for rows of the pending store; NaN where nothing was known."""
-        found: Floats = self._pending.out[decided_name(self.name)][rows, :1]
-        return found
+    @property
+    def named(self) -> Floats:
+        """(capacity, 2) float64: the code of the class named for each row of the pending store, of a model that
+        decides; NaN where nothing was known."""
+        return self._pending.out[decided_name(self.name)]
 
     def overall(self) -> dict[str, float]:
         """All scores over the whole stream."""
@@ -318,8 +319,7 @@ class Role:
 
     def score(self, program: Program) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
-        decided = None if self.decision is None else self._pending.out[decided_name(self.name)]
-        self.metrics.score(program, self.labelled, decided)
+        self.metrics.score(program, self.labelled, None if self.decision is None else self.named)
 
     def estimate(self, program: Program) -> None:
         """Take the predictions and labels of a program for the accuracy that is expected."""

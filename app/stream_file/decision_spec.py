@@ -73,6 +73,11 @@ class DecisionSpec(Part):
         """Its name, and what it shall be; None with costs."""
         return next(((name, getattr(self, name)) for name in TARGETS if getattr(self, name) is not None), None)
 
+    @property
+    def highest_cost(self) -> float:
+        """Of a mistake; 1 without costs."""
+        return max(1.0, *(cost for row in (self.costs or {}).values() for cost in row.values()), 1.0)
+
     def plain(self) -> dict[str, Any]:
         """What was said, as plain values."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -86,6 +91,11 @@ def same_target(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) ->
         return None if one is None else (one.get("class"), set(one))
 
     return about(was) == about(now)
+
+
+def same_costs(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
+    """Whether models are compared by the same losses as before. was, now : `DecisionSpec.plain`, or nothing."""
+    return (was or {}).get("costs") == (now or {}).get("costs")
 
 
 def check_decision(spec: Any) -> None:

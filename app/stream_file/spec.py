@@ -486,6 +486,11 @@ class Spec(Part):
         return (*logs, *further)
 
     @property
+    def has_costs(self) -> bool:
+        """Whether models are compared by what their mistakes cost."""
+        return self.decision is not None and self.decision.costs is not None
+
+    @property
     def shares(self) -> bool:
         """Whether all partitions learn one model."""
         return self.learning == "shared"

@@ -39,12 +39,12 @@ def test_what_is_compared_are_the_predictions_that_were_made(task, monkeypatch):
     """The twin is shown each label with the rows of predictions, one by one."""
     twins = {}
 
-    def score(self, program, older, newer):
+    def score(self, program, older, newer, by_cost=None):
         twin = twins.setdefault(id(self), (self, NaiveComparison(task)))[1]
         for op, row, y in zip(program.op, program.row, program.y, strict=True):
             if op:
                 twin.score(y, older[row].tolist(), newer[row].tolist())
-        real(self, program, older, newer)
+        real(self, program, older, newer, by_cost)
 
     real = Comparison.score
     monkeypatch.setattr(Comparison, "score", score)

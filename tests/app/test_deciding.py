@@ -11,7 +11,7 @@ from app.partition.deciding import Deciding
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import build, loads
 from models.contract import LEARN, PREDICT, Program
-from tests.app.test_promotion import FILE, fold, records
+from tests.app.test_promotion import FILE, TREE, fold, records
 from topics.vocabulary import Vocabulary
 
 COSTS = {"costs": {"up": {"down": 5}}}
@@ -64,6 +64,44 @@ def test_the_cheapest_class_is_named_by_every_model_and_its_cost_is_told():
     assert found.recent["champion"]["cost"] == pytest.approx(np.mean(costs[-100:]))
     assert found.overall["champion"]["accuracy"] == pytest.approx(np.mean([y == label for y, _, label in met[:n]]))
     assert found.overall["tree"]["cost"] != found.overall["champion"]["cost"]
+
+
+def test_models_are_compared_by_their_costs():
+    """The rule promotes by what mistakes cost: here each difference from its definition."""
+    spec, data = stream(COSTS, champion="majority-class", challengers={"tree": TREE}), records(1500)
+    learner, sent, *_ = fold(spec, data, 333)
+    labels = {json.loads(raw)["id"]: json.loads(raw)["y"] for raw in data[1].values}
+
+    def cost(y, label):
+        return 0 if y == label else 5 if label == "up" else 1
+
+    pairs = [
+        (cost(one["y"], labels[one["id"]]), cost(one["challengers"]["tree"]["y"], labels[one["id"]]))
+        for one in sent
+        if one["id"] in labels
+    ]
+    found = learner.figures().compared["tree"]
+    differences = np.array([a - b for a, b in pairs[: int(found["total_labels"])]])
+    assert found["total_labels"] > 1000
+    assert found["total_difference"] == pytest.approx(differences.mean())
+    assert found["total_squares"] == pytest.approx((differences**2).mean())
+    assert found["reach"] == 5.0
+    assert found["low"] < found["difference"] < found["high"]
+
+
+def test_other_costs_begin_comparisons_anew():
+    data = records(800)
+    cut = fold(stream(COSTS), data, 100)[0].snapshot()
+    for decision, compared in ((COSTS, True), ({"costs": {"up": {"down": 7}}}, False), (None, False)):
+        learner = PartitionLearner(stream(decision))
+        learner.restore(cut)
+        assert bool(learner.figures().compared) == compared
+
+
+def test_a_promotion_says_by_how_much_the_mean_cost_is_lower():
+    spec = stream(COSTS, champion="last-label", promotion={"mode": "automatic", "margin": 0.1})
+    _, _, events, _ = fold(spec, records(), 333)
+    assert "less mean cost than the champion" in events[0].sentence
 
 
 @pytest.mark.parametrize("name", ["recall", "precision", "alert-rate"])

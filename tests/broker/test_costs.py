@@ -1,0 +1,53 @@
+"""Decisions on a real Kafka: thresholds go on through kills, and what was decided can be proved and explained."""
+
+import asyncio
+import json
+
+import pytest
+
+from app.kafka.connection import Connection
+from app.page.predictions import explained
+from app.state.audit import audit
+from tests.broker.harness import (
+    Worker,
+    check_against_oracle,
+    create_topics,
+    instances,
+    predictions,
+    read,
+    send,
+    stream_file,
+    wait_for_state,
+)
+
+pytestmark = pytest.mark.broker
+N = 3000
+
+
+def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, topic_name):
+    path, spec = stream_file(
+        tmp_path, topic_name, decision={"class": "yes", "alert_rate": 0.25}, class_weights={"yes": 2},
+        predictions={"challengers": True, "calibrated": True},
+    )  # fmt: skip
+    create_topics(spec, broker)
+    features, labels = instances(N, delay=40)
+    for start, known in ((0, 400), (1500, N)):  # the first one is killed in the middle of its records
+        with Worker(path, broker, tmp_path) as worker:
+            send(broker, spec.topics.features, features[start : start + 1500])
+            send(broker, spec.topics.labels, labels[start : start + 1500])
+            learner = wait_for_state(broker, spec, known, known - 100 if known < N else N, worker=worker)
+            worker.kill()
+    check_against_oracle(broker, spec, learner)
+    report = asyncio.run(audit(spec, Connection(broker), 0))
+    assert report.plain()["holds"]
+    sent = predictions(broker, spec)
+    assert sum(one["y"] == "yes" for one in sent[1000:]) / (N - 1000) == pytest.approx(0.25, abs=0.03)
+    others = [i for i, one in enumerate(sent) if one["p"] and one["y"] != max(one["p"], key=one["p"].get)]
+    assert len(others) > N / 20
+    one = sent[others[-1]]
+    found = asyncio.run(explained(spec, Connection(broker), one["id"]))
+    assert found["said"][0]["y"] == one["y"]
+    told = [json.loads(record.value) for record in read(broker, spec.topics.metrics)]
+    last = [record for record in told if record.get("model") == "champion"][-1]
+    assert 0.0 < last["window"]["threshold"] < 1.0
+    assert set(last["classes"]) == {"yes", "no"}
