@@ -24,15 +24,21 @@ if TYPE_CHECKING:
     from app.evaluation.sweep import Candidate
 
 
+# Options that say nothing of a stream file's own models.
+OF_MODELS = {"--set": "settings", "--grid": "grid", "--search": "search", "--range": "ranges", "--repeats": "repeats"}
+OF_MODELS |= {"--shuffle": "shuffle", "--sort": "sort", "--jobs": "jobs", "--curve": "curves", "--front": "fronts"}
+OF_MODELS |= {"--detector": "detectors", "--points": "points", "--folds": "folds", "--bag": "bag"}
+
+
 @click.command("evaluate")
 @click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--model",
     "models",
     multiple=True,
-    required=True,
     metavar="NAME[:KEY=VALUE,…]",
-    help="A learner, with parameters of its own; `riparian models` lists them. Repeatable: side by side.",
+    help="A learner, with parameters of its own; `riparian models` lists them. Repeatable: side by side. Left out "
+    "beside --stream: its champion and challengers together, with what its promotion and drift would have done.",
 )
 @click.option(
     "--set",
@@ -175,6 +181,7 @@ def command(**given: Any) -> None:
     riparian evaluate elec.csv.gz --model hoeffding-tree --grid grace_period=50,200,1000 --grid delta=1e-7,1e-3
     riparian evaluate elec.csv.gz --model hoeffding-tree:grace_period=50 --repeats 10 --shuffle
     riparian evaluate elec.csv.gz --model hoeffding-tree --search 20 --range grace_period=10..1000:log --front f.svg
+    riparian evaluate elec.csv.gz --stream elec.yaml
     riparian evaluate --generate agrawal:function=3 -n 50000 --drift 25000 --to function=5 --model hoeffding-tree
     """
     from app.cli import evaluation_table as shown
@@ -187,6 +194,14 @@ def command(**given: Any) -> None:
     from app.evaluation.sweep import Search, candidates
 
     check_combinations(given)
+    if not given["models"]:
+        from app.evaluation.whole import Whole
+
+        whole = Whole(rows_of(given), protocol_of(given))
+        with progress(f"{whole.spec.name} on {whole.name}", whole.total) as told:
+            found = whole.run(told)
+        click.echo(json.dumps(found)) if given["as_json"] else shown.show_whole(found)
+        return
     for picture in (*given["curves"], *given["fronts"]):
         pictures.check(picture, "--curve" if picture in given["curves"] else "--front")
     models, settings = [parse_model(model) for model in given["models"]], parse_settings(given["settings"])
@@ -223,6 +238,12 @@ def check_combinations(given: dict[str, Any]) -> None:
         raise click.UsageError("give either DATA.csv.gz or --generate NAME")
     if given["shuffle"] and given["clock"] is not None:
         raise click.UsageError("--shuffle and --time exclude each other: shuffled rows are not in the order of time")
+    if not given["models"]:
+        if given["stream"] is None:
+            raise click.UsageError("give --model NAME, or --stream STREAM.yaml for its own models together")
+        for option, name in OF_MODELS.items():
+            if given[name] and given[name] != 1:
+                raise click.UsageError(f"{option} is about models of --model: add one, or leave {option} out")
     if given["generate"] is None:
         for option, name in (("-n", "n"), ("--drift", "drifts"), ("--to", "concepts")):
             if given[name]:

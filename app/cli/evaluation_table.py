@@ -72,6 +72,42 @@ def show_one(result: dict[str, Any], past: str) -> None:
         console.print(f"{detector}: {n:,} {level}{'s' if n > 1 else ''}", style="dim")
 
 
+def show_whole(found: dict[str, Any]) -> None:
+    """A stream file as it is (`app.evaluation.whole`)."""
+    console, by = Console(highlight=False), quality(found["task"])
+    measure = MEASURES[by]
+    estimated = any(one["estimated"] for one in found["models"].values())
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("model", "learner", measure.text, "of the last labels", *(["expected before labels"] * estimated)):
+        table.add_column(heading, justify="left" if heading in ("model", "learner") else "right", no_wrap=True)
+
+    def told(value: float | None) -> str:
+        return "" if value is None else measure.form.format(value)
+
+    for role, one in found["models"].items():
+        expected = [told(one["estimated"].get("accuracy"))] * estimated
+        table.add_row(role, one["learner"], told(one["overall"].get(by)), told(one["recent"].get(by)), *expected)
+    console.print(f"{found['rows']:,} rows of {found['data']}, labels {_delay(found)}")
+    console.print(table)
+    for one in found["promotions"]:
+        console.print(f"row {one['row']:,}: {one['event']}: {one['sentence']}", soft_wrap=True)
+    drifts = [one for one in found["drifts"] if one.get("level") == "drift"]
+    for one in drifts[:MOST_CHANGES]:
+        of = f"predictions of {one['model']}" if one["signal"] == "prediction" else one["signal"]
+        of = f"errors of {one['model']}" if one["signal"] == "error" else of
+        console.print(f"row {one['row']:,}: {one['detector']}: {of}, {told_change(one)}")
+    if len(drifts) > MOST_CHANGES:
+        console.print(f"{len(drifts) - MOST_CHANGES:,} more drifts: --json lists them", style="dim")
+    if not found["promotions"] and not drifts:
+        console.print("no promotion, no drift", style="dim")
+
+
+def told_change(one: dict[str, Any]) -> str:
+    """Of a record of drift, the means before and after."""
+    before, after = ("?" if one.get(name) is None else f"{one[name]:.4g}" for name in ("before", "after"))
+    return f"{before} before, {after} after"
+
+
 def _show_classes(console: Console, classes: dict[str, dict[str, float]]) -> None:
     """Classes, those with the most labels first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -461,3 +461,45 @@ def test_detectors_watch_the_errors_and_change_nothing_else():
     shown = invoke(*arguments, "--detector", "ddm").stdout
     assert "ddm: drift at 1,5" in shown
     assert "drift" not in invoke(*arguments).stdout
+
+
+def test_a_stream_file_as_it_is_says_what_its_rule_would_have_done(tmp_path):
+    """Its models come to the figures of each alone; whether it proposes or acts, the rule speaks first at one row."""
+    path, generated = (
+        tmp_path / "sine.yaml",
+        ["--generate", "sine", "-n", "9000", "--drift", "5000", "--to", "function=1"],
+    )
+    options = ["evaluate", *generated, "--label-delay", "50", "--stream", str(path), "--json"]
+
+    def asked(*more, mode="automatic"):
+        path.write_text(
+            "{name: s, task: classification, features: {x1: numeric, x2: numeric, x3: numeric, x4: numeric}, "
+            "classes: [c0, c1], champion: last-label, challengers: {tree: hoeffding-tree, nb: naive-bayes}, "
+            f"control: true, promotion: {mode}, drift: {{distributions: {{window: 300}}}}, metrics: {{window: 500}}}}"
+        )
+        done = CliRunner().invoke(cli, [*options, *more])
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    found, proposed = asked(), asked(mode="propose")
+    first, word = found["promotions"][0], proposed["promotions"][0]
+    assert (first["event"], word["event"]) == ("applied", "proposed")
+    assert (first["row"], first["model"]) == (word["row"], word["model"])
+    assert first["row"] % 250 == 50  # labels are looked at so often, and come so late
+    assert first["models"]["champion"] != "last-label"
+    assert set(proposed["models"]) == {"champion", "tree", "nb"}
+    for role, model in (("champion", "last-label"), ("tree", "hoeffding-tree"), ("nb", "naive-bayes")):
+        (alone,) = asked("--model", model, mode="propose")["runs"]
+        assert proposed["models"][role]["overall"].items() >= {k: alone[k] for k in ("n", "accuracy", "kappa")}.items()
+    assert {one["detector"] for one in found["drifts"]} >= {"adwin"}
+    assert {one["signal"] for one in found["distances"]} == {"x1", "x2", "x3", "x4", "prediction"}
+    assert 0.0 <= found["models"]["champion"]["estimated"]["accuracy"] <= 1.0
+    done = CliRunner().invoke(cli, options[:-1])
+    assert f"row {proposed['promotions'][0]['row']:,}: proposed: " in done.stdout
+    for wrong, why in (
+        ([], "give --model NAME, or --stream"),
+        (["--stream", str(path), "--grid", "a=1"], "--grid is about"),
+    ):
+        done = CliRunner().invoke(cli, ["evaluate", *generated, *wrong])
+        assert done.exit_code == 2
+        assert why in done.stderr

@@ -1,0 +1,123 @@
+"""A stream file as it is, over a file's rows, in memory: all of its models beside each other in one learner, with what
+its `promotion` and `drift` would have said and done, and when."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from app.dataset.arrow import open_data
+from app.dataset.data import DataFile
+from app.dataset.dated import DatedFile
+from app.dataset.instances import InstanceReader
+from app.dataset.lateness import Lateness
+from app.dataset.synthetic import SyntheticFile
+from app.evaluation.evaluate import LARGEST_BATCH, problem_for
+from app.evaluation.experiment import Protocol, Rows
+from app.partition.learner import PartitionLearner
+from app.partition.outcome import Outcome
+from app.stream_file.spec import Spec, build
+from topics.commands import EventRecord
+from topics.records import DriftRecord
+
+MODELS = ("champion", "challengers")
+
+
+class Whole:
+    """What is to be run. DataError or SpecError where it cannot be.
+
+    Attributes
+    ----------
+    spec : Spec
+        The stream file's.
+    name : of the data
+    total : rows
+    """
+
+    def __init__(self, rows: Rows, protocol: Protocol) -> None:
+        stream = rows.stream
+        assert stream is not None
+        self._file: DataFile
+        if rows.recipe is not None:
+            self._file = SyntheticFile(rows.recipe)
+        else:
+            self._file = DatedFile(open_data(rows.data or ""), rows.date_parts)
+        how = {"window": protocol.window, "fading": protocol.fading, "label_delay": protocol.label_delay}
+        how |= {"coverage": protocol.coverage, "calibrated": protocol.calibrated}
+        problem = problem_for(
+            self._file,
+            stream=stream,
+            target=rows.target,
+            clock=rows.clock,
+            limit=rows.limit,
+            **how,  # type: ignore[arg-type]
+        )
+        fields = dict(problem.fields)
+        fields |= {name: getattr(stream, name) for name in MODELS if name in stream.model_fields_set}
+        fields |= {} if protocol.seed is None else {"seed": protocol.seed}
+        self.spec: Spec = build(fields, problem.where)
+        self.name, self.total, self._goal = self._file.path.name, problem.n, problem.goal
+        self._rows, self._delay = rows, protocol.label_delay
+
+    def run(self, told: Callable[[int], None]) -> dict[str, Any]:
+        """JSON-serialisable. told : rows done.
+
+        models : role at the end -> learner, its metrics over all labels (`overall`) and over the window or fading
+            (`recent`), `estimated` accuracy before labels come and its error
+        compared : role of a challenger -> how it does beside the champion
+        promotions : what the rule did (`applied`) or proposed: the first `row` predicted after it, a sentence, models
+        drifts : what was found, as records of the drift topic have it, with the `row` of the last prediction before
+        distances : how far features and predictions are from their references at the end
+        """
+        learner, clock = PartitionLearner(self.spec), self._rows.clock
+        learner.warm_up()
+        delay = round(self._delay * 1000) if clock is not None else int(self._delay)
+        lateness, rows = Lateness(learner, delay, clock is not None), 0
+        promotions, drifts, n_rejected = list[EventRecord](), list[DriftRecord](), 0
+
+        def note(outcome: Outcome) -> None:
+            promotions.extend(outcome.events)
+            drifts.extend(outcome.drifts)
+
+        for instances in InstanceReader(self._file, self.spec, self._goal, learner, clock).read(
+            self._rows.limit, min(LARGEST_BATCH, self.total)
+        ):
+            note(lateness.step(instances))
+            rows += len(instances.times)
+            n_rejected += len(instances.rejected) + instances.labels_rejected
+            told(rows)
+        for outcome in lateness.finish(LARGEST_BATCH):
+            note(outcome)
+        figures = learner.figures()
+        return {
+            "data": self.name,
+            "rows": rows,
+            "task": self.spec.task,
+            "label_delay": self._delay,
+            **({} if clock is None else {"clock": clock}),
+            "seed": self.spec.seed,
+            "window": self.spec.metrics.window,
+            "models": {
+                role: {
+                    "learner": one.learner_name,
+                    "overall": figures.overall[role],
+                    "recent": figures.recent[role],
+                    "estimated": figures.estimated[role],
+                }
+                for role, one in learner.roles.items()
+            },
+            "compared": dict(figures.compared),
+            "promotions": [
+                {
+                    "row": one.offset,
+                    "event": one.event,
+                    "model": one.model,
+                    "sentence": one.sentence,
+                    "models": one.models,
+                }
+                for one in promotions
+            ],
+            "drifts": [{"row": one.offset, **msgspec.to_builtins(one)} for one in drifts],
+            "distances": [msgspec.to_builtins(one) for one in figures.distances],
+            **({"rejected": n_rejected} if n_rejected else {}),
+        }
