@@ -442,6 +442,7 @@ def status(view: StreamView, now: int, path: str, partition: int | None = None) 
         "watched": {
             "detectors": list(view.spec.drift.detectors),
             "features": list(view.spec.watched()),
+            "distributions": list(view.spec.distributed()),
             "on_drift": view.spec.drift.on_drift,
         },
         "n_letters": sum(view.letters_since(now - DAY_MS).values()),

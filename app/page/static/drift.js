@@ -40,10 +40,12 @@ function strip(rows, { from, to }, width) {
   return h("svg", { class: "strip", width, height: ROW * shown.length, role: "img", "aria-label": `Marks of ${count(rows.length)} signals over time; the table below has every event` }, parts);
 }
 
-function watched({ detectors, features, on_drift: reaction }, models) {
-  if (!detectors.length) return "Drift is not watched: the stream file says drift: none.";
-  const what = features.length ? `, and ${features.length > 4 ? `${features.length} features` : features.join(", ")}` : "; of features none (drift.features in the stream file)";
-  return `Watched by ${detectors.join(", ")}: the errors of ${models} model${models === 1 ? "" : "s"}${what}. On a drift: ${reaction}.`;
+function watched({ detectors, features, distributions = [], on_drift: reaction }, models) {
+  const named = (some) => (some.length > 4 ? `${some.length} features` : some.join(", "));
+  const without = distributions.length ? ` Without labels: how ${named(distributions)} and what the champion predicts are distributed.` : "";
+  if (!detectors.length) return `Drift of errors is not watched: the stream file says drift: none.${without}`;
+  const what = features.length ? `, and ${named(features)}` : "; of features none (drift.features in the stream file)";
+  return `Watched by ${detectors.join(", ")}: the errors of ${models} model${models === 1 ? "" : "s"}${what}. On a drift: ${reaction}.${without}`;
 }
 
 export function drift(app) {
