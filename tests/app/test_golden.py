@@ -9,10 +9,13 @@ import pytest
 from app.errors import StateError
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint, portable
+from app.stream_file.spec import Spec
 from models.registry import REGISTRY
 from tests.golden.make import (
     AFTER,
+    APPLIED,
     BEFORE,
+    CHANGED,
     FOLDER,
     JUDGED,
     LATE,
@@ -23,6 +26,8 @@ from tests.golden.make import (
     STEERED,
     TURNS,
     cases,
+    change,
+    changed,
     file,
     fold,
     judged,
@@ -132,6 +137,26 @@ def test_a_golden_state_that_commands_have_changed_is_read_and_goes_on_as_it_wou
     steer(beginning)
     fold(beginning, "classification", AFTER)
     assert beginning.digest(LATEST) == digests["continued"]
+
+
+@pytest.mark.parametrize("by", [changed(), changed(APPLIED)], ids=["the file of before", "the one that was applied"])
+def test_a_golden_state_whose_features_have_changed_is_read_and_goes_on_as_it_would_have(by: Spec) -> None:
+    digests = json.loads(CHANGED.read_text(encoding="utf-8"))
+    learner = portable.restore(by, portable.unpack(CHANGED.with_suffix(".bin").read_bytes(), "changed"))
+    assert {name: (role.learner_name, role.columns) for name, role in learner.roles.items()} == {
+        "champion": ("hoeffding-tree", [0, 1]),
+        "last-label": ("last-label", [0, 1]),
+        "wide": ("hoeffding-tree", None),
+    }
+    assert (list(learner.spec.features), learner.spec.gone) == (["a", "c", "b"], {"c"})
+    assert {one.signal for one in learner.drift.distances()} == {"a", "b", "prediction"}
+    assert learner.digest() == digests["restored"]
+    fold(learner, "classification", AFTER)
+    assert learner.digest() == digests["continued"]
+    beginning = PartitionLearner(changed(), PARTITION)
+    change(beginning)
+    fold(beginning, "classification", AFTER)
+    assert beginning.digest() == digests["continued"]
 
 
 def counted(learner: PartitionLearner) -> dict[str, list[int]]:

@@ -11,7 +11,8 @@ is read. `judged` has golden states of it: judged-v2.bin of comparisons alone, e
 
 The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: three models, of which one has been reset
 and one has a fresh model on trial beside it. That of `steered` is in steered-v2.bin and steered-v2.json: commands have
-promoted a challenger, frozen another model, and added one.
+promoted a challenger, frozen another model, and added one. In that of `changed`, changed-v2.bin and changed-v2.json, a
+rule promotes, distributions are watched, and a file that was applied has added a feature and dropped another.
 """
 
 import json
@@ -22,6 +23,7 @@ from typing import Any
 from app.partition.learner import PartitionLearner, Snapshot
 from app.partition.merge import EVERYTHING, Merge
 from app.state import checkpoint, portable
+from app.stream_file.columns import plain
 from app.stream_file.spec import Spec, build
 from models.registry import REGISTRY
 from topics.records import RawBatch
@@ -35,6 +37,7 @@ JUDGED = {  # file -> what is left out
 }
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
 STEERED = FOLDER / f"steered-v{checkpoint.VERSION}.json"
+CHANGED = FOLDER / f"changed-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
 LATE = 20  # instances that wait for their labels at the export
 PARTITION = 1
@@ -147,6 +150,36 @@ def steer(learner: PartitionLearner) -> None:
     fold(learner, "classification", BEFORE // 2 + 100, control=RawBatch(list(range(n)), [0] * n, [None] * n, values))
 
 
+def changed(features: dict[str, Any] | None = None) -> Spec:
+    """The stream file of the golden state whose features have changed; features : of the one that is applied."""
+    content: dict[str, Any] = {
+        "name": "golden",
+        "task": "classification",
+        "partitions": 2,
+        "features": features or {"a": "numeric", "c": {"type": "nominal", "max_values": 6}},
+        "champion": "last-label",
+        "challengers": {"tree": "hoeffding-tree", **({"wide": {"model": "hoeffding-tree"}} if features else {})},
+        "drift": {"distributions": {"window": 200}},
+        "promotion": {"mode": "automatic", "at_least": 250},
+        "control": True,
+    }
+    return build(content, "golden")
+
+
+APPLIED = {"a": "numeric", "b": "boolean"}
+
+
+def change(learner: PartitionLearner) -> None:
+    """Fold to half of BEFORE, and a hundred more with the file that is applied."""
+    fold(learner, "classification", BEFORE // 2)
+    file = changed(APPLIED)
+    challengers = {"last-label": {"model": "last-label"}, "wide": {"model": "hoeffding-tree"}}  # the rule has promoted
+    asked = {"id": "0", "command": "apply", "champion": {}, "challengers": challengers, "file": file.models_digest()}
+    asked |= {"settings": file.running(), "features": plain(file.features)}
+    control = RawBatch([0], [0], [None], [json.dumps(asked).encode()])
+    fold(learner, "classification", BEFORE // 2 + 100, control=control)
+
+
 def judged(task: str = "classification") -> Spec:
     """The stream file of the golden states of what is said about models."""
     content: dict[str, Any] = {
@@ -233,6 +266,11 @@ def main() -> None:
         steer(learner)
         digests = write(learner, "classification", STEERED.with_suffix(".bin"), without=LATEST)
         STEERED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    if not CHANGED.exists():
+        learner = PartitionLearner(changed(), PARTITION)
+        change(learner)
+        digests = write(learner, "classification", CHANGED.with_suffix(".bin"), without=())
+        CHANGED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     for path, without in JUDGED.items():
         if not path.exists():
             learner = PartitionLearner(judged(), PARTITION)
