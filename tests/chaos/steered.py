@@ -16,6 +16,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from app.partition.learner import PartitionLearner
+from app.stream_file.columns import plain
 from app.stream_file.spec import Spec
 from tests.broker.harness import predictions, read
 from topics import commands
@@ -51,6 +52,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"drift": {"detectors": {"adwin": {"delta": 0.01}, "ddm": {}}, "features": "all", "on_drift": "replace"}},
     {"drift": {"detectors": {}}, "metrics": {"window": 100}},
+    {"drift": {"distributions": {"window": 500}, "on_drift": "reset"}},
     {"metrics": {"fading": 0.99}, "join": {"horizon": "1h", "max_pending": 200_000}},
     {"promotion": {"mode": "automatic", "at_least": 500}},
     {"promotion": {"mode": "propose"}},
@@ -78,6 +80,8 @@ class Commands:
         self._topic, self._partitions, self._broker = spec.topics.control, spec.partitions, broker
         self._rng = random.Random(f"{seed}/commands")
         self._learners: dict[str, dict[str, Any]] = {**LEARNERS, **dict(spec.models().values())}
+        self._features = plain(spec.features)
+        self._fewer = dict(list(self._features.items())[:-1])  # one goes, and comes back
         self._twin = Twin(spec)  # what there is, as far as no rule promotes: so that most commands can be done
         self.n = 0
         self.sent: list[tuple[int, Command]] = []
@@ -153,6 +157,7 @@ class Commands:
             "challengers": {name: {"model": learner, **self._learners[learner]} for name, learner in learners.items()},
             "file": f"{self.n}",
             "settings": {**running, **rng.choice(SETTINGS)},
+            **rng.choice(({}, {"features": self._features}, {"features": self._fewer})),
         }
 
 
