@@ -50,6 +50,12 @@ def json_schema() -> dict[str, Any]:
         "anyOf": [{"enum": formats}, definitions["CodecSpec"]],
         "description": definitions["CodecSpec"].pop("description"),
     }
+    definitions["PromotionSpec"] = {
+        "anyOf": [{"enum": definitions["PromotionSpec"]["properties"]["mode"]["enum"]}, definitions["PromotionSpec"]],
+        "description": definitions["PromotionSpec"].pop("description"),
+    }
+    trust = schema["properties"]["trust"]
+    trust["anyOf"] = [trust["items"], {"type": trust.pop("type"), "items": trust.pop("items")}]
     definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])
     return schema
 

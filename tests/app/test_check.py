@@ -12,7 +12,7 @@ from app.cli.check import command, waiting_bytes
 from app.errors import BrokerError, SpecError
 from app.kafka.connection import Connection
 from app.stream_file.reference import BEGIN, END, json_schema, markdown, refreshed
-from app.stream_file.spec import Spec, load
+from app.stream_file.spec import Spec, build, load
 from app.stream_file.strict_yaml import read_yaml
 from models.registry import REGISTRY
 from topics.records import REASONS
@@ -164,8 +164,30 @@ def test_the_schema_takes_the_examples(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "short",
+    [
+        {"control": True, "promotion": "automatic"},
+        {"control": True, "promotion": {"mode": "propose", "at_least": 500}},
+        {"trust": "code"},
+        {"trust": ["code", "pickles"]},
+        {"drift": "none"},
+        {"drift": {"detectors": "adwin", "distributions": True}},
+        {"codec": "json"},
+        {"champion": "naive-bayes"},
+    ],
+    ids=str,
+)
+def test_the_schema_takes_what_the_file_may_say_in_short(short: dict[str, Any]) -> None:
+    content, schema = {**read_yaml(ELEC), **short}, json_schema()
+    build(content, "test")
+    assert faults(content, schema, schema) == []
+
+
+@pytest.mark.parametrize(
     ("change", "where"),
     [
+        ({"promotion": "auto"}, ".promotion"),
+        ({"trust": "cod"}, ".trust"),
         ({"featurs": {}}, ".featurs"),
         ({"task": "bags"}, ".task"),
         ({"partitions": 0}, ".partitions"),
