@@ -21,7 +21,7 @@ from app.worker.backpressure import POLL_PIECES
 from app.worker.engine import Engine
 from app.worker.runner import Observer
 from app.worker.silence import LOOK_SECONDS
-from topics.names import changelog_topic
+from topics.names import AS_IT_COMES, changelog_topic
 
 HEARTBEAT_SECONDS = 1.0
 COLLECT_SECONDS = 5.0
@@ -122,6 +122,8 @@ def create_app(
         engine.denied,
         engine.backpressure,
         connection.rack,
+        # Of what is copied, it is the copied topics whose ends count.
+        [] if spec.copied else [log.topic for log in spec.inputs if log.rule != AS_IT_COMES],
     )
 
     for name in source_topics:

@@ -47,6 +47,8 @@ from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, Partition
 log = logging.getLogger(__name__)
 
 SHARE_SECONDS = 0.05  # that what was joined may wait for more to be appended with it: each record costs all partitions
+FEW = 16  # records, whose step may be shorter than the way to another thread and back
+BRIEF_SECONDS = 0.002  # that a step may hold up the event loop
 POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
 STILL_SECONDS = 10.0  # between two records of a partition that rests
@@ -164,9 +166,12 @@ class Runner:
         self._unshared: list[Joint] = []  # joined, and not appended yet to the log that all partitions learn
         self._share_due = 0.0
         self._wake = asyncio.Event()
+        self._brief = False  # whether the last step of few records was
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
-        self._ends: dict[str, int] | None = None  # where the input logs ended when we last asked
+        self._ends: dict[str, int] | None = None  # where the input logs ended when we last learned that
+        self._question: asyncio.Task[None] | None = None
+        self._ends_beside: dict[str, Mapping[TP, int] | None] = {}  # role -> `ends` of its last batch
         self._asked = 0.0
         self._metrics_due = time.monotonic() + host.spec.metrics.every
         self._task: asyncio.Task[None] | None = None
@@ -208,6 +213,7 @@ class Runner:
         if fetched.jump is not None and not self._jump(tp, *fetched.jump):
             return 0
         buffer = self.buffers[self._roles[tp]]
+        self._ends_beside[self._roles[tp]] = fetched.ends
         before = len(buffer)
         skipped = buffer.add(fetched.raw)
         self.n_skipped += skipped
@@ -285,17 +291,14 @@ class Runner:
         release = self.merge.release()
         if release.n or not self.merge.n_waiting or self.merge.follows:
             return release
-        # Records wait, and nothing later has come from the other logs. Ask where all end now: once the others have been
+        # Records wait, and nothing later has come from the other logs. See where all end now: once the others have been
         # read that far, whatever is missing there was appended after what waits here had arrived.
         if self._ends is None:
-            read = {role: buffer.fetch_offset for role, buffer in self.buffers.items()}  # before we ask: more may come
-            self._ends = await self.host.ends(self.partition)
-            self._asked = time.monotonic()
-            if self._ends is None:
-                return release
-            if any(end < read[role] for role, end in self._ends.items()):
-                self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
-                return release
+            self._ends, self._asked = self._known_ends(), time.monotonic()
+        if self._ends is None:
+            if self._question is None:
+                self._question = asyncio.create_task(self._ask_ends(), name=f"ends-{self.partition}")
+            return release
         ends = {role: end for role, end in self._ends.items() if self.buffers[role].rule != AS_IT_COMES}
         unread = [r for r in ends if not self.host.reached(self.tps[r], ends[r], self.buffers[r].fetch_offset)]
         ends = {role: place_of(end, 0, self.buffers[role].bits) for role, end in ends.items()}
@@ -315,6 +318,32 @@ class Runner:
         if not any(len(self.buffers[role]) and self.buffers[role].first_offset < end for role, end in ends.items()):
             self._ends = None  # nothing is left below them (markers of transactions may be): ask when something waits
         return release
+
+    def _known_ends(self) -> dict[str, int] | None:
+        """Where the logs end, if what has been fetched tells; None where the broker has to be asked."""
+        waiting = [role for role, buffer in self.buffers.items() if len(buffer) and buffer.rule != AS_IT_COMES]
+        beside = self._ends_beside.get(waiting[0]) if len(waiting) == 1 else None
+        if beside is None:
+            return None
+        others = {self._roles[tp]: end for tp, end in beside.items()}
+        return {waiting[0]: self.buffers[waiting[0]].fetch_offset, **others}
+
+    async def _ask_ends(self) -> None:
+        """Ask the broker, while the partition goes on with what comes meanwhile."""
+        try:
+            read = {role: buffer.fetch_offset for role, buffer in self.buffers.items()}  # before: more may come
+            ends = await self.host.ends(self.partition)
+            if ends is None:
+                return
+            if any(end < read[role] for role, end in ends.items()):
+                self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
+            elif self._ends is None:
+                self._ends, self._asked = ends, time.monotonic()
+        except Exception as error:
+            self._end = error
+        finally:
+            self._question = None
+            self._wake.set()
 
     async def _wait(self) -> None:
         timeout = POLL_SECONDS if self.merge.n_waiting else self._until_due()
@@ -347,7 +376,12 @@ class Runner:
 
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
-        outcome, batches, letters, reasons = await self.host.in_thread(self._work, release)
+        if release.n <= FEW and self._brief:
+            outcome, batches, letters, reasons = self._work(release)
+        else:
+            outcome, batches, letters, reasons = await self.host.in_thread(self._work, release)
+        if release.n <= FEW:
+            self._brief = time.monotonic() - started < BRIEF_SECONDS
         self.checkpoints.dirty = True
         if UNKNOWN_SCHEMA in reasons:  # the next owner has to decide likewise: it reads this first
             await self.outputs.send(self.host.spec.topics.deadletters, letters)
@@ -586,6 +620,8 @@ class Runner:
                 await asyncio.gather(self._task, return_exceptions=True)
             if self._asking is not None:
                 self._asking.stop()
+            if self._question is not None:
+                self._question.cancel()
             if self._feed is not None:
                 await self._feed.stop()
             await self.checkpoints.cancel()

@@ -47,6 +47,7 @@ from app.kafka.unpacking import BatchRecords, size_of
 from app.partition.merge import concatenate
 from app.worker import membership
 from app.worker.access import out_of_group
+from app.worker.answers import Answers
 from app.worker.backpressure import Backpressure
 from topics.records import RawBatch
 
@@ -64,12 +65,14 @@ class Fetched(NamedTuple):
     """The records of one partition that arrived together.
 
     epoch : number of the seek that they follow. jump : the offset that was asked for and the one where the client went
-    on, where these differ: the records between were deleted, or (backwards) the topic is not what it was.
+    on, where these differ: the records between were deleted, or (backwards) the topic is not what it was. ends : where
+    the same partition of the other inputs ended once these had been read; None where that is not known of each.
     """
 
     raw: RawBatch
     epoch: int
     jump: tuple[int, int] | None = None
+    ends: Mapping[TP, int] | None = None
 
 
 async def when_there(service: Any, action: Callable[[], Awaitable[None]]) -> None:
@@ -91,6 +94,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.epochs: dict[TP, int] = {}
         self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
+        self.answers = Answers(frozenset(Consumer.inputs[:1]))
         self._to_commit: dict[TP, int] = {}
         self._committing: asyncio.Task[None] | None = None
 
@@ -114,6 +118,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
         coordinator._push_error_to_user = pushed
         self._fetch_on()
+        self.answers.watch(self._consumer._client)
         membership.guard(
             coordinator,
             coordinator.group_id,
@@ -193,7 +198,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                     if Consumer.backpressure.add(tp, end, len(raw), size_of(raw)):
                         self._pause(TopicPartition(tp.topic, tp.partition), True)
                     jump = BatchRecords.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
-                    fetched = Fetched(raw, self.epochs.get(tp, 0), jump)
+                    ends = self.answers.ends(tp, Consumer.inputs) if tp.topic in Consumer.inputs else None
+                    fetched = Fetched(raw, self.epochs.get(tp, 0), jump, ends)
                     self.parent_loop.call_soon_threadsafe(Consumer.deliver, tp, fetched)
                 else:
                     others[tp] = items
@@ -282,6 +288,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     refused: Callable[[BaseException], None] = staticmethod(lambda error: None)
     backpressure: Backpressure
     rack: str | None = None
+    inputs: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -361,11 +368,13 @@ def install(
     refused: Callable[[BaseException], None],
     backpressure: Backpressure,
     rack: str | None,
+    inputs: Iterable[str],
 ) -> None:
     """Make `app` hand the records of `source_topics` to `deliver`. `seeks` is told all that is assigned, and returns
     what of it may be fetched, once that is sought.
     Those of `header_topics` have their headers. `refused` is told why the client may not go on. rack : from whose
-    replicas to fetch.
+    replicas to fetch. inputs : topics of which what is fetched of one waits for the others (`Answers`), and the first
+    of them shall wait least; none where nothing does.
 
     What unpacks records is exchanged for the whole process: a process runs one worker.
     """
@@ -375,4 +384,5 @@ def install(
     Consumer.refused = staticmethod(refused)
     Consumer.backpressure = backpressure
     Consumer.rack = rack
+    Consumer.inputs = tuple(inputs)
     app.transport = Transport(app.conf.broker_consumer, app)

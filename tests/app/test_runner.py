@@ -46,8 +46,8 @@ def runner_of(spec, sent: Tail | None = None, lost: dict[str, Lost] | None = Non
     return runner
 
 
-def batch(start: int, n: int) -> RawBatch:
-    return RawBatch(list(range(start, start + n)), [1000] * n, [None] * n, [b"{}"] * n)
+def batch(start: int, n: int, time: int = 1000) -> RawBatch:
+    return RawBatch(list(range(start, start + n)), [time] * n, [None] * n, [b"{}"] * n)
 
 
 def test_a_batch_fetched_before_the_seek_of_this_assignment_is_dropped(spec):
@@ -108,6 +108,15 @@ def test_records_deleted_while_we_run_end_the_runner_or_are_skipped_and_counted(
     assert runner.checkpoints.dirty  # that they are gone is part of the next checkpoint
 
 
+async def release_of(runner):
+    """What is released, once the broker has said where the topics end."""
+    release = await runner._release()
+    if runner._question is not None:
+        await runner._question
+        release = await runner._release() if runner._end is None else release
+    return release
+
+
 @pytest.mark.parametrize("lost", ["stop", "skip"])
 def test_a_topic_that_goes_back_is_examined(spec, lost):
     runner = runner_of(spec.model_copy(update={"lost": lost}))
@@ -123,7 +132,7 @@ def test_a_topic_that_goes_back_is_examined(spec, lost):
         return {"features": 3, "labels": 0}
 
     runner.host.ends = ends
-    released = asyncio.run(runner._release())
+    released = asyncio.run(release_of(runner))
     assert len(released.pieces["features"].offsets) == 0
     assert isinstance(runner._end, KafkaError)
 
@@ -138,8 +147,33 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
 
     runner.host.ends = ends
     runner.host.reached = lambda tp, end, next_offset: next_offset >= end
-    asyncio.run(runner._release())
+    asyncio.run(release_of(runner))
     assert runner._end is None
+
+
+def test_a_fetch_that_told_where_the_other_topic_ends_saves_the_question(spec):
+    """Of ten instances and what is beside them, and of labels that came when that was not known."""
+    runner = runner_of(spec)
+    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+    asked = []
+
+    async def ends(partition):
+        asked.append({role: buffer.fetch_offset for role, buffer in runner.buffers.items()})
+        return {"features": 10, "labels": 3}
+
+    runner.host.ends = ends
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, ends={LABELS: 0}))
+    assert len(asyncio.run(release_of(runner)).pieces["features"].offsets) == 10
+    assert asked == []
+    runner.add(LABELS, Fetched(batch(0, 3, 2000), epoch=2))
+    assert len(asyncio.run(release_of(runner)).pieces["labels"].offsets) == 3
+    assert asked == [{"features": 10, "labels": 3}]
+    # The other topic holds more than has been read of it: what is there may come first.
+    runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, ends={LABELS: 4}))
+    assert asyncio.run(release_of(runner)).n == 0
+    runner.add(LABELS, Fetched(batch(3, 1, 2500), epoch=2))
+    assert [asyncio.run(release_of(runner)).n for _ in range(2)] == [1, 5]
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("long", "rests"), [(FEATURES, LABELS), (LABELS, FEATURES)])
@@ -162,7 +196,7 @@ def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(sp
         """Records of the long topic, until nothing more goes."""
         before = len(sizes)
         while not sizes[before:] or any(sizes[-1]):
-            release = asyncio.run(runner._release())
+            release = asyncio.run(release_of(runner))
             sizes.append((len(release.pieces["features"].offsets), len(release.pieces["labels"].offsets)))
         return sum(size[0 if long == FEATURES else 1] for size in sizes[before:])
 
@@ -227,7 +261,7 @@ def stepping(spec, sent: Tail | None = None, events: list[DriftRecord] | None = 
             return outcome, [], [], []
 
         runner.host.in_thread = in_thread
-        asyncio.run(runner._step(None))
+        asyncio.run(runner._step(types.SimpleNamespace(n=1000)))
         return list(outputs.log)
 
     return runner, step

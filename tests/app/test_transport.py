@@ -9,6 +9,7 @@ import types
 import aiokafka.consumer.fetcher as fetcher
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
@@ -37,6 +38,7 @@ SIGNATURES = {
     recovery.Recovery._restart_recovery.fun: "(self) -> None",
     recovery.Recovery.on_partitions_revoked: "(self, revoked: Set[faust.types.tuples.TP]) -> None",
     GroupCoordinator._send_req: "(self, request)",
+    AIOKafkaClient.send: "(self, node_id, request, *, group=<ConnectionGroup.DEFAULT: 0>)",
     SubscriptionState.assign_from_subscribed: "(self, assignment: 'set[TopicPartition]')",
     SubscriptionState.begin_reassignment: "(self)",
     fetcher.Fetcher.fetched_records: "(self, partitions, timeout=0, max_records=None)",
@@ -62,6 +64,7 @@ def test_attributes_that_are_read_are_there():
     assert "_send_req" in GroupCoordinator._do_heartbeat.__code__.co_names  # all answers come by it
     state = TopicPartitionState.__init__.__code__.co_names
     assert {"_position", "highwater"} <= set(state)
+    assert "send" in fetcher.Fetcher._proc_fetch_request.__code__.co_names  # of the client, looked up at each fetch
     assert "transactional_id" in MessageAccumulator.create_builder.__code__.co_names  # decided for each batch
     assert list(inspect.signature(BatchBuilder.__init__).parameters)[1:3] == ["batch_size", "compression_type"]
     assert "_batch_size" in MessageAccumulator.create_builder.__code__.co_names

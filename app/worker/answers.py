@@ -1,0 +1,96 @@
+"""Where topics ended when records of others were read: what the answers to fetches tell besides records.
+
+A record may be predicted when whatever came before it has been read, from the other topics, too. So while one waits,
+somebody has to say where the others end. A broker reads the partitions that a fetch names one after the other: the end
+that it tells of a partition which stands behind another in its answer lies behind all that had arrived before that
+other one's records were read. So does the end that an answer tells to a fetch which was sent later. Only where neither
+is known has the broker to be asked, which takes a round trip more.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from aiokafka.protocol.fetch import FetchRequest
+from faust.types import TP
+
+OLDEST_VERSION = 4  # of an answer that tells of committed ends
+SMALL_BYTES = 1 << 20  # of an answer, beyond which there is a backlog, where all topics shall have their turn
+
+
+class Seen(NamedTuple):
+    """What was told of a partition last.
+
+    asked : how many answers had come when the fetch was sent. answered : this one's number. place : in this one. end :
+    before the first transaction that is open.
+    """
+
+    asked: int
+    answered: int
+    place: int
+    end: int
+
+
+class Answers:
+    """What one client's fetches were told. For the fetching thread alone.
+
+    Parameters
+    ----------
+    first : set of str
+        Topics that are to stand first in fetches, so that the ends of the others are known with their records.
+    """
+
+    def __init__(self, first: frozenset[str] = frozenset()) -> None:
+        self.first = first
+        self._n = 0
+        self._seen: dict[TP, Seen] = {}
+        self._backlogs: set[int] = set()  # brokers whose last answer was large
+
+    def watch(self, client: Any) -> None:
+        """See each fetch of a client, and its answer."""
+        send = client.send
+
+        async def watched(node_id: int, request: Any, **options: Any) -> Any:
+            if not isinstance(request, FetchRequest):
+                return await send(node_id, request, **options)
+            if node_id not in self._backlogs:
+                request.topics.sort(key=lambda topic: topic[0] not in self.first)
+            asked = self._n
+            answer = await send(node_id, request, **options)
+            size = self.add(asked, answer)
+            (self._backlogs.add if size > SMALL_BYTES else self._backlogs.discard)(node_id)
+            return answer
+
+        client.send = watched
+
+    def add(self, asked: int, answer: Any) -> int:
+        """Keep what an answer tells; bytes of its records."""
+        self._n += 1
+        place = size = 0
+        for topic, partitions in answer.topics:
+            for partition, error, _high, *rest in partitions:
+                tp = TP(topic, partition)
+                if error or answer.API_VERSION < OLDEST_VERSION:
+                    self._seen.pop(tp, None)
+                else:
+                    self._seen[tp] = Seen(asked, self._n, place, rest[0])
+                    size += len(rest[-1] or b"")
+                place += 1
+        return size
+
+    def ends(self, tp: TP, topics: Iterable[str]) -> dict[TP, int] | None:
+        """Where the same partition of the other topics ended after the last records of `tp` had been read; None where
+        that is not known of each."""
+        own = self._seen.get(tp)
+        found = {}
+        for topic in topics:
+            if topic == tp.topic:
+                continue
+            other = TP(topic, tp.partition)
+            seen = self._seen.get(other)
+            if own is None or seen is None:
+                return None
+            same_answer = seen.answered == own.answered and seen.place > own.place
+            if not same_answer and seen.asked < own.answered:
+                return None
+            found[other] = seen.end
+        return found
