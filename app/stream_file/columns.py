@@ -100,10 +100,12 @@ def changed(spec: Any, given: Mapping[str, FeatureSpec]) -> tuple[dict[str, Feat
 
 def remembered(spec: Any, left: Mapping[str, Any]) -> tuple[dict[str, FeatureSpec], frozenset[str]] | None:
     """The same as a state has them, for a stream file that says them as they are now, or that they take the place of;
-    None for one that says others. left : a state's `Columns`, plain."""
+    None for one that says others. left : a state's `Columns`, plain. ValueError where it is none."""
     found = msgspec.convert(left, Columns)
     columns, gone = read(found.features), frozenset(found.gone)
     there = {name: one for name, one in columns.items() if name not in gone}
+    if not there or not gone <= columns.keys():
+        raise ValueError("the columns of its features are damaged")
     now: Mapping[str, FeatureSpec] = spec.features
     if digest_of(there) == digest_of(now):  # the file's own words count: paths, values
         return {name: now.get(name, one) for name, one in columns.items()}, gone

@@ -208,3 +208,27 @@ def test_a_restart_by_a_file_that_nobody_applied_is_refused_and_says_how() -> No
     steered = reconcile(spec(challengers=WIDE), meta, known)
     assert steered.other_features
     assert "an applied file has left the features a, c, b, d" in str(steered.steered)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"gone": ["a", "c", "b", "d"]},
+        {"gone": ["nobody"]},
+        {"features": {"a": {"type": "numeric"}}},
+        {"features": {"a": {"type": "vector"}, "c": C, "b": "numeric", "d": "boolean"}},
+        {"knows": {"champion": [0, 9]}},
+        {"knows": {"champion": [1, 0]}},
+        {"knows": {"champion": []}},
+        {"knows": {"champion": [0]}},
+        {"knows": 3},
+    ],
+    ids=str,
+)
+def test_a_state_whose_columns_are_damaged_is_a_sentence(damage: dict[str, Any]) -> None:
+    fold = lived(spec(), steps=[(30, []), (30, [apply(0, NEW)])])
+    snapshot = fold.learner.snapshot()
+    steering = snapshot.meta["steering"]
+    meta = {**snapshot.meta, "steering": {**steering, "features": {**steering["features"], **damage}}}
+    with pytest.raises(StateError, match=r"^the state of partition 0 (cannot be used|does not fit)"):
+        PartitionLearner(spec(NEW, challengers=WIDE)).restore(snapshot._replace(meta=meta))

@@ -7,7 +7,7 @@ import { drift } from "./drift.js";
 import { happened, models, overview, partitions, rangeOf } from "./pages.js";
 
 const TABS = [["overview", "Overview", overview], ["models", "Models", models], ["drift", "Drift", drift], ["partitions", "Partitions", partitions], ["deadletters", "Dead letters", deadletters], ["predictions", "Predictions", predictions], ["timeline", "Timeline", happened]];
-const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, AGAIN_MS = 4_000, LEAST_MS = 60_000;
+const HISTORY_MS = [10_000, 60_000], BUCKETS = 400, STEPS = 150, AGAIN_MS = 4_000, LEAST_MS = 60_000;
 const byId = (id) => document.getElementById(id);
 
 // Where figures begin within the time that was asked for, so does the picture: a new stream fills it, too.
@@ -180,6 +180,9 @@ const app = {
     if (badge) badge.replaceChildren("Dead letters", ...(letters ? [h("span", { class: "n" }, count(letters))] : []));
     if (this.status.actions) byId("changes").textContent = "commands from this page need the token";
     this.page?.update();
+    const last = this.status.events.at(-1)?.time;
+    if (last !== this.last && this.to === null && Date.now() - this.drawn > HISTORY_MS[0]) this.history();
+    this.last = last;
   },
 
   async history() {
@@ -202,8 +205,9 @@ const app = {
         page.history({ ...found, ...begun(found), series: new Map(found.series.map((each) => [each.name, each])) }, happened_.events);
       }
     } catch { /* the stream of events says so */ }
-    // As often as a bucket of the charts is full: a week looks the same ten seconds later.
-    const often = Math.min(Math.max(rangeOf(this.range) / BUCKETS, HISTORY_MS[0]), HISTORY_MS[1]);
+    // Drawing costs more than all else: as often as the charts move by a step one sees, and when something happens.
+    this.drawn = Date.now();
+    const often = Math.min(Math.max((to - Math.max(from, this.first ?? 0)) / STEPS, HISTORY_MS[0]), HISTORY_MS[1]);
     if (this.to === null && page === this.page) this.timer = setTimeout(() => (document.hidden ? null : this.history()), often);
   },
 };
