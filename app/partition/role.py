@@ -333,6 +333,10 @@ class Role:
         out, *kept = (np.zeros((n, self._pending.out[name].shape[1])) for name in names)
         program = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
         self.model.run_with(program, x, out, kept)
+        self.reasons = None
+        if self._n_reasons and self.name == CHAMPION:  # now: what it learns may come before the next prediction
+            self.reasons = Reasons(program, self._n_reasons, self._task)
+            self.reasons.ask(self.model, x, program.row, out)
         for name, found in zip(names, (out, *kept), strict=True):
             self._pending.out[name][rows] = found
 

@@ -129,10 +129,6 @@ def check_reasons(spec: Any) -> None:
             f"predictions.reasons: expected predictions in json, since other formats have no field for them, found "
             f"{spec.codec.predictions}; {cure}, or write codec.predictions: json"
         )
-    if spec.shares:
-        raise ValueError(
-            f"predictions.reasons: expected a model in each partition, found learning {spec.learning}; {cure}"
-        )
 
 
 def check_anomaly(spec: Any) -> None:

@@ -14,6 +14,7 @@ from app.errors import SpecError, StateError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge, Script
 from app.partition.outcome import Outcome
+from app.partition.role import TELLING
 from app.partition.sharing import records, together
 from app.stream_file.spec import Spec, build
 from topics.learned import LearnedRecord, read, write
@@ -146,8 +147,11 @@ def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any])
 )
 def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(model: str) -> None:
     """The twin: a fold that learns each label at once. Whoever learns its log before each instance does the same."""
-    members = {"members": {"t": "hoeffding-tree", "n": "naive-bayes"}} if model == "opinion-pool" else {}
-    fields = {"champion": {"model": model, **members}, "predictions": {"coverage": 0.8}, "classes": ["p", "q"]}
+    tree = {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1}
+    members: dict[str, Any] = {"members": {"t": tree, "n": "naive-bayes"}} if model == "opinion-pool" else {}
+    told = {"coverage": 0.8, **({"reasons": 2} if model in TELLING else {})}
+    members |= {"grace_period": 10, "delta": 0.1} if model in ("hoeffding-tree", "adaptive-random-forest") else {}
+    fields = {"champion": {"model": model, **members}, "predictions": told, "classes": ["p", "q"]}
     # A value that no label has come with is missing to shared models, and a new code to others: here all are declared.
     fields["features"] = {"a": "numeric", "c": {"type": "nominal", "values": [f"c{i}" for i in range(6)]}}
     shared, alone = World(stream(1, **fields)), World(stream(1, "partition", **fields))
@@ -159,6 +163,7 @@ def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(mode
     said, own = ([json.loads(value) for value in world.sent[0]] for world in (shared, alone))
     assert [one.pop("learned_offset") for one in said] == list(range(300))
     assert said == own
+    assert any(one.get("reasons") for one in said) == (model in TELLING)
     one, two = (world.learners[0] for world in (shared, alone))
     assert one.figures().overall == two.figures().overall
     for name, role in one.roles.items():
@@ -208,7 +213,7 @@ def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple
     return learner, sent
 
 
-WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True}))
+WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons": 2}))
 
 
 @settings(deadline=None, max_examples=15)

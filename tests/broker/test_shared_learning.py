@@ -66,7 +66,8 @@ def settled(broker: str, spec: Spec, n: int, workers: list[Worker]) -> None:
 
 def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Path, topic_name: str) -> None:
     drift = {"detectors": {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}, "on_drift": "reset"}
-    path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS, learning="shared", drift=drift)
+    fields = {"learning": "shared", "drift": drift, "predictions": {"reasons": 2}}
+    path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS, **fields)
     create_topics(spec, broker)
     features, labels = instances(N)
     with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
@@ -94,4 +95,5 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
         sent = predictions(broker, spec, p)
         assert report.n_predictions == len(sent) == N // PARTITIONS
         versions |= {one["learned_offset"] for one in sent}
+        assert any(one["reasons"] for one in sent)
     assert len(versions) > 10
