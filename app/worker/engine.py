@@ -313,7 +313,8 @@ class Engine:
                 producers.append(made)
             self._check(generation)
             await self.follower.catch_up(partitions)
-            loaded = [await self.in_thread(self._restore, self.follower.logs[p]) for p in partitions]
+            # In one go: between two of them the steps of all partitions that run would have their turn.
+            loaded = await self.in_thread(lambda: [self._restore(self.follower.logs[p]) for p in partitions])
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)

@@ -52,7 +52,8 @@ BRIEF_SECONDS = 0.002  # that a step may hold up the event loop
 POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
 STILL_SECONDS = 10.0  # between two records of a partition that rests
-LAST_CHECKPOINT_SECONDS = 10.0  # how long a revocation may wait for the broker
+LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
+SECURE_SECONDS = 1.0  # that a rebalance may wait for a checkpoint: without it more has to be read back, and that is all
 
 
 class Observer(Protocol):
@@ -581,7 +582,7 @@ class Runner:
 
     async def secure(self) -> None:
         """Go on, and return when a checkpoint has been written: whoever takes the partition over then has little to
-        read back. Returns without one where there is nothing to write, or no broker that takes it."""
+        read back. Returns without one where there is nothing to write, or where it takes long."""
         if self._task is None or not self.running or not (self.checkpoints.dirty or self.checkpoints.writing):
             return
         self.checkpoints.due = 0.0
@@ -589,7 +590,7 @@ class Runner:
         self._wake.set()
         written = asyncio.create_task(self._written.wait())
         either: set[asyncio.Task[Any]] = {written, self._task}
-        await asyncio.wait(either, timeout=LAST_CHECKPOINT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, timeout=SECURE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         written.cancel()
 
     async def stop(self) -> None:
