@@ -103,8 +103,11 @@ def test_two_workers_share_the_partitions_and_hand_them_over(broker, tmp_path, t
             for p, (features, labels) in sent.items():
                 send(broker, spec.topics.features, features[n:], partition=p, pause=0.3, chunk=100)
                 send(broker, spec.topics.labels, labels[n:], partition=p, pause=0.1, chunk=100)
+            deadline = time.monotonic() + PATIENCE
+            while "partition 0: checkpoint" not in second.output and "partition 1: checkpoint" not in second.output:
+                assert time.monotonic() < deadline, second.output  # it may take longer to start than the first to learn
+                time.sleep(0.1)
             learners = [wait_for_state(broker, spec, 2 * n, 2 * n, p, second) for p in range(2)]
-            assert "partition 0: checkpoint" in second.output or "partition 1: checkpoint" in second.output
             assert second.stop() == 0
         assert first.process.poll() is None
         assert first.stop() == 0
