@@ -177,7 +177,7 @@ class Group:
 
     def settle(self, n_partitions: int, newest: Watched) -> dict[int, Watched]:
         """Wait until the newest has been assigned what it gets and every partition has an owner; the owners."""
-        newest.wait_to_hear("assigned")
+        newest.wait_to_hear("assigned", seconds=PATIENCE_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(self.owners()) < n_partitions:
             if time.monotonic() > deadline:

@@ -8,14 +8,16 @@ Three parts, each a table on standard output:
 - One worker with so many partitions, each of which has predicted: its memory, threads, connections to Kafka, and its
   share of a core while nothing comes.
 - The largest number of partitions at 10 instances a second each, and workers that join one after the other, of which
-  then two are killed and two are stopped: for each change how long the partition that stood still longest did so. In
-  the end every prediction was sent once, in order.
+  then two are killed and two are stopped: for each change how long partitions stood still, those that stayed with their
+  worker and those that moved. It counts from the end of a worker, or from when a new one has imported all: until then
+  it takes the processor from the others. In the end every prediction was sent once, in order.
 - Faust's assignor in memory: seconds that the group's leader computes, bytes that it sends, and partitions that move
   when a worker comes or goes.
 """
 
 import asyncio
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -124,26 +126,33 @@ async def _moving(spec: Spec, broker: str, group: Group, n_workers: int, table: 
     load = Load(broker, spec, RATE * spec.partitions)
     sending, reading = asyncio.create_task(load.send()), asyncio.create_task(load.read())
 
-    async def still(began: float, what: str) -> None:
+    async def still(began: float, what: str, before: dict[int, Watched]) -> None:
         """How long each partition stood still since `began`."""
         await asyncio.sleep(CALM_SECONDS)
-        gaps = sorted(load.gap(p, began, time.time()) for p in range(spec.partitions))
-        table.add_row(what, str(len(group.workers)), f"{gaps[len(gaps) // 2]:.2f} s", f"{gaps[-1]:.2f} s")
+        now, after = time.time(), await asyncio.to_thread(group.owners)
+        stayed, moved = list[float](), list[float]()
+        for p in range(spec.partitions):
+            (stayed if after.get(p) is before.get(p) else moved).append(load.gap(p, began, now))
+        cells = [f"{len(moved)}"]
+        for gaps in (stayed, moved):
+            cells += [f"{statistics.median(gaps):.2f} s", f"{max(gaps):.2f} s"] if gaps else ["", ""]
+        table.add_row(what, str(len(group.workers)), *cells)
         if sending.done() or reading.done():
             raise MeasureError("the load has ended")
 
     try:
         for k in range(n_workers):
-            began = time.time()
+            before = await asyncio.to_thread(group.owners)
             newest = group.start()
             await asyncio.to_thread(group.settle, spec.partitions, newest)
             if k:
-                await still(began, "a worker joins")
+                await still(newest.heard("prepare")[0]["time"], "a worker joins", before)
             else:
                 await _predicted(load, 20)
         for how in ("killed", "killed", "stopped", "stopped"):
             if len(group.workers) == 1:
                 break
+            before = await asyncio.to_thread(group.owners)
             victim, began = group.workers.pop(0), time.time()
             await asyncio.to_thread(victim.kill if how == "killed" else victim.stop)
             await asyncio.sleep(SESSION_SECONDS if how == "killed" else 0.0)
@@ -152,7 +161,7 @@ async def _moving(spec: Spec, broker: str, group: Group, n_workers: int, table: 
                 if time.monotonic() > deadline:
                     raise MeasureError("a partition has no owner")
                 await asyncio.sleep(0.1)
-            await still(began, f"a worker is {how}")
+            await still(began, f"a worker is {how}", before)
         load.stopping = True
         await sending
         counts = [len(range(p, load.n, spec.partitions)) for p in range(spec.partitions)]
@@ -172,7 +181,7 @@ async def _moving(spec: Spec, broker: str, group: Group, n_workers: int, table: 
 
 def moving(broker: str, folder: Path, n: int, n_workers: int, fields: dict[str, Any]) -> Table:
     """Workers that come and go under load."""
-    table = Table("change", "workers", "a partition stood still, median", "longest")
+    table = Table("change", "workers", "move", "stayed: still, median", "longest", "moved: still, median", "longest")
     path, spec = workload.stream_file(folder, "moving", n, **fields)
     asyncio.run(ensure_topics(spec, Connection(broker)))
     with Group(path, broker, folder, SESSION_SECONDS) as group:
