@@ -1,14 +1,18 @@
 """`riparian`, dying at a chosen point as kill -9 would have it: python -m tests.broker.crashing POINT FILE worker ...
 
-The process ends itself the first time it comes to POINT while FILE exists; nothing is flushed, closed or said. Every
-method that is patched stands in `POINTS`.
+The process ends itself the first time it comes to POINT while FILE exists; nothing is flushed, closed or said. Where
+FILE says `freeze`, it stops instead, once, until it is sent SIGCONT. Every method that is patched stands in `POINTS`,
+and of workers that copy topics (`rekey`) in `COPYING`.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaProducer
 
 import app.kafka.outputs
 import app.state.log
@@ -21,12 +25,17 @@ from app.worker.checkpoints import Checkpoints
 from app.worker.engine import Engine
 
 EXIT_CODE = 9
+FREEZE = "freeze"
 Method = Callable[..., Awaitable[Any]]
 armed = Path()
 
 
 def die_if_armed() -> None:
     if armed.exists():
+        if armed.read_text() == FREEZE:
+            armed.unlink()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return
         os._exit(EXIT_CODE)
 
 
@@ -129,6 +138,11 @@ POINTS = {
 }
 
 
+COPYING = {
+    "before copies are sent": Point(AIOKafkaProducer, "begin_transaction", after),
+}
+
+
 def install(point: Point) -> None:
     """Patch this process."""
     for owner, name, value in point.settings:
@@ -144,6 +158,6 @@ def install(point: Point) -> None:
 
 if __name__ == "__main__":
     armed = Path(sys.argv[2])
-    install(POINTS[sys.argv[1]])
+    install({**POINTS, **COPYING}[sys.argv[1]])
     del sys.argv[1:3]
     main()

@@ -33,6 +33,7 @@ from app.replay import publish
 from app.stream_file.spec import Spec
 from app.worker import copy_claims
 from app.worker.copied import Copied
+from tests.broker.crashing import FREEZE
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -435,6 +436,43 @@ def test_an_owner_that_wakes_up_late_can_neither_commit_nor_claim(
     asyncio.run(_late_owner(broker, spec, ending))
     found = [source_of(r.headers) for _, _, r in committed(broker, spec)]
     assert [source and source[2] for source in found] == ([4, 6] if ending == "committed" else [6])
+
+
+def test_a_worker_that_was_frozen_in_a_transaction_is_refused_and_copies_again_as_a_member(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    """Another takes its partitions and the epoch of its transactional id meanwhile: what it writes then comes late."""
+    path, spec = stream(tmp_path, topic_name, partitions=1, champion="last-label", challengers={})
+    asyncio.run(_make(broker, {f"{topic_name}.{name}": n for name, n in SOURCES.items()}))
+    create_topics(spec, broker)
+    armed = tmp_path / "armed"
+    sent = scattered(topic_name, 50)
+    asyncio.run(_send(broker, sent))
+    with Worker(
+        path, broker, tmp_path, name="zombie", entry=("tests.broker.crashing", "before copies are sent", str(armed))
+    ) as zombie:
+        wait_for_copies(broker, spec, len(sent), zombie)
+        armed.write_text(FREEZE)
+        more = scattered(topic_name, 50, start=50)
+        asyncio.run(_send(broker, more))
+        sent += more
+        deadline = time.monotonic() + PATIENCE
+        while armed.exists():  # it removes it, and stops
+            assert time.monotonic() < deadline, zombie.output[-3000:]
+            time.sleep(0.05)
+        with Worker(path, broker, tmp_path, name="next") as other:
+            wait_for_copies(broker, spec, len(sent), other)
+            zombie.process.send_signal(signal.SIGCONT)
+            while "copying goes on at the last transaction: ProducerFenced" not in zombie.output:
+                assert zombie.process.poll() is None, zombie.output[-3000:]
+                assert time.monotonic() < deadline, zombie.output[-3000:]
+                time.sleep(0.05)
+            more = scattered(topic_name, 50, start=100)
+            asyncio.run(_send(broker, more))
+            sent += more
+            wait_for_copies(broker, spec, len(sent), other)
+            assert [other.stop(), zombie.stop()] == [0, 0], zombie.output[-3000:]
+    check_copies(broker, spec, sent)
 
 
 async def _followed(broker: str, spec: Spec) -> None:
