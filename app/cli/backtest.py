@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from app.cli import broker_option
-from app.cli.parsing import parse_model
+from app.cli.parsing import parse_grid, parse_model
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -26,21 +26,40 @@ SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "cost", "mae
     metavar="NAME[:KEY=VALUE,…]",
     help="A learner; `riparian models` lists them. Repeatable: side by side.  [default: those of the stream file]",
 )
+@click.option(
+    "--grid",
+    multiple=True,
+    metavar="[NAME.]KEY=A,B,…",
+    help="Try every value, in all combinations with those of other --grid. Repeatable.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Take the first N records of the features of each partition only, and their labels.",
+)
 @click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
 def command(
-    stream: Path, models: tuple[str, ...], partition: int | None, as_json: bool, connection: Connection
+    stream: Path,
+    models: tuple[str, ...],
+    grid: tuple[str, ...],
+    limit: int | None,
+    partition: int | None,
+    as_json: bool,
+    connection: Connection,
 ) -> None:
     """How models would have done on the records that the topics of STREAM.yaml still hold: test-then-train, in memory.
 
     Records are taken in the order that the predictions recorded, and decoded as the stream file says, so the stream's
     own models come to the figures of its workers. Where there are no predictions yet, timestamps decide. Nothing is
-    written, and workers may run. It needs the access of `riparian audit`.
+    written, and workers may run.
 
     \b
     riparian backtest elec.yaml
     riparian backtest elec.yaml --model naive-bayes --model adaptive-random-forest:n_models=10
+    riparian backtest elec.yaml --model hoeffding-tree --grid grace_period=50,200,1000 --limit 100000
     """
     from app.cli.progress import progress
     from app.errors import TopicError
@@ -50,10 +69,14 @@ def command(
 
     spec = stream_file.load(stream)
     chosen = [parse_model(text) for text in models] or list(spec.models().values())
+    if grid:
+        from app.evaluation.sweep import candidates
+
+        chosen = [(one.model, dict(one.parameters)) for one in candidates(chosen, {}, parse_grid(grid))]
     wanted = range(spec.partitions) if partition is None else [partition]
 
     async def run() -> list["Backtest"]:
-        await rights.enter(spec, connection, "audit")
+        await rights.enter(spec, connection, "backtest")
         missing = (await admin.check_topics(spec, connection)).missing
         needed = {spec.topics.features, spec.topics.labels} & set(missing)
         if needed:
@@ -64,7 +87,7 @@ def command(
         found = []
         for k in wanted:
             with progress(f"{spec.name}, partition {k}") as told:
-                found.append(await backtest(spec, chosen, connection, k, told, recorded))
+                found.append(await backtest(spec, chosen, connection, k, told, recorded, limit))
         return found
 
     found = asyncio.run(run())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 N = 100_000  # instances of a generated stream
 WITH_RIGHTS = (
-    *("worker", "replay", "check", "lag", "compare", "audit", "explain", "ui", "deadletters", "retry"),
+    *("worker", "replay", "check", "lag", "compare", "audit", "backtest", "explain", "ui", "deadletters", "retry"),
     *("control", "apply"),
     *("export", "inspect", "state", "import", "rollback"),
 )

@@ -73,6 +73,7 @@ RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys((METRICS, DEADLETTERS), (DESCRIBE,)),
         STATE: (READ,),
     },
+    "backtest": dict.fromkeys((FEATURES, LABELS, PREDICTIONS), (READ,)),
     "explain": {**dict.fromkeys((FEATURES, LABELS, PREDICTIONS, CONTROL, LEARNED), (READ,)), STATE: (READ,)},
     "ui": {**dict.fromkeys(_ANY, (READ,)), STATE: (READ,)},
     "deadletters": {**dict.fromkeys(_ANY, (DESCRIBE,)), DEADLETTERS: (READ,), STATE: (DESCRIBE,)},

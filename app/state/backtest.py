@@ -69,6 +69,7 @@ async def backtest(
     partition: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     recorded: bool = True,
+    limit: int | None = None,
 ) -> Backtest:
     """Fold a partition with these models.
 
@@ -80,6 +81,8 @@ async def backtest(
         Given how many records of the inputs were read, and how many there are.
     recorded : bool
         Whether there is a topic of predictions, which tell an order.
+    limit : int, optional
+        How many records of the features to take, from the first that the topic holds.
 
     Raises
     ------
@@ -100,6 +103,8 @@ async def backtest(
             reader = await stack.enter_async_context(reading(connection, topic, partition))
             assert reader is not None
             inputs[role] = reader
+        if limit is not None:
+            inputs[FEATURES].end = min(inputs[FEATURES].end, inputs[FEATURES].first + limit)
         script = Script() if sent is None else await _recorded(spec, sent, list(learner.rules), inputs[FEATURES].end)
         asking = await _asking(given, connection, partition, inputs)
         first = {role: reader.first for role, reader in inputs.items()}

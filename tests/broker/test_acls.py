@@ -145,6 +145,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
         "lag": ("lag", path),
         "compare": ("compare", path),
         "audit": ("audit", path),
+        "backtest": ("backtest", path, "--model", "last-label"),
         "explain": ("explain", path, "--id", "0000007"),
         "ui": ("ui", path, "--data-dir", tmp_path / "other"),
         "deadletters": ("deadletters", "list", path),

@@ -25,14 +25,15 @@ def test_models_of_a_stream_do_as_its_worker_says(broker: str, tmp_path: Path, t
     path, spec = stream_file(tmp_path, topic_name, partitions=2, control=True, challengers={"nb": "naive-bayes"})
     create_topics(spec, broker)
     features, labels = instances(2 * N)
-    features.insert(100, Sent(b"{oops", features[99].time, b"k"))
+    given = [features[p::2] for p in range(2)]
+    given[0].insert(50, Sent(b"{oops", given[0][49].time, b"k"))
     for p in range(2):
-        send(broker, spec.topics.features, features[p::2], partition=p)
+        send(broker, spec.topics.features, given[p], partition=p)
         send(broker, spec.topics.labels or "", labels[p::2], partition=p)
     before = run(path, "--broker", broker, "--json")  # no worker has ever run: the topics of predictions are empty
     with Worker(path, broker, tmp_path) as worker:
         for p in range(2):
-            wait_for_state(broker, spec, len(features[p::2]), len(labels[p::2]), p, worker)
+            wait_for_state(broker, spec, len(given[p]), len(labels[p::2]), p, worker)
         assert worker.stop() == 0, worker.output[-3000:]
     found = run(path, "--broker", broker, "--json")
     assert [one["model"] for one in found["models"]] == ["hoeffding-tree", "naive-bayes"]
@@ -43,7 +44,7 @@ def test_models_of_a_stream_do_as_its_worker_says(broker: str, tmp_path: Path, t
             last = [record for record in records if record.get("model") == role][-1]
             assert part["overall"] == last["overall"]
             assert part["recent"] == last["window"]
-            assert (part["recorded"], part["instances"]) == (len(features[p::2]) - (p == 0),) * 2
+            assert (part["recorded"], part["instances"]) == (len(given[p]) - (p == 0),) * 2
             assert part["rejected"] == (p == 0)
         assert one["overall"]["n"] == sum(part["overall"]["n"] for part in one["partitions"])
     # By timestamps alone it is the same here, since all records were there before the first was taken.
@@ -54,6 +55,10 @@ def test_models_of_a_stream_do_as_its_worker_says(broker: str, tmp_path: Path, t
     alone = found["models"][1]["partitions"][1]
     assert other["models"][1]["partitions"][0]["overall"] == alone["overall"]
     assert other["models"][0]["partitions"][0]["overall"]["accuracy"] < alone["overall"]["accuracy"]
+    grid = ("--model", "naive-bayes", "--model", "hoeffding-tree", "--grid", "grace_period=50,200")
+    few = run(path, "--broker", broker, "--json", "--partition", 1, *grid, "--limit", 400)
+    assert [one["parameters"].get("grace_period") for one in few["models"]] == [None, 50, 200]
+    assert {(one["partitions"][0]["instances"], one["overall"]["n"]) for one in few["models"]} == {(400, 400)}
     shown = run(path, "--broker", broker, "--model", "last-label")
     assert "last-label" in shown
     assert "records that could not be read: 1" in shown
