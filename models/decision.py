@@ -213,16 +213,21 @@ def _edge(kind, share, n, bins, following):
             if own >= wanted:
                 return b if own - wanted <= wanted - above else b + 1
         return 1
-    found, best, most = -1, BINS - 1, -1.0
+    found, every = -1, following[UNIT]  # one more that is not of the class: few labels prove little
     for b in range(BINS - 1, 0, -1):
         own += bins[b, OWN]
         every += bins[b, ALL]
-        precision = own / (every + following[UNIT])  # one more that is not of the class: few labels prove little
-        if precision >= level:
+        if own >= level * every:
             found = b
-        if precision > most:
-            best, most = b, precision
-    return found if found >= 0 else best
+    if found >= 0:
+        return found
+    best, most, own, every = BINS - 1, -1.0, 0.0, following[UNIT]
+    for b in range(BINS - 1, 0, -1):
+        own += bins[b, OWN]
+        every += bins[b, ALL]
+        if own / every > most:
+            best, most = b, own / every
+    return best
 
 
 @kernel

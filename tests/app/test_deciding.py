@@ -5,7 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from app.cli import cli
 from app.errors import SpecError
 from app.partition.deciding import Deciding
 from app.partition.learner import PartitionLearner
@@ -260,3 +262,23 @@ def test_classes_are_known_by_their_texts():
     assert spec.class_weights == {"1": 2.0, "yes": 3.0}
     assert spec.decision is not None
     assert (spec.decision.class_, spec.decision.target) == ("true", ("alert_rate", 0.1))
+
+
+@pytest.mark.parametrize("decision", [COSTS, DECISIONS["alert-rate"]])
+def test_an_evaluation_by_a_stream_file_decides_as_its_worker_would(tmp_path, decision):
+    rng = np.random.default_rng(1)
+    rows = [(a, "up" if a + 0.3 * rng.normal() > 0.7 else "down") for a in rng.random(2000).round(4)]
+    text = "a,b,y\n" + "".join(f"{a},{i % 7},{y}\n" for i, (a, y) in enumerate(rows))
+    (tmp_path / "rows.csv").write_text(text)
+    file = {**FILE, "champion": "naive-bayes", "challengers": {}, "control": False, "decision": decision}
+    (tmp_path / "s.yaml").write_text(json.dumps(file))
+    arguments = ["--stream", tmp_path / "s.yaml", "--model", "naive-bayes", "--label-delay", "10", "--json"]
+    done = CliRunner().invoke(cli, ["evaluate", *map(str, [tmp_path / "rows.csv", *arguments])])
+    (found,) = json.loads(done.stdout)["runs"]
+    named = found["classes"]["up"]["recall"] * found["classes"]["up"]["n"] / found["classes"]["up"]["precision"]
+    if "costs" in decision:
+        assert found["cost"] < 0.5
+        assert "threshold" not in found["curves"]
+    else:
+        assert found["alert_rate"] == pytest.approx(named / found["n"]) == pytest.approx(0.2, abs=0.03)
+        assert 0.0 < found["curves"]["threshold"][-1] < 1.0

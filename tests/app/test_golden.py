@@ -16,6 +16,7 @@ from tests.golden.make import (
     APPLIED,
     BEFORE,
     CHANGED,
+    DECIDED,
     FOLDER,
     JUDGED,
     LATE,
@@ -28,6 +29,7 @@ from tests.golden.make import (
     cases,
     change,
     changed,
+    decided,
     file,
     fold,
     judged,
@@ -155,6 +157,20 @@ def test_a_golden_state_whose_features_have_changed_is_read_and_goes_on_as_it_wo
     assert learner.digest() == digests["continued"]
     beginning = PartitionLearner(changed(), PARTITION)
     change(beginning)
+    fold(beginning, "classification", AFTER)
+    assert beginning.digest() == digests["continued"]
+
+
+def test_a_golden_state_with_thresholds_is_read_and_goes_on_as_it_would_have() -> None:
+    digests = json.loads(DECIDED.read_text(encoding="utf-8"))
+    learner = portable.restore(decided(), portable.unpack(DECIDED.with_suffix(".bin").read_bytes(), "decided"))
+    assert all(
+        role.decision and role.decision.threshold and role.decision.threshold.value for role in learner.roles.values()
+    )
+    assert learner.digest() == digests["restored"]
+    fold(learner, "classification", AFTER)
+    assert learner.digest() == digests["continued"]
+    beginning = PartitionLearner(decided(), PARTITION)
     fold(beginning, "classification", AFTER)
     assert beginning.digest() == digests["continued"]
 

@@ -13,6 +13,8 @@ The state of `watched` is in files of its own, drift-v2.bin and drift-v2.json: t
 and one has a fresh model on trial beside it. That of `steered` is in steered-v2.bin and steered-v2.json: commands have
 promoted a challenger, frozen another model, and added one. In that of `changed`, changed-v2.bin and changed-v2.json, a
 rule promotes, distributions are watched, and a file that was applied has added a feature and dropped another.
+That of `decided`, with a threshold and weights, is in
+decided-v2.bin and decided-v2.json.
 """
 
 import json
@@ -36,6 +38,7 @@ JUDGED = {  # file -> what is left out
     FOLDER / f"estimated-v{checkpoint.VERSION}.json": LATEST,
 }
 DRIFT = FOLDER / f"drift-v{checkpoint.VERSION}.json"
+DECIDED = FOLDER / f"decided-v{checkpoint.VERSION}.json"
 STEERED = FOLDER / f"steered-v{checkpoint.VERSION}.json"
 CHANGED = FOLDER / f"changed-v{checkpoint.VERSION}.json"
 BEFORE, AFTER = 1200, 2000  # records folded before the export, and in all
@@ -193,6 +196,21 @@ def judged(task: str = "classification") -> Spec:
     return build(content, "golden")
 
 
+def decided() -> Spec:
+    """The stream file of the golden state with thresholds."""
+    content: dict[str, Any] = {
+        "name": "golden",
+        "task": "classification",
+        "partitions": 2,
+        "features": FEATURE_TYPES,
+        "champion": "naive-bayes",
+        "challengers": {"tree": "hoeffding-tree"},
+        "class_weights": {"yes": 3},
+        "decision": {"class": "yes", "precision": 0.7},
+    }
+    return build(content, "golden")
+
+
 def _draw(*key: Any) -> float:
     """A number in [0, 1) that no random generator's version changes."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
@@ -271,6 +289,10 @@ def main() -> None:
         change(learner)
         digests = write(learner, "classification", CHANGED.with_suffix(".bin"), without=())
         CHANGED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    if not DECIDED.exists():
+        learner = PartitionLearner(decided(), PARTITION)
+        digests = write(learner, "classification", DECIDED.with_suffix(".bin"), without=())
+        DECIDED.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     for path, without in JUDGED.items():
         if not path.exists():
             learner = PartitionLearner(judged(), PARTITION)

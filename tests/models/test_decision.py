@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.contract import LEARN, PREDICT, Program
+from models.contract import LEARN, PREDICT, Program, Schema
 from models.decision import ALERT_RATE, PRECISION, RECALL, SHIFT, TARGETS, Threshold, by_cost
+from models.registry import create
 from models.restoring import DamagedError, restore
+from models.streams.registry import Drift, open_source
 from tests.models.naive_decision import NaiveThreshold, cheapest
 
 CODE = 1
@@ -73,7 +75,7 @@ def test_least_cost_is_that_of_elkan():
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("delay", "n_classes"), [(0, 2), (40, 3)])
 def test_a_threshold_is_the_twins(target, delay, n_classes):
-    y, p = labelled(700, 3, n_classes=n_classes)
+    y, p = labelled(450, 3, n_classes=n_classes)
     program = delayed(y, delay)
     decided = run(Threshold(target, 0.3), program, p)
     twin, said = NaiveThreshold(target, 0.3, CODE), {}
@@ -82,8 +84,8 @@ def test_a_threshold_is_the_twins(target, delay, n_classes):
             said[r] = twin.predict(p[r].tolist())
         else:
             twin.learn(y[r], p[r].tolist(), said[r])
-    assert [None if np.isnan(one) else one for one in decided[:, 0]] == [said[r][0] for r in range(700)]
-    assert [None if np.isnan(one) else one for one in decided[:, 1]] == [said[r][1] for r in range(700)]
+    assert [None if np.isnan(one) else one for one in decided[:, 0]] == [said[r][0] for r in range(450)]
+    assert [None if np.isnan(one) else one for one in decided[:, 1]] == [said[r][1] for r in range(450)]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -193,3 +195,23 @@ def test_what_was_said_may_be_nonsense():
 def test_what_is_no_target(target, share, said):
     with pytest.raises(ValueError, match=said):
         Threshold(target, share)
+
+
+@pytest.mark.parametrize("delay", [0, 2000])
+def test_a_class_of_one_in_500_is_found_as_often_as_asked_for(delay):
+    """By a tree on the stream `rare`, in whose second half the class is three times as frequent."""
+    n = 200_000
+    stream = open_source("rare", 1, {}, [Drift(n // 2, 0, {"ratio": 0.006})]).take(n)
+    program, own = delayed(stream.y, delay), stream.y == CODE
+    p, decided = np.zeros((n, 2)), np.zeros((n, 2))
+    create("hoeffding-tree", Schema(stream.n_values, 2, "classification")).run(program, stream.x, p)
+    by_cost(program, p, decided, np.array([[0.0, 1.0], [20.0, 0.0]]))
+    costs = [np.where(own, 20.0 * ~alerts, alerts).mean() for alerts in (p[:, 1] > p[:, 0], decided[:, 0] == CODE)]
+    assert costs[1] < 0.9 * costs[0]
+    parts = np.split(np.arange(n), 4)[1:]
+    for target, share, near in ((ALERT_RATE, 0.01, 0.001), (RECALL, 0.5, 0.12), (PRECISION, 0.5, 0.17)):
+        named = run(Threshold(target, share), program, p)[:, 0] == CODE
+        for part in parts:
+            alerts, hits = named[part], (named & own)[part].sum()
+            found = {ALERT_RATE: alerts.mean(), RECALL: hits / own[part].sum(), PRECISION: hits / alerts.sum()}[target]
+            assert found == pytest.approx(share, abs=near), (target, part[0])
