@@ -20,8 +20,8 @@ from app.state.log import StateLog
 from models.registry import REGISTRY
 from tests.fuzz import mutate
 from tests.fuzz.mutate import Random, pick
-from tests.golden.make import BEFORE, PARTITION, cases, file, items_of, records, stream
-from topics.records import RawBatch
+from tests.golden.make import BEFORE, CHANGED, PARTITION, cases, changed, file, items_of, records, stream
+from topics.records import CLASSIFICATION, RawBatch
 
 STEPS = 40  # records of each topic that a learner goes on with
 
@@ -29,7 +29,8 @@ STEPS = 40  # records of each topic that a learner goes on with
 BASES = tuple(case for case, (model, _) in cases().items() if not REGISTRY[model].cls.startswith("models.batch."))
 # Of these, whose kernels are compiled in seconds: the file, the pending store, metrics and drift are those of all.
 _QUICK = ("last-label", "majority-class", "mean", "naive-bayes")
-FEW = tuple(case for case in BASES if cases()[case][0] in _QUICK)
+STEERED = "changed"  # by a command and by a rule, with distributions
+FEW = (*(case for case in BASES if cases()[case][0] in _QUICK), STEERED)
 
 _WHOLE = (-1, -2, 0, 1, 2, 7, 255, 2**15, 2**31 - 1, -(2**31), 2**32, 2**53, 2**62, 2**63 - 1, -(2**63), 10**12)
 _FLOATS = (float("nan"), float("inf"), float("-inf"), -1.0, 0.0, 1e308, -1e308, 5e-324, 1e18, 0.5)
@@ -57,7 +58,8 @@ _TYPES = (
 @cache
 def base(case: str) -> tuple[dict[str, Any], dict[bytes, bytes]]:
     """Manifest, as plain values, and chunks of a golden state."""
-    content = msgspec.msgpack.decode(file(case).read_bytes()[len(portable.MAGIC) : -portable.DIGEST_BYTES])
+    path = CHANGED.with_suffix(".bin") if case == STEERED else file(case)
+    content = msgspec.msgpack.decode(path.read_bytes()[len(portable.MAGIC) : -portable.DIGEST_BYTES])
     return msgspec.msgpack.decode(content["manifest"]), content["chunks"]
 
 
@@ -229,7 +231,7 @@ class States:
 
     def run(self, case: bytes) -> None:
         found = json.loads(case)
-        model, task = cases()[found["base"]]
+        model, task = cases().get(found["base"], ("", CLASSIFICATION))
         manifest, chunks = base(found["base"])
         manifest, chunks = msgspec.msgpack.decode(msgspec.msgpack.encode(manifest)), dict(chunks)
         for edit in found["edits"]:
@@ -240,7 +242,7 @@ class States:
         data = msgspec.msgpack.encode(manifest)
         if "manifest" in found:
             data = _flip(data, *found["manifest"])
-        spec = stream(model, task)
+        spec = stream(model, task) if model else changed()
         self._changelog(spec, data, chunks)
         content = portable.MAGIC + msgspec.msgpack.encode({"format": 1, "manifest": data, "chunks": chunks})
         if "content" in found:
