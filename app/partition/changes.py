@@ -121,7 +121,7 @@ def settings(spec: Spec) -> dict[str, Any]:
         found[LEARNING] = spec.learning
     for name, feature in spec.features.items():
         if feature.from_ is not None:
-            found[f"features.{name}.from"] = list(feature.from_)
+            found[f"features.{name}.from"] = [str(part) for part in feature.from_]  # as in JSON, a place in a list, too
         if feature.type == NOMINAL:
             found[f"features.{name}.max_values"] = None if feature.values is not None else feature.max_values
     if spec.task == CLASSIFICATION:

@@ -458,8 +458,10 @@ def test_the_parameters_of_a_stream_file_are_those_of_its_models(name: str) -> N
 
 
 def test_settings_are_plain() -> None:
-    found = settings(changed())
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found)) == found
+    item = {"a": {"type": "numeric", "from": "list[0]"}}
+    for spec in (changed(), changed(features=item, record={"x": "deep[1]", "time": "at[0]"})):
+        found = settings(spec)
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(found)) == found
 
 
 def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:

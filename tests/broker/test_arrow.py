@@ -146,7 +146,12 @@ def test_predictions_in_batches_and_letters_of_rows(broker, tmp_path, topic_name
 
 
 def test_a_replay_writes_batches(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, codec="arrow", record={"x": ""}, partitions=2)
+    features = {  # two of them are items of a list, of which Arrow has a column
+        "a": {"type": "numeric", "from": "in.v[0]"},
+        "b": {"type": "numeric", "from": "in.v[1]"},
+        "c": {"type": "nominal", "from": "words[0]"},
+    }
+    path, spec = stream_file(tmp_path, topic_name, codec="arrow", record={"x": ""}, partitions=2, features=features)
     n = 5000
     columns = [
         [str(i % 7 / 8) for i in range(n)],
@@ -159,7 +164,12 @@ def test_a_replay_writes_batches(broker, tmp_path, topic_name):
     assert (done.features, done.labels) == (n, n)
     batches = [one for k in range(2) for one in read(broker, spec.topics.features, k)]
     assert 16 < len(batches) < 30
-    assert max(pa.ipc.open_stream(one.value).read_all().num_rows for one in batches) == 300
+    tables = [pa.ipc.open_stream(one.value).read_all() for one in batches]
+    assert max(table.num_rows for table in tables) == 300
+    for table in tables:
+        for row in table.to_pylist():
+            i = int(row["id"][1:])
+            assert (row["in"], row["words"]) == ({"v": [i % 7 / 8, i % 5]}, ["xy"[i % 2]])
     checked = invoke("check", path, "--broker", broker)
     assert "all of them in the same partition" in checked.output, checked.output
     with Worker(path, broker, tmp_path) as worker:
