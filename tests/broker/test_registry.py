@@ -3,9 +3,14 @@
 import asyncio
 import io
 import json
+import re
+import shutil
 import signal
+import ssl
+import threading
 import urllib.request
 from collections.abc import Callable
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import fastavro
@@ -16,6 +21,7 @@ from click.testing import CliRunner
 from google.protobuf import json_format
 
 from app.cli import cli
+from app.errors import RegistryError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge, Script
 from app.registry.client import Registry
@@ -34,6 +40,7 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from tests.broker.secured import certificate, certificates
 from tests.processes import until as until_true
 from topics.formats.protobuf_types import Messages, class_of, head_of
 from topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_SOURCE, HEADER_TOPIC
@@ -374,3 +381,75 @@ def test_what_a_schema_refers_to_is_read_from_the_registry(codec, registry, tmp_
     found = spec.make_codec().decode_features(batch, spec.vocabularies(), spec.class_vocabulary())
     assert found.ids == ["i1", "i2"]
     assert found.x[:, :2].tolist() == [[0.5, 2.0], [1.5, 3.0]]
+
+
+@contextmanager
+def behind_tls(folder, port):
+    """A port of 127.0.0.1 that takes clients with a certificate of `ca` only, and hands on what they send."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.crt")
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    async def pass_on(reader, writer):
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def relay(reader, writer):
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pass_on(reader, far_writer), pass_on(far_reader, writer))
+
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(asyncio.start_server(relay, "127.0.0.1", 0, ssl=context))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        server.close()
+        loop.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl makes the certificates")
+def test_a_registry_that_wants_a_client_certificate(broker, registry, tmp_path, topic_name):
+    wire = WIRES["avro"]
+    certificates(tmp_path)
+    certificate(tmp_path, "stranger-client", ca="stranger")
+    for kind in ("crt", "key"):
+        shutil.copy(tmp_path / f"client.{kind}", tmp_path / f"mine.{kind}")
+    with behind_tls(tmp_path, registry.port) as port:
+        url = f"https://127.0.0.1:{port}/apis/ccompat/v7"
+        files = {"certificate": str(tmp_path / "mine.crt"), "key": str(tmp_path / "mine.key")}
+        settings = {"url": url, "ca": str(tmp_path / "ca.crt"), **files}
+        path, spec = stream_file(tmp_path, topic_name, codec="avro", registry=settings)
+        for topic, text in ((spec.topics.features, wire.first), (spec.topics.labels, wire.label)):
+            register(registry, f"{topic}-value", text, wire.kind)
+        done = invoke("check", path, "--broker", broker, "--register")
+        assert done.exit_code == 0, done.output
+        asked = Registry.of(spec)
+        assert asyncio.run(asked.latest(f"{spec.topics.predictions}-value")) is not None
+        # A certificate of somebody else in its place, and back: files are read at each session.
+        for kind in ("crt", "key"):
+            shutil.copy(tmp_path / f"stranger-client.{kind}", tmp_path / f"mine.{kind}")
+        with pytest.raises(RegistryError, match=re.escape(url)):
+            asyncio.run(asked.schemas([1]))
+        for kind in ("crt", "key"):
+            shutil.copy(tmp_path / f"client.{kind}", tmp_path / f"mine.{kind}")
+        number = asyncio.run(asked.latest(f"{spec.topics.features}-value")).id
+        assert asyncio.run(asked.schemas([number]))[number].kind == "AVRO"
+        alone = {"url": url, "ca": settings["ca"]}
+        _, without = stream_file(tmp_path, f"{topic_name}-without", codec="avro", registry=alone)
+        with pytest.raises(RegistryError, match=re.escape(url)):
+            asyncio.run(Registry.of(without).schemas([number]))
+
+
+def test_this_registry_gives_no_schemas_by_guid(registry, tmp_path, topic_name):
+    """So a GUID is tried on stand-ins only (tests/app/test_registry.py); its records wait here, and are not taken for
+    ones that nobody has a schema of."""
+    _, spec = stream_of("avro", tmp_path, topic_name, registry)
+    with pytest.raises(RegistryError, match="404"):
+        asyncio.run(Registry.of(spec).schemas(["0e3e1f2a-1111-2222-3333-444455556666"]))
