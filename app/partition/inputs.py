@@ -146,3 +146,32 @@ def records_lost(topic: str, partition: int, start: int, stop: int) -> StateErro
         f"Kafka has {gone(topic, partition, start, stop)}: write lost: skip in the stream file to go on without, or "
         "give the stream a new name to start afresh; and keep records for longer than workers can be away"
     )
+
+
+def check_log(
+    topic: str, partition: int, place: int, last: tuple[Mark | None, Mark | None], first: int, end: int
+) -> None:
+    """Whether the log that all partitions learn, which holds offsets first to end (exclusive), is the one that a
+    partition's state has learned up to `place`. StateError where it is not: no setting goes on without what is gone,
+    since replicas would differ.
+
+    last : the mark of the last record learned, and of the one that stands at its offset now, where they are known.
+    """
+    mark, found = last
+    if end < place:
+        raise StateError(
+            f"the state of partition {partition} has learned {topic} up to offset {place:,}, and the topic ends at "
+            f"{end:,}: {RECREATED}"
+        )
+    if mark is not None and found is not None and found != mark:
+        raise StateError(
+            f"the record at offset {found.offset:,} of {topic} is not the one that the state of partition {partition} "
+            f"has learned: {RECREATED}"
+        )
+    if first > place:
+        raise StateError(
+            f"{topic} begins at offset {first:,}, and the state of partition {partition} has learned it up to "
+            f"{place:,}: what stood in between was deleted, and without it the models of this partition would differ "
+            f"from the others'; give the stream a new name to start afresh, and {topic} a longer retention.ms than "
+            "workers can be away"
+        )

@@ -317,7 +317,7 @@ class PartitionLearner:
         records = sharing.decoded(piece)
         if not records:
             return []
-        self.places[LEARNED] = int(piece.after()[-1])
+        self._take(LEARNED, piece)
         sharing.fit(records)
         self._fit_schema()
         program, findings = sharing.program(records), list[Finding]()

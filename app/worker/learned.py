@@ -6,7 +6,7 @@ Faust gives out partitions, and this log has one that every runner reads. So eac
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
@@ -15,6 +15,7 @@ from app.errors import StateError
 from app.kafka import unpacking
 from app.kafka.connection import Connection
 from app.kafka.reading import EVERYTHING, read_to_end
+from app.partition.inputs import Mark, check_log, mark
 from app.partition.merge import Buffer
 from topics.learned import read
 from topics.names import LEARNED
@@ -44,16 +45,24 @@ class Reached:
 
 
 async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> dict[int, Reached]:
-    """For each loaded partition, what was appended since its manifest. KafkaError where the broker does not answer."""
+    """For each loaded partition, what was appended since its manifest. KafkaError where the broker does not answer;
+    StateError where the log is not the one that a state has learned, or does not reach back to it."""
     found = {one.learner.partition: Reached() for one in loaded}
     if spec.topics.learned is None or not loaded:
         return found
     tp = TopicPartition(spec.topics.learned, 0)
+    marks = {one.learner.partition: one.learner.marks().get(LEARNED) for one in loaded}
+    offsets = {known.offset for known in marks.values() if known is not None}
+    there: dict[int, Mark] = {}  # by offset
 
-    def take(_: TopicPartition, records: list[object]) -> None:
+    def take(_: TopicPartition, records: list[Any]) -> None:
         for record in records:
+            if record.offset in offsets:
+                there[record.offset] = mark(record.offset, record.timestamp, record.key, record.value)
+            if record.offset < start:
+                continue
             try:
-                one = read(record.value)  # type: ignore[attr-defined]
+                one = read(record.value)
             except ValueError:  # the fold says what is wrong
                 continue
             if one.partition in found:
@@ -61,7 +70,12 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
                 reached.n, reached.places = max(reached.n, one.first + one.n), one.places
 
     start = min(one.learner.places[LEARNED] for one in loaded)
-    await read_to_end(connection, {tp: start}, take, isolation=EVERYTHING)
+    bounds = (await read_to_end(connection, {tp: min([start, *offsets])}, take, isolation=EVERYTHING))[tp]
+    for state in loaded:
+        learner = state.learner
+        known = marks[learner.partition]
+        last = known, None if known is None else there.get(known.offset)
+        check_log(tp.topic, learner.partition, learner.places[LEARNED], last, *bounds)
     return found
 
 

@@ -5,13 +5,23 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
+from aiokafka.structs import TopicPartition
 
+from app.errors import StateError
 from app.kafka.connection import Connection
+from app.kafka.reading import read_to_end
 from app.partition.learner import PartitionLearner
+from app.partition.merge import Merge
 from app.state.audit import audit
+from app.state.checkpoint import Encoder
+from app.state.loading import Loaded
 from app.stream_file.spec import Spec
+from app.worker.learned import read_reached
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -24,7 +34,11 @@ from tests.broker.harness import (
     stored,
     stream_file,
 )
+from tests.broker.test_misbehaviour import append, delete_before, delete_topic
 from tests.chaos.checks import check_replicas
+from topics.learned import LearnedRecord, write
+from topics.names import LEARNED
+from topics.records import RawBatch
 
 pytestmark = pytest.mark.broker
 
@@ -62,6 +76,46 @@ def settled(broker: str, spec: Spec, n: int, workers: list[Worker]) -> None:
             said = "\n".join(worker.output[-3000:] for worker in dead or workers)
             raise AssertionError(f"{learned} of {n} labels are learned\n{said}")
         time.sleep(0.3)
+
+
+def test_a_log_that_was_cut_or_made_anew_is_a_sentence(broker: str, tmp_path: Path, topic_name: str) -> None:
+    """Before anything is learned: a state that stood at offset 2 of three."""
+    _, spec = stream_file(tmp_path, topic_name, partitions=2, learning="shared")
+    topic, connection = str(spec.topics.learned), Connection(broker)
+    create_topics(spec, broker)
+    row, y, at = np.zeros(3).tobytes(), np.zeros(1).tobytes(), np.zeros(1, np.int64).tobytes()
+    for i in range(3):
+        values = [None, None, ["v"]]
+        record = LearnedRecord(1, 1, i, {"features": i + 1, "labels": i + 1}, 7, row, y, at, values, ["p"], {})
+        append(broker, topic, None, write(record))
+    learner = PartitionLearner(spec, 1)
+    merge = Merge(learner.buffers())
+
+    def take(_: TopicPartition, records: list[Any]) -> None:
+        merge.buffers[LEARNED].add(RawBatch.of(records[:2]))
+
+    asyncio.run(read_to_end(connection, {TopicPartition(topic, 0): 0}, take))
+    learner.step(merge.release())
+    encoded = msgspec.msgpack.encode(learner.snapshot().meta)
+    restored = PartitionLearner(spec, 1)
+    restored.restore(learner.snapshot()._replace(meta=msgspec.msgpack.decode(encoded)))
+    for one in (learner, restored):
+        loaded = [Loaded(one, Encoder(spec.name, 1), None, [])]
+        reached = asyncio.run(read_reached(spec, connection, loaded))
+        assert (reached[1].n, reached[1].places) == (3, {"features": 3, "labels": 3})
+    delete_before(broker, topic, 2)
+    assert asyncio.run(read_reached(spec, connection, loaded))[1].n == 3
+    delete_before(broker, topic, 3)
+    with pytest.raises(StateError, match=r"begins at offset 3, and the state of partition 1 has learned it up to 2: "):
+        asyncio.run(read_reached(spec, connection, loaded))
+    delete_topic(broker, topic)
+    create_topics(spec, broker)
+    append(broker, topic, None, write(record))
+    with pytest.raises(StateError, match=r"has learned .* up to offset 2, and the topic ends at 1: the topic was del"):
+        asyncio.run(read_reached(spec, connection, loaded))
+    append(broker, topic, None, write(record))
+    with pytest.raises(StateError, match=r"the record at offset 1 of .* is not the one that the state of partition 1"):
+        asyncio.run(read_reached(spec, connection, loaded))
 
 
 def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Path, topic_name: str) -> None:
