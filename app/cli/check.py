@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.kafka.admin import TopicsReport
     from app.kafka.keys import Ids
     from app.partition.changes import Changes
+    from app.state.loading import LearnedLog
     from app.stream_file.spec import Spec
 
 
@@ -81,6 +82,7 @@ def command(
             record_batches.warm_up()
             written_batches.warm_up()
     report, states, ids, warnings = None, None, None, list[str]()
+    log: LearnedLog | None = None
     lacking: list[Right] = []
     # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.
     sources = [context.get_parameter_source(name) for name in ("broker", "kafka_config", "connect")]
@@ -90,11 +92,16 @@ def command(
         lacking = asyncio.run(_lacking(spec, connection, user))
         if all(right.dispensable for right in lacking):
             report, states, ids, warnings = asyncio.run(_ask(spec, connection))
+            from app.state.loading import learned_log
+
+            log = asyncio.run(learned_log(spec, connection))
         warnings += [right.sentence(connection) for right in lacking if right.dispensable]
     warnings = about + warnings
     denied = [right.sentence(connection) for right in lacking if not right.dispensable]
     if as_json:
         summary = _summary(spec, report, states, ids)
+        if log is not None:
+            summary["learned"] = log._asdict()
         if report or register:
             summary["warnings"] = warnings
         if lacking:
@@ -108,6 +115,8 @@ def command(
         if ids is not None and not ids.broken:
             click.echo(ids.sentence())
         _show_states(states or {})
+        if log is not None:
+            click.echo(log.sentence())
         for sentence in warnings:
             click.echo(f"warning: {sentence}")
         for sentence in denied:

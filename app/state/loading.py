@@ -12,10 +12,12 @@ import msgspec
 from app.errors import RiparianError, StateError
 from app.kafka.connection import Connection
 from app.partition.changes import Changes, reconcile
+from app.partition.inputs import check_log
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint
-from app.state.changelog import check_partition, no_state, read_whole
+from app.state.changelog import bounds, check_partition, no_state, read_whole
 from app.stream_file.spec import Spec
+from topics.names import LEARNED, state_field
 
 VOCABULARIES = "vocabularies"
 
@@ -64,6 +66,38 @@ def compare_with_stream_file(
             f"the state of partition {manifest.partition} cannot be used: it holds data that this program "
             f"cannot have written ({type(error).__name__}); go back to an older checkpoint (riparian rollback)"
         ) from error
+
+
+class LearnedLog(NamedTuple):
+    """What the log that all partitions learn holds.
+
+    first, end : the offset with which it begins, and the next one
+    place : where the checkpoint that has learned least of it goes on; None where there is none
+    """
+
+    topic: str
+    first: int
+    end: int
+    place: int | None
+
+    def sentence(self) -> str:
+        stands = "no checkpoint has learned it" if self.place is None else f"checkpoints go on at {self.place:,}"
+        return f"{self.topic}: offsets {self.first:,} to {self.end:,} (exclusive); {stands}"
+
+
+async def learned_log(spec: Spec, connection: Connection) -> LearnedLog | None:
+    """Of a stream whose partitions learn one model; None of others. StateError where it does not reach back to a
+    checkpoint."""
+    topic = spec.topics.learned
+    if topic is None:
+        return None
+    (first, end), places = await bounds(connection, topic, 0), list[int]()
+    for partition in range(spec.partitions):
+        _, findings = await read_whole(connection, spec.name, partition)
+        if findings.manifest is not None:
+            places.append(int(findings.manifest.meta.get(state_field(LEARNED, "offset"), 0)))
+            check_log(topic, partition, places[-1], (None, None), first, end)
+    return LearnedLog(topic, first, end, min(places, default=None))
 
 
 async def prospects(spec: Spec, connection: Connection) -> dict[int, tuple[int, Changes]]:

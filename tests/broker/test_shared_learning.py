@@ -34,6 +34,7 @@ from tests.broker.harness import (
     stored,
     stream_file,
 )
+from tests.broker.test_changes import check
 from tests.broker.test_misbehaviour import append, delete_before, delete_topic
 from tests.chaos.checks import check_replicas
 from topics.learned import LearnedRecord, write
@@ -151,3 +152,14 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
         versions |= {one["learned_offset"] for one in sent}
         assert any(one["reasons"] for one in sent)
     assert len(versions) > 10
+    place, topic = fold.places[LEARNED], str(spec.topics.learned)
+    shown = check(broker, path)
+    assert f"{topic}: offsets 0 to " in shown
+    assert f"checkpoints go on at {place:,}" in shown
+    append(broker, topic, None, b"nobody has learned it")
+    delete_before(broker, topic, -1)  # all that is there
+    said = f"and the state of partition 0 has learned it up to {place:,}: what stood in between was deleted"
+    assert said in check(broker, path, code=2)
+    with Worker(path, broker, tmp_path) as worker:
+        assert worker.process.wait(PATIENCE) == 2
+        assert f"has learned it up to {place:,}: what stood in between was deleted" in worker.output
