@@ -52,10 +52,11 @@ def riparian(*arguments: object) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("way", ["scram", "mutual"])
+@pytest.mark.parametrize("way", ["scram", "mutual", "both", "oauth"])
 def test_a_killed_worker_and_every_command(cluster, tmp_path, topic_name, monkeypatch, way):
-    config = {"scram": cluster.scram, "mutual": cluster.mutual}[way]()
-    address = {"scram": cluster.sasl, "mutual": cluster.ssl}[way]
+    ways = {"scram": cluster.scram, "mutual": cluster.mutual, "both": cluster.both_of, "oauth": cluster.oauth_of}
+    config = ways[way]()
+    address = {"scram": cluster.sasl, "mutual": cluster.ssl, "both": cluster.both, "oauth": cluster.oauth}[way]
     path, spec = stream_file(tmp_path, topic_name)
     create_topics(spec, cluster.plain)
     n = 2000
@@ -93,6 +94,9 @@ def test_a_killed_worker_and_every_command(cluster, tmp_path, topic_name, monkey
     assert len(predictions(cluster.plain, spec)) == n + 50
     monkeypatch.delenv("RIPARIAN_KAFKA_CONFIG")
     riparian("audit", path, *option)
+    riparian("backtest", path, "--model", "last-label", *option)
+    riparian("compare", path, *option)
+    riparian("deadletters", "list", path, *option)
     riparian("inspect", path, *option)
     riparian("state", "verify", path, *option)
     riparian("export", path, tmp_path / "state", "--partition", 0, *option)
