@@ -9,6 +9,7 @@ from app.kafka.connection import Connection
 from app.page.predictions import explained
 from app.state.audit import audit
 from tests.broker.harness import (
+    PATIENCE,
     Worker,
     check_against_oracle,
     create_topics,
@@ -19,15 +20,22 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from tests.processes import until
 
 pytestmark = pytest.mark.broker
 N = 3000
 
 
+def measured(broker, spec, n):
+    """What was said of the champion after n labels."""
+    told = (json.loads(record.value) for record in read(broker, spec.topics.metrics))
+    return [record for record in told if record.get("model") == "champion" and record["overall"]["n"] == n]
+
+
 def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, topic_name):
     path, spec = stream_file(
         tmp_path, topic_name, decision={"class": "yes", "alert_rate": 0.25}, class_weights={"yes": 2},
-        predictions={"challengers": True, "calibrated": True},
+        predictions={"challengers": True, "calibrated": True}, metrics={"every": "200ms"},
     )  # fmt: skip
     create_topics(spec, broker)
     features, labels = instances(N, delay=40)
@@ -36,6 +44,8 @@ def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, t
             send(broker, spec.topics.features, features[start : start + 1500])
             send(broker, spec.topics.labels, labels[start : start + 1500])
             learner = wait_for_state(broker, spec, known, known - 100 if known < N else N, worker=worker)
+            if known == N:
+                until(lambda: measured(broker, spec, N), PATIENCE)
             worker.kill()
     check_against_oracle(broker, spec, learner)
     report = asyncio.run(audit(spec, Connection(broker), 0))
@@ -47,7 +57,6 @@ def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, t
     one = sent[others[-1]]
     found = asyncio.run(explained(spec, Connection(broker), one["id"]))
     assert found["said"][0]["y"] == one["y"]
-    told = [json.loads(record.value) for record in read(broker, spec.topics.metrics)]
-    last = [record for record in told if record.get("model") == "champion"][-1]
+    last = measured(broker, spec, N)[-1]
     assert 0.0 < last["window"]["threshold"] < 1.0
     assert set(last["classes"]) == {"yes", "no"}

@@ -50,19 +50,21 @@ def publish(path: Path, broker: str, generator: str, n: int, *more: str) -> None
     assert done.returncode == 0, done.stderr
 
 
-def streams(folder: Path, broker: str, name: str) -> tuple[tuple[Path, Spec], tuple[Path, Spec]]:
-    """A classification of `sine`, in which naive Bayes may drift unheard, and a regression of `friedman`."""
+def streams(folder: Path, broker: str, name: str) -> list[tuple[Path, Spec]]:
+    """A classification of `sine`, in which naive Bayes may drift unheard, one with a threshold, and a regression of
+    `friedman`."""
     common: dict[str, Any] = {"metrics": {"every": "200ms"}, "predictions": {"coverage": 0.9}}
     fields: dict[str, Any] = {"features": {f"x{i}": "numeric" for i in range(1, 5)}}
     fields |= {"challengers": {"nb": {"model": "naive-bayes", "on_drift": "nothing"}, "last": "last-label"}}
-    sine = stream_file(folder, f"{name}-c", control=True, **fields, **common)
+    sine = stream_file(folder, f"{name}-c", control=True, decision={"costs": {"0": {"1": 1}}}, **fields, **common)
+    rare = stream_file(folder, f"{name}-t", decision={"class": "1", "alert_rate": 0.2}, **fields, **common)
     fields = {"features": {f"x{i}": "numeric" for i in range(1, 11)}, "task": "regression"}
     fields |= {"champion": "last-label", "challengers": {}}
     friedman = stream_file(folder, f"{name}-r", **fields, **common)
-    for _, spec in (sine, friedman):
+    for _, spec in (sine, rare, friedman):
         create_topics(spec, broker)
         PartitionLearner(spec).warm_up()  # here, and not while somebody waits for the worker
-    return sine, friedman
+    return [sine, rare, friedman]
 
 
 def scored(prometheus: Prometheus, spec: Spec, n: int) -> None:
@@ -72,18 +74,21 @@ def scored(prometheus: Prometheus, spec: Spec, n: int) -> None:
 
 
 def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path: Path, topic_name: str) -> None:
-    (sine, of_sine), (friedman, of_friedman) = streams(tmp_path, broker, topic_name)
-    ports = [free_port(), free_port()]
+    (sine, of_sine), (rare, of_rare), (friedman, of_friedman) = streams(tmp_path, broker, topic_name)
+    ports = [free_port() for _ in range(3)]
     with (
         Prometheus(tmp_path / "prometheus", [f"127.0.0.1:{port}" for port in ports]) as prometheus,
         Worker(sine, broker, tmp_path, web_port=ports[0], name="sine") as worker,
         Worker(friedman, broker, tmp_path, web_port=ports[1], name="friedman") as other,
+        Worker(rare, broker, tmp_path, web_port=ports[2], name="rare") as third,
     ):
+        publish(rare, broker, "sine", AFTER)
         publish(friedman, broker, "friedman", BEFORE)
         asyncio.run(control.ask(of_sine, Connection(broker), control.command("freeze", model="last"), 0.0))
         publish(sine, broker, "sine", BEFORE)
         scored(prometheus, of_sine, BEFORE)
         scored(prometheus, of_friedman, BEFORE - 1)  # of the first instance nothing was known
+        scored(prometheus, of_rare, AFTER)
         # What is usual has to be known for longer than the drop will have lasted.
         usual = f'count_over_time(model:riparian_accuracy_ratio:recent{{stream="{of_sine.name}"}}[5m]) > 15'
         prometheus.wait_for("a usual accuracy", lambda: prometheus.query(usual) or None)
@@ -106,7 +111,7 @@ def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path:
         worker.kill()
         prometheus.wait_for_alert("RiparianWorkerDown", instance=f"127.0.0.1:{ports[0]}")
         prometheus.wait_for_alert("RiparianPartitionMissing", stream=of_sine.name, partition="0")
-        assert other.stop() == 0
+        assert other.stop() == third.stop() == 0
     check = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
     ours = [line for line in check.stderr.splitlines() if line.startswith("riparian_")]
     assert ours == []
