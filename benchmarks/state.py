@@ -26,7 +26,7 @@ from rich.table import Table
 from app.kafka.admin import ensure_topics
 from app.kafka.connection import Connection
 from app.kafka.lag import lag
-from app.partition.learner import Snapshot
+from app.partition.state import Snapshot
 from app.state import checkpoint
 from app.state.changelog import bounds
 from app.stream_file.spec import Spec

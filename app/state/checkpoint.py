@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import StateError
-from app.partition.learner import Snapshot
+from app.partition.state import Snapshot
 from models.adapter import signature
 from topics.names import INPUTS, state_field
 from topics.records import DriftRecord

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.partition.learner import SETTINGS, PartitionLearner
+from app.partition.learner import PartitionLearner
 from app.partition.merge import Ints, Release, Script
 from app.partition.outcome import Outcome
+from app.partition.state import SETTINGS
 from topics.names import FEATURES, LABELS
 from topics.places import index_of, offset_of, place_of
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from app.errors import StateError
 from app.partition.changes import next_origin
-from app.partition.learner import PartitionLearner, Snapshot
+from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Ends, Merge
+from app.partition.state import Snapshot
 from app.state import checkpoint
 from app.state.audit import Compared, _Audit, _begin
 from app.state.proof import LISTED, Proof, SentRecords, longest_ascent

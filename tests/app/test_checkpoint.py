@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from app.errors import StateError
-from app.partition.learner import Snapshot
+from app.partition.state import Snapshot
 from app.state import checkpoint
 from app.state.checkpoint import CHUNK_BYTES, Encoder
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from app.errors import StateError
-from app.partition.learner import PartitionLearner, Snapshot
+from app.partition.learner import PartitionLearner
+from app.partition.state import Snapshot
 from app.stream_file.spec import build
 from tests.golden.make import BEFORE, PARTITION, fold, stream
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from app.errors import StateError
-from app.partition.learner import PartitionLearner, Snapshot
+from app.partition.learner import PartitionLearner
+from app.partition.state import Snapshot
 from app.stream_file.spec import Spec, build
 from tests.app.test_drift import fold
 from topics.records import RawBatch

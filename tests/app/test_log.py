@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.errors import StateError
-from app.partition.learner import Snapshot
+from app.partition.state import Snapshot
 from app.state import checkpoint
 from app.state import log as state_log
 from app.state.log import StateLog

@@ -22,8 +22,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from app.partition.learner import PartitionLearner, Snapshot
+from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
+from app.partition.state import Snapshot
 from app.state import checkpoint, portable
 from app.stream_file.columns import plain
 from app.stream_file.spec import Spec, build

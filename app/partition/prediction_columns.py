@@ -1,0 +1,47 @@
+"""What the prediction records of an outcome say, as columns for a codec."""
+
+from typing import Any
+
+from app.partition.outcome import Outcome
+from app.partition.reasons import named
+from app.partition.state import PartitionState
+from topics.names import CHAMPION, FEATURES, INPUTS, LABELS, place_field
+from topics.places import index_of, offset_of
+
+
+def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[dict[str, Any]]:
+    """The columns of the predictions, for each lineup of models."""
+    places = {FEATURES: outcome.offsets[start:]} | {r: found[start:] for r, found in outcome.next_offsets.items()}
+    offsets = {role: offset_of(found, learner.bits[role]).tolist() for role, found in places.items()}
+    further = {
+        place_field(role, "index"): index_of(places[role], learner.bits[role]).tolist()
+        for role in INPUTS
+        if any(learner.bits.values())
+    }
+    further |= {place_field(role): found for role, found in offsets.items() if role not in INPUTS}
+    found = []
+    ends = [one.start for one in outcome.lineups[1:]]
+    for lineup, stop in zip(outcome.lineups, [*ends, len(outcome.ids)], strict=True):
+        at = slice(max(lineup.start, start), max(stop, start))
+        part = slice(at.start - start, at.stop - start)
+        roles = [role for role in lineup.roles if role != CHAMPION] if learner.spec.predictions.challengers else []
+        columns = {
+            "ids": outcome.ids[at],
+            "p": outcome.p[CHAMPION][at],
+            "classes": learner.classes,
+            "model": lineup.model,
+            "offsets": offsets[FEATURES][part],
+            "label_offsets": offsets[LABELS][part],
+            "probabilities": learner.spec.predictions.probabilities,
+            "challengers": {role: outcome.p[role][at] for role in roles} or None,
+            "further": {name: column[part] for name, column in further.items()} or None,
+        }
+        if outcome.decided:
+            told = (CHAMPION, *roles)
+            columns["decided"] = {role: outcome.decided[role][at, 0] for role in told if role in outcome.decided}
+        if outcome.said is not None:
+            columns["said"] = outcome.said[at]
+        if outcome.reasons is not None:
+            columns["reasons"] = named(outcome.reasons[at], list(learner.spec.features))
+        found.append(columns)
+    return found

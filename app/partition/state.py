@@ -1,0 +1,422 @@
+"""What a partition has learned and where it stands: models, pending store, vocabularies, metrics; and all of it as
+plain values and arrays, of which it can be made again.
+
+A snapshot is taken between steps, at exactly the next offset of each input log.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from app.errors import RiparianError, StateError
+from app.partition.arrays import over, under
+from app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, next_origin, reconcile, room_of, settings
+from app.partition.clock import Clock
+from app.partition.comparing import Comparing
+from app.partition.deciding import DECIDED, Deciding, decided_name
+from app.partition.drift import Drift
+from app.partition.inputs import Mark, mark
+from app.partition.intervals import Intervals
+from app.partition.merge import Piece
+from app.partition.pending import PendingStore
+from app.partition.promotion import Promotion
+from app.partition.role import SAID, Role, kept_names, said_name
+from app.partition.sharing import Sharing
+from app.partition.steering import Steering
+from app.stream_file.decision_spec import same_costs, same_target
+from app.stream_file.spec import Spec
+from app.stream_file.spec_parts import AUTO
+from models.contract import Schema
+from models.restoring import DamagedError
+from topics.names import (
+    AS_IT_COMES,
+    BY_TIME,
+    CONTROL,
+    INPUTS,
+    LEARNED,
+    state_field,
+)
+from topics.places import index_of, offset_of, place_of
+from topics.records import MULTI_INSTANCE
+from topics.vocabulary import Vocabulary
+
+MOST_PLACES = 2**62
+# of a snapshot's meta: how it was learned, not what; and what states of before do not have
+SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps")
+
+
+class Snapshot(NamedTuple):
+    """A learner's state at the next offsets of its input logs.
+
+    meta : msgpack-able
+    arrays : name -> array
+    frozen : arrays that are new and will not change (of the pending store)
+    kept : names of frozen arrays of earlier snapshots that still belong to the state
+    """
+
+    meta: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    frozen: Mapping[str, NDArray[Any]] = {}
+    kept: Sequence[str] = ()
+
+
+def present(spec: Spec) -> list[int] | None:
+    """The columns of the features that records have; None: all."""
+    return [j for j, name in enumerate(spec.features) if name not in spec.gone] if spec.gone else None
+
+
+class PartitionState:
+    """Models, pending store, vocabularies and metrics of one partition.
+
+    Parameters
+    ----------
+    spec : Spec
+        The stream file.
+    partition : int
+        Added to the stream file's seed, so that partitions differ.
+    """
+
+    def __init__(self, spec: Spec, partition: int = 0) -> None:
+        self.spec = spec
+        self.partition = partition
+        self.codec = spec.make_codec()
+        self._present = present(spec)
+        self.vocabularies = spec.vocabularies()
+        self.classes = spec.class_vocabulary()
+        # By role of an input log, that of the labels also where they come inside the feature records.
+        self.rules = dict.fromkeys(INPUTS, BY_TIME) | {log.role: log.rule for log in spec.inputs}
+        if spec.shares:
+            self.rules[LEARNED] = AS_IT_COMES
+        # Bits of the index in places, and the next place, of each log.
+        self.bits = {role: self.codec.index_bits.of(role) for role in self.rules}
+        self.places = dict.fromkeys(self.rules, 0)
+        self.clocks = {role: Clock() for role in self.rules}
+        self.n_instances = 0
+        self.n_labels = 0
+        # Where the state last ceased to be a fold of all records before by this stream file: feature offset, label
+        # offset, and how often that happened. None where it never did.
+        self.origin: list[int] | None = None
+        self.settings = settings(spec)
+        self.room: Schema | None = None
+        self.last_taken: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
+        self.aside: dict[str, int] = {}  # where a log stands that the stream file has switched off
+        self.schema = self._first = self.room_now()
+        self.pending = PendingStore(
+            self.schema.n_features,
+            dict.fromkeys(spec.models(), self.schema.n_outputs),
+            horizon=spec.join.horizon,
+            max_pending=spec.most_waiting,
+            max_labels=spec.join.max_labels,
+            max_bytes=spec.join.max_pending_bytes,
+            bags=spec.task == MULTI_INSTANCE,
+        )
+        self.sharing: Sharing | None = None
+        if spec.shares:
+            self.sharing = Sharing(spec, partition, self.pending, (self.vocabularies, self.classes))
+            self.vocabularies, self.classes = self.sharing.vocabularies, self.sharing.classes
+        self.deciding = Deciding(spec, self.classes)
+        self.deciding.fit(self.schema.n_outputs)
+        self.roles = {name: self.make_role(name, spec) for name in spec.models()}
+        self.intervals = Intervals(spec, self.schema.n_outputs, self.pending)
+        self.drift = Drift(spec, partition, self.roles, self.decoding[0], self.classes)
+        self.comparing = Comparing(spec, self.roles)
+        self.steering = Steering(self)
+        self.promotion = Promotion(self, self.steering)
+        self._commands: list[Piece] = []  # that take effect before the next instance that is predicted
+
+    @property
+    def tells(self) -> bool:
+        """Whether what is known of the models is told by this partition. Of a model that all learn, by the first."""
+        return self.sharing is None or self.partition == 0
+
+    @property
+    def decoding(self) -> tuple[list[Vocabulary | None], Vocabulary | None]:
+        """Values and classes as they came in this partition: those of the models, unless partitions share these."""
+        return (self.vocabularies, self.classes) if self.sharing is None else self.sharing.own
+
+    def make_role(self, name: str, spec: Spec) -> Role:
+        """A model that begins. spec : the stream with this model."""
+        # A seed for all partitions where they learn one model.
+        seed, rows = (spec.seed + self.partition, None) if self.sharing is None else (spec.seed, self.sharing.rows)
+        role = Role(name, spec, self._first, self.pending, seed, rows, self.deciding)
+        if self.schema != self._first:
+            role.resize(self.schema)
+        return role
+
+    def settle(self, spec: Spec) -> None:
+        """What this stream file says besides its models holds from here on (`Spec.running`, and its features)."""
+        self._widen(spec)
+        self.spec, self.settings = spec, settings(spec)
+        join = spec.join
+        self.pending.bound(join.horizon, self.spec.most_waiting, join.max_labels, join.max_pending_bytes)
+        for role in self.roles.values():
+            role.settle(spec)
+        self.drift.settle(spec)
+        self.comparing.settle(spec)
+        self.intervals.settle(spec)
+
+    def _widen(self, spec: Spec) -> None:
+        """Records have the features of this stream file from here on. Those that are new get columns, which no model
+        knows yet."""
+        if spec.features == self.spec.features and spec.gone == self.spec.gone:
+            return
+        n = len(self.vocabularies)
+        self.codec, self._present = spec.make_codec(), present(spec)
+        new = spec.vocabularies()[n:]
+        if not new:
+            return
+        self.vocabularies += new  # in place: others look at them
+        room = tuple(0 if v is None else v.capacity for v in new)
+        self._first = self._first._replace(n_values=self._first.n_values + room)
+        if self.room is not None:
+            self.room = self.room._replace(n_values=self.room.n_values + room)
+        self.schema = self.room_now()
+        for role in self.roles.values():
+            role.widen(self._first, self.schema)
+        self.pending.widen(len(new))
+
+    def line_up(self, roles: dict[str, Role]) -> None:
+        """These are the models from here on. Others may look at those of before meanwhile."""
+        self.roles = roles
+        self.drift.line_up(roles)
+        self.comparing.line_up(roles)
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """Role of each input log -> Kafka's offset of the record that holds the next instance."""
+        return {role: offset_of(place, self.bits[role]) for role, place in self.places.items()}
+
+    def place_in(self, meta: Mapping[str, Any], role: str) -> int:
+        """The next place of an input log, as the meta of a state has it; 0 where it does not know the log."""
+        offset, index = (int(meta.get(state_field(role, what), 0)) for what in ("offset", "index"))
+        if index and not self.bits[role]:
+            raise StateError(
+                f"the state of partition {self.partition} stands within the record at offset {offset:,} of the {role}, "
+                "which held several instances, and by the stream file a record is one: restore codec in it until the "
+                "worker is beyond that record"
+            )
+        found: int = place_of(offset, index, self.bits[role])
+        if found >= MOST_PLACES:
+            raise ValueError(f"no topic has the offset {offset}")
+        return found
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, before the first record."""
+        for role in self.roles.values():
+            role.warm_up()
+        self.pending.warm_up()
+        self.drift.warm_up()
+        self.codec.warm_up()
+        self.comparing.warm_up()
+        self.intervals.warm_up()
+
+    def room_now(self) -> Schema:
+        n_values = tuple(0 if v is None else v.capacity for v in self.vocabularies)
+        n_outputs = 1 if self.classes is None else max(2, self.classes.capacity)
+        if self.room is not None:
+            n_values = tuple(map(max, n_values, self.room.n_values))
+            n_outputs = max(n_outputs, self.room.n_outputs)
+        return Schema(n_values, n_outputs, self.spec.task)
+
+    def fit_schema(self) -> None:
+        """Give the models room for values and classes seen since."""
+        schema = self.room_now()
+        self.deciding.fit(schema.n_outputs)
+        if schema == self.schema:
+            return
+        self.schema = schema
+        for role in self.roles.values():
+            role.resize(schema)
+        self.intervals.resize(schema.n_outputs)
+        own = [] if self.sharing is None else self.sharing.names
+        outputs = [name for name in self.pending.out if not name.endswith((SAID, DECIDED)) and name not in own]
+        self.pending.resize(dict.fromkeys(outputs, schema.n_outputs))
+        if self.sharing is not None:
+            self.sharing.rows.resize(schema.n_outputs)
+
+    def snapshot(self) -> Snapshot:
+        """Everything that is known at these offsets, whole. Its arrays are live: use them before the next step."""
+        return Snapshot(self._meta(), self._arrays() | over("pending/", self.pending.state()))
+
+    def checkpoint(self) -> Snapshot:
+        """As `snapshot`, with what the pending store changed since the last call instead of all that waits."""
+        changed = self.pending.checkpoint()
+        waiting = {"instances": self.pending.n_waiting, "labels": self.pending.n_labels_waiting}
+        kept = [f"pending/{field}" for field in changed.kept]
+        return Snapshot({**self._meta(), "waiting": waiting}, self._arrays(), over("pending/", changed.arrays), kept)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Live arrays of all but the pending store."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for role in self.roles.values():
+            arrays |= role.state()
+        arrays |= over("compared/", self.comparing.state()) | over("drift/", self.drift.state())
+        arrays |= self.intervals.state() | ({} if self.sharing is None else self.sharing.state())
+        values = msgspec.msgpack.encode([None if v is None else v.state() for v in self.decoding[0]])
+        arrays["vocabularies"] = np.frombuffer(values, dtype=np.uint8)
+        return arrays
+
+    def _meta(self) -> dict[str, Any]:
+        """Whatever is no array: places, clocks, classes, what the models are and what the stream file said."""
+        auto = {"auto": self.spec.champion.parameters} if self.spec.champion.model == AUTO else {}
+        marks = {"marks": {role: list(found) for role, found in self.marks().items()}} if self.last_taken else {}
+        return {
+            "models": {name: [role.learner_name, role.model.parameters()] for name, role in self.roles.items()},
+            "classes": None if self.decoding[1] is None else self.decoding[1].state(),
+            **({} if self.sharing is None else self.sharing.meta()),
+            **{state_field(role, "offset"): offset for role, offset in self.offsets.items()},
+            **{
+                state_field(role, "index"): index_of(self.places[role], bits)
+                for role, bits in self.bits.items()
+                if bits
+            },
+            **{state_field(role, "time"): clock.time for role, clock in self.clocks.items()},
+            "stamps": {role: list(clock.stamps) for role, clock in self.clocks.items()},
+            "leaps": {role: clock.leaps for role, clock in self.clocks.items()},
+            **self.aside,
+            "n_instances": self.n_instances,
+            "n_labels": self.n_labels,
+            "settings": self.settings,
+            "room": [list(self.schema.n_values), self.schema.n_outputs],
+            "origin": self.origin,
+            **marks,
+            **auto,
+            **self.steering.state(),
+            **self.promotion.state(self.comparing.proposed()),
+        }
+
+    def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
+        """Take the state of `snapshot` into a fresh learner. Returns sentences on what the stream file changed since.
+
+        Parameters
+        ----------
+        topics : mapping of str to str, optional
+            The stream's `input_topics`, where the state must have been made with these.
+
+        Raises
+        ------
+        StateError
+            The stream file has changed in a way that the state does not survive (`app.partition.changes`), or the state
+            holds what no version of this program has written.
+        """
+        try:
+            return self._restore(snapshot, topics)
+        except RiparianError:
+            raise
+        except Exception as error:  # bytes that somebody else wrote: whatever they make of a model, it is a sentence
+            what = "" if isinstance(error, DamagedError) else f"it holds nonsense, {type(error).__name__}: "
+            raise StateError(
+                f"the state of partition {self.partition} cannot be used: {what}"
+                f"{str(error).strip().partition(chr(10))[0]}; go back to an older checkpoint (riparian rollback)"
+            ) from error
+
+    def _restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None) -> list[str]:
+        """Whatever the state holds that nobody wrote may raise anything here."""
+        meta, arrays, *_ = snapshot
+        file, spec = self.spec, self.spec.adopting(meta)
+        if spec is not self.spec:
+            self.__init__(spec, self.partition)  # type: ignore[misc]
+        known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
+        changes = reconcile(file, meta, known, topics)
+        if changes.refused:
+            said = "; also, ".join(changes.refused)
+            raise StateError(
+                f"the state of partition {self.partition} does not fit the stream {self.spec.name}: {said}"
+            )
+        values, classes = self.decoding
+        for vocabulary, state in zip(values, known, strict=True):
+            if vocabulary is not None:
+                vocabulary.restore(state)
+        if classes is not None:
+            classes.restore(meta["classes"])
+        of_models = meta["classes"]
+        if self.sharing is not None:
+            known, of_models = self.sharing.restore(meta, arrays)
+        # The arrays have the room that they had then; where the bounds were lowered since, that stays.
+        self.room = room_of(meta | {"classes": of_models}, known, self.spec.task)
+        was = self.room or self.room_now()
+        self.fit_schema()
+        then = meta.get("settings") or {}
+        decides = same_target(then.get(DECISION), self.settings.get(DECISION))
+        self.steering.restore_columns(meta, changes.takes)
+        for name, source in changes.takes.items():
+            if source is not None:
+                self.roles[name].restore(arrays, source, was, decides)
+        proposed = self.promotion.restore(meta)
+        if same_costs(then.get(DECISION), self.settings.get(DECISION)):
+            self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)
+        n_classes = None if classes is None else len(classes)
+        self.intervals.restore(arrays, self.schema.n_outputs)
+        own = [*self.intervals.names, *([] if self.sharing is None else self.sharing.names)]
+        sources = dict(changes.takes) | {name: name for name in own}
+        for name, source in changes.takes.items():
+            n = self.roles[name].model.n_kept
+            there = [None] * n if source is None else kept_names(source, n)
+            sources |= dict(zip(kept_names(name, n), there, strict=True))
+            for place in (said_name, decided_name):
+                sources[place(name)] = None if source is None else place(source)
+        self.pending.restore(under(arrays, "pending/"), sources, n_classes)
+        same, same_tests = (then.get(what) == self.settings.get(what) for what in (DETECTORS, DISTRIBUTIONS))
+        self.drift.restore(under(arrays, "drift/"), changes.takes, same, same_tests, was)
+        self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])
+        stamps, leaps = meta.get("stamps", {}), meta.get("leaps", {})  # states of before have none
+        for role in self.rules:
+            fields = state_field(role, "offset"), state_field(role, "time")
+            stood = meta if role in INPUTS else dict.fromkeys(fields, 0) | meta  # a log may be new to the stream
+            _, moment = (int(stood[field]) for field in fields)
+            self.places[role] = self.place_in(meta, role)
+            self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
+        field = state_field(CONTROL, "offset")
+        self.aside = {field: int(meta[field])} if CONTROL not in self.rules and field in meta else {}
+        self.steering.restore(meta, changes.takes)
+        self.origin = next_origin(meta) if changes.found else meta.get("origin")
+        self.last_taken = {
+            role: Mark(*found) for role, found in meta.get("marks", {}).items()
+        }  # formats before had none
+        notes = [note for note in (changes.steered, changes.kept) if note]
+        return [*notes, *(change.sentence for change in changes.found)]
+
+    def marks(self) -> dict[str, Mark]:
+        """Role of an input topic -> mark of the last record taken. Hashed here and not in the step."""
+        self.last_taken = {
+            role: last if isinstance(last, Mark) else mark(*last) for role, last in self.last_taken.items()
+        }
+        return dict(self.last_taken)  # type: ignore[arg-type]
+
+    def comparable(self) -> Snapshot:
+        """The snapshot, without arrays whose bytes may differ though equal folds made them."""
+        snapshot = self.snapshot()
+        left_out = set().union(*(role.incomparable for role in self.roles.values()))
+        return snapshot._replace(
+            arrays={name: array for name, array in snapshot.arrays.items() if name not in left_out}
+        )
+
+    def learned_digest(self) -> str:
+        """A hash of what all partitions share: equal where they have learned the same part of the log."""
+        digest = hashlib.blake2b(f"{self.places.get(LEARNED)} {self.schema}".encode(), digest_size=16)
+        arrays = over("compared/", self.comparing.state())
+        for role in self.roles.values():
+            arrays |= {f"{role.name}/{name}": array for name, array in role.state_of_watching().items()}
+            arrays |= {name: a for name, a in role.learned_state().items() if name not in role.incomparable}
+        for name in sorted(arrays):
+            digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+            digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        return digest.hexdigest()
+
+    def digest(self, without: tuple[str, ...] = ()) -> str:
+        """A hash of all that was learned: equal for equal folds, however they were divided into batches.
+
+        without : what the names of arrays begin with that are left out.
+        """
+        meta, arrays, *_ = self.comparable()
+        meta = {name: value for name, value in meta.items() if name not in SETTINGS}
+        digest = hashlib.blake2b(msgspec.msgpack.encode(meta, order="sorted"), digest_size=16)
+        for name in sorted(name for name in arrays if not name.startswith(without)):
+            array = np.ascontiguousarray(arrays[name])
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
