@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 # Options that say nothing of a stream file's own models.
 OF_MODELS = {"--set": "settings", "--grid": "grid", "--search": "search", "--range": "ranges", "--repeats": "repeats"}
 OF_MODELS |= {"--shuffle": "shuffle", "--sort": "sort", "--jobs": "jobs", "--curve": "curves", "--front": "fronts"}
-OF_MODELS |= {"--detector": "detectors", "--points": "points", "--folds": "folds", "--bag": "bag"}
+OF_MODELS |= {
+    "--importance": "importance",
+    "--detector": "detectors",
+    "--points": "points",
+    "--folds": "folds",
+    "--bag": "bag",
+}
 
 
 @click.command("evaluate")
@@ -160,6 +166,12 @@ OF_MODELS |= {"--detector": "detectors", "--points": "points", "--folds": "folds
     metavar="NAME",
     help=f"Watch the errors of every model: {', '.join(DETECTORS)}. Repeatable.",
 )
+@click.option(
+    "--importance",
+    is_flag=True,
+    help="Say what each feature is worth: how much worse predictions are where a sample of the rows has the values of "
+    "other rows in it.",
+)
 @click.option("--points", type=click.IntRange(min=1), metavar="N", help="Points of a curve, about. [default: 50]")
 @click.option(
     "--folds",
@@ -256,7 +268,7 @@ def check_combinations(given: dict[str, Any]) -> None:
     if why is not None:
         options = {"--generate": "generate", "--stream": "stream", "--time": "clock", "--curve": "curves"}
         options |= {"--detector": "detectors", "--shuffle": "shuffle", "--coverage": "coverage"}
-        options |= {"--calibrated": "calibrated"}
+        options |= {"--calibrated": "calibrated", "--importance": "importance"}
         late = {"--label-delay": "label_delay"} if why == "--folds" and given["label_delay"] != "0" else {}
         for option, name in {**options, **late}.items():
             if given[name]:

@@ -62,6 +62,7 @@ class Protocol(NamedTuple):
     calibrated: bool = False
     points: int | None = None
     detectors: Sequence[str] = ()
+    importance: bool = False
     folds: int | None = None
     jobs: int | None = None
 
@@ -152,6 +153,7 @@ class _OfStream(Experiment):
         self._jobs = min(n_cores() if protocol.jobs is None else protocol.jobs, len(chosen) * protocol.repeats)
         options: dict[str, Any] = {"label_delay": protocol.label_delay, "clock": rows.clock, "limit": rows.limit}
         options |= {"points": protocol.points, "detectors": protocol.detectors}
+        options |= {"importance": protocol.importance}
         self._tasks = tasks_of(problems, chosen, seeds, jobs=self._jobs, **options)
         metrics = self._tasks[0].specs[0].metrics
         self.name, self.remarks = files[0].path.name, kinds[id(files[0])].remarks

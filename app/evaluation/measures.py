@@ -64,6 +64,7 @@ STANDING = {
 }
 
 
+IMPORTANCE = "importance"  # since the last point, "importance:FEATURE"
 OF_CLASS = ("recall", "precision", "f1")  # over the window, "recall:CLASS"
 MOST_CLASSES = 50  # of which there are curves
 

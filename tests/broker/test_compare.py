@@ -85,15 +85,8 @@ def told(broker, spec):
 def test_a_better_challenger_is_promoted_by_rule_though_the_worker_is_killed(broker, tmp_path, topic_name):
     """The second worker is killed after the promotion, and has only its outputs to show for it."""
     tree = {"model": "hoeffding-tree", "grace_period": 50}
-    path, spec = stream_file(
-        tmp_path,
-        topic_name,
-        champion="last-label",
-        challengers={"tree": tree},
-        control=True,
-        promotion="automatic",
-        checkpoint={"every": "1h"},
-    )
+    fields = {"champion": "last-label", "challengers": {"tree": tree}, "control": True, "promotion": "automatic"}
+    path, spec = stream_file(tmp_path, topic_name, **fields, checkpoint={"every": "1h"})
     create_topics(spec, broker)
     features, labels = instances(N)
     cuts = [0, N // 4, 2 * N // 3, N]
@@ -110,13 +103,10 @@ def test_a_better_challenger_is_promoted_by_rule_though_the_worker_is_killed(bro
     assert [event["event"] for event in events] == ["applied"]
     send(broker, spec.topics.features, features[cuts[2] :])
     send(broker, spec.topics.labels, labels[cuts[2] :])
+    path, spec = stream_file(tmp_path, topic_name, **fields)  # with checkpoints, which say when all labels were learned
     with Worker(path, broker, tmp_path) as worker:
-        deadline = time.monotonic() + PATIENCE
-        while len(told(broker, spec)[1]) < N:
-            assert time.monotonic() < deadline, worker.output[-3000:]
-            time.sleep(0.2)
+        learner = wait_for_state(broker, spec, N, N, worker=worker)
         assert worker.stop() == 0
-    learner = wait_for_state(broker, spec, N, N)
     check_against_oracle(broker, spec, learner)
     assert asyncio.run(audit(spec, Connection(broker), 0)).holds
     after, predictions = told(broker, spec)
