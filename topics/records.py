@@ -130,6 +130,7 @@ class Mapping:
     max_instances : most instances of a bag.
     further : fields of a prediction that name the next offsets of input logs besides features and labels.
     says_more : whether predictions have an interval, or a set of classes.
+    says_why : whether predictions have reasons.
     """
 
     task: str
@@ -147,6 +148,7 @@ class Mapping:
     max_instances: int = 1000
     further: tuple[str, ...] = ()
     says_more: bool = False
+    says_why: bool = False
 
 
 class Unread(bytes):

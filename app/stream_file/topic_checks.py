@@ -124,11 +124,6 @@ def check_reasons(spec: Any) -> None:
     cure = "remove predictions.reasons"
     if spec.task in (ANOMALY, MULTI_INSTANCE):
         raise ValueError(f"predictions.reasons: expected task classification or regression, found {spec.task}; {cure}")
-    if spec.codec.predictions != "json":
-        raise ValueError(
-            f"predictions.reasons: expected predictions in json, since other formats have no field for them, found "
-            f"{spec.codec.predictions}; {cure}, or write codec.predictions: json"
-        )
 
 
 def check_anomaly(spec: Any) -> None:

@@ -122,7 +122,6 @@ def test_after_a_promotion_the_reasons_are_the_new_champions():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"codec": {"predictions": "avro"}, "registry": {"url": "http://127.0.0.1:1"}}, "expected predictions in json"),
         ({"champion": "naive-bayes"}, "expected a champion that keeps what its nodes have, found naive-bayes, .* use "),
         ({"champion": {"model": "online-bagging", "vote": "majority"}}, "online-bagging with vote: majority, which"),
         ({"task": "anomaly", "classes": None, "champion": "half-space-trees"}, "expected task classification or regr"),

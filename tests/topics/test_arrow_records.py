@@ -373,6 +373,7 @@ def test_predictions_are_joined_and_split(task, challengers):
     )
     named = {"challengers": dict.fromkeys(challengers, p)} if challengers else {}
     if challengers:
+        named["reasons"] = [{"b": 2.5, "ü": -1.0}, None, {"a": 0.5}]
         named["said"] = np.array([[1.0, 0.0, 1.0], [0, 0, 0], [1, 1, 1]])
         if classes is None:
             named["said"] = np.array([[0.5, 2.5], [np.nan, np.nan], [-1.0, 1.0]])
@@ -393,6 +394,8 @@ def test_predictions_are_joined_and_split(task, challengers):
     assert whole["y"] == (["1", None, "up"] if classes is not None else [1.5, None, -0.0])
     assert whole["offset"] == [1, 1, 2]
     assert whole["label_index"] == [2, 3, 0]
+    if challengers:
+        assert whole["reasons"] == [[("b", 2.5), ("ü", -1.0)], None, [("a", 0.5)]]
     if challengers and classes is None:
         assert (whole["lower"], whole["upper"]) == ([0.5, None, -1.0], [2.5, None, 1.0])
     elif challengers:
@@ -432,6 +435,7 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
         "probabilities": probabilities, "further": {"index": list(range(n)), "label_index": [0] * n},
         "challengers": {role: outputs() for role in challengers} if challengers else None,
         "decided": {role: rng.integers(0, 4, n).astype(float) for role in ("champion", *(challengers or ()))},
+        "reasons": [{"b": 0.5} if i % 2 else None for i in range(n)] if challengers else None,
     }  # fmt: skip
     room = int(rng.choice([100, 3000, 10**6]))
     packed = codec.pack_predictions(room, **columns)

@@ -82,29 +82,39 @@ class Kit(NamedTuple):
         return b"\0" + number.to_bytes(4, "big") + self.encode(row)
 
 
-def read_avro(value: bytes, more: bool = False) -> Any:
-    schema = avro_predictions.SAYING_MORE if more else avro_predictions.PREDICTION
+def said_by(module: Any, more: int) -> Schema:
+    """The schema of predictions that say more (1), and why (2)."""
+    return (module.PREDICTION, module.SAYING_MORE, module.SAYING_WHY)[more]  # type: ignore[no-any-return]
+
+
+def read_avro(value: bytes, more: int = 0) -> Any:
+    schema = said_by(avro_predictions, more)
     parsed = fastavro.parse_schema(json.loads(schema.text))
-    return fastavro.schemaless_reader(io.BytesIO(value), parsed, None)
+    told: Any = fastavro.schemaless_reader(io.BytesIO(value), parsed, None)
+    if told.get("reasons") is not None:
+        told["reasons"] = {one["feature"]: one["value"] for one in told["reasons"]}
+    return told
 
 
-def read_json(value: bytes, more: bool = False) -> Any:
+def read_json(value: bytes, more: int = 0) -> Any:
     read = json.loads(value)
-    schema = json_schema.SAYING_MORE if more else json_schema.PREDICTION
+    schema = said_by(json_schema, more)
     jsonschema.Draft7Validator(json.loads(schema.text)).validate(read)
     return read
 
 
-def read_protobuf(value: bytes, more: bool = False) -> Any:
+def read_protobuf(value: bytes, more: int = 0) -> Any:
     """By protobuf's own way to JSON."""
     assert value[:1] == b"\0"
-    schema = protobuf_predictions.SAYING_MORE if more else protobuf_predictions.PREDICTION
+    schema = said_by(protobuf_predictions, more)
     message = class_of(Messages(schema).named("riparian.Prediction"))
     told = json_format.MessageToDict(message.FromString(value[1:]), preserving_proto_field_name=True)
     told |= {name: int(told[name]) for name in ("offset", "label_offset")}
     for part in (told, *told.get("challengers", {}).values()):
         said = {name: part.pop(name) for name in list(part) if name.startswith("y_")}
         part["y"] = int(said["y_int"]) if "y_int" in said else next(iter(said.values()), None)
+    if "reasons" in told:
+        told["reasons"] = {one["feature"]: one.get("value", 0.0) for one in told["reasons"]}
     for i, one in enumerate(told.get("set", ())):
         told["set"][i] = int(one["y_int"]) if "y_int" in one else next(iter(one.values()))
     return told
@@ -274,7 +284,7 @@ def normal(prediction: dict[str, Any]) -> dict[str, Any]:
     """A prediction as every format can say it."""
     if prediction.get("challengers", True) is None:
         del prediction["challengers"]
-    for name in [name for name in ("lower", "upper", "set") if prediction.get(name, 0) is None]:
+    for name in [name for name in ("lower", "upper", "set", "reasons") if prediction.get(name, 0) is None]:
         del prediction[name]
     if "set" in prediction:
         prediction["set"] = [str(one) if one == 2**70 else one for one in prediction["set"]]
@@ -310,9 +320,16 @@ def test_predictions_are_those_of_json(name: str, kit: Kit, task: str, asked: bo
         assert value[:5] == b"\0\0\0\0\x4d"
 
 
+WHY = [{"n0": 0.25, 'é"c': -0.125}, None, {"b": 0.0}]
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_intervals_and_sets_are_those_of_json_by_a_schema_of_their_own(name: str, kit: Kit, task: str) -> None:
-    spec, rng = spec_of(task=task, predictions={"coverage": 0.9}), np.random.default_rng(0)
+@pytest.mark.parametrize(("more", "why"), [(True, False), (True, True), (False, True)])
+def test_intervals_sets_and_reasons_are_those_of_json_by_a_schema_of_their_own(
+    name: str, kit: Kit, task: str, more: bool, why: bool
+) -> None:
+    asked = {**({"coverage": 0.9} if more else {}), **({"reasons": 2} if why else {})}
+    spec, rng = spec_of(task=task, predictions=asked), np.random.default_rng(0)
     classes = spec.class_vocabulary()
     for value in ("up", 3, True, 'a"b', 2**70, 1.5):
         if classes is not None:
@@ -324,12 +341,13 @@ def test_intervals_and_sets_are_those_of_json_by_a_schema_of_their_own(name: str
     one, json_codec = written(name, spec), JsonCodec(spec.mapping())
     assert one.prediction is not None
     assert one.prediction != kit.prediction
-    values = one.encode_predictions(*args, challengers={"nb": p}, said=said)
-    others = json_codec.encode_predictions(*args, challengers={"nb": p}, said=said)
+    options = {"challengers": {"nb": p}, "said": said if more else None}
+    options |= {"reasons": [WHY[i % 3] for i in range(50)] if why else None}
+    values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
     for value, other in zip(values, others, strict=True):
         told = normal(json.loads(other))
         assert normal(one.read_prediction(value)) == told
-        assert normal(kit.read(value[5:], True)) == told
+        assert normal(kit.read(value[5:], 2 if why else 1)) == told
         assert one.read_place(value) == json_codec.read_place(other)
     # What was written before they were asked for is read by the same codec.
     before = written(name, spec_of(task=task)).encode_predictions(*args)

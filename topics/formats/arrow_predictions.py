@@ -1,9 +1,10 @@
 """Predictions as Arrow batches: those of a step in one record, a row each.
 
 Columns are the fields of the JSON ones: `id`, `y`, `p`, `model`, `offset`, `label_offset`, `index` and `label_index`
-where records of the inputs hold several instances, `lower` and `upper` or `set` where these are asked for,
-`challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of texts; challengers a
-struct with y and p of each. A record of the topic holds at most as many rows as fit it.
+where records of the inputs hold several instances, `lower` and `upper`, `set`, and `reasons` where these are asked for,
+`challengers`. y is the text of a class, or float64; p a map of class to float64; set a list of texts; reasons a map of
+feature to float64; challengers a struct with y and p of each. A record of the topic holds at most as many rows as fit
+it.
 
 Within a worker, and where they are read back, predictions are single all the same: the JSON texts of their rows.
 """
@@ -88,6 +89,7 @@ class Predictions:
         be so large that it has to be looked at by itself."""
         texts = [] if classes is None else classes.texts
         width = sum(map(len, texts)) * 4 + 24 * len(texts) + 200
+        width += max((sum(map(len, one)) * 4 + 24 * len(one) for one in reasons or () if one), default=0)
         width = width * (1 + len(challengers or ())) + 4 * max(map(len, ids), default=0)
         if width > MOST_ROW_BYTES:
             return None
@@ -105,6 +107,8 @@ class Predictions:
             columns |= {name: pa.array(end, mask=np.isnan(end)) for name, end in ends}
         elif said is not None:
             columns["set"] = pa.array([held or None for held in members(said, texts)], _SET)
+        if reasons is not None:
+            columns["reasons"] = _maps(reasons)
         if challengers:
             parts = {role: opinion(output, told.get(role)) for role, output in challengers.items()}
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
@@ -151,7 +155,7 @@ class Predictions:
             parts = {role: self._columns([row[role] for row in column]) for role in column[0]}
             opinions = [pa.StructArray.from_arrays(*part) for part in parts.values()]
             return pa.StructArray.from_arrays(opinions, list(parts))
-        if name == "p":
+        if name in ("p", "reasons"):
             return _maps(column)
         return pa.array(column, (_TYPES | {"y": self._y}).get(name, pa.int64()))
 
@@ -176,7 +180,7 @@ def _opinion(out: Floats, decided: Floats | None, texts: list[str] | None, proba
     return found
 
 
-def _maps(column: list[dict[str, float] | None]) -> Any:
+def _maps(column: Sequence[dict[str, float] | None]) -> Any:
     there = [p or {} for p in column]
     edges = np.zeros(len(there) + 1, np.int32)
     np.cumsum(list(map(len, there)), out=edges[1:])
@@ -190,7 +194,7 @@ def _rows(batch: Any) -> list[bytes]:
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         values = column.to_pylist()
-        if name == "p":
+        if name in ("p", "reasons"):
             values = [None if p is None else dict(p) for p in values]
         elif name == "challengers":
             for one in values:

@@ -9,7 +9,7 @@ import json
 from io import BytesIO
 from typing import Any
 
-from topics.formats.avro_predictions import PREDICTION, SAYING_MORE, PredictionReader, PredictionWriter
+from topics.formats.avro_predictions import PREDICTION, SAYING_MORE, SAYING_WHY, PredictionReader, PredictionWriter
 from topics.formats.avro_reader import READING, reader, why
 from topics.formats.avro_types import parse
 from topics.formats.registered import Encode, RegisteredCodec, Writer
@@ -43,7 +43,7 @@ class AvroCodec(RegisteredCodec):
         values, way = inside(mapping), Way(_reader, _problems, READING, why, _blocks)
         self._readers = FeatureReader(values, schemas, way), LabelReader(values, schemas, way)
         super().__init__(mapping, schemas, *self._readers)
-        self.prediction = SAYING_MORE if mapping.says_more else PREDICTION
+        self.prediction = SAYING_WHY if mapping.says_why else SAYING_MORE if mapping.says_more else PREDICTION
         self.encode_predictions = PredictionWriter(schemas).write
         reader = PredictionReader(schemas)
         self.read_place, self.read_prediction = reader.place, reader.read

@@ -1,14 +1,15 @@
 """Prediction records as Avro: the fields of the JSON ones, by one schema for every stream.
 
-Where intervals or sets are asked for it is another schema, with fields more at the end; the other one is a part of it.
-The places that a prediction was made at come first and stay first, so that they can be read whatever comes behind them.
+Where intervals, sets or reasons are asked for it is another schema, with fields more at the end; the one with fewer is
+a part of it. The places that a prediction was made at come first and stay first, so that they can be read whatever
+comes behind them.
 y is null where a model knows nothing (or has no finite value); p is null then, too, and where it is not asked for, of
 regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text.
 """
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any
 
@@ -46,8 +47,20 @@ _SAID = [
     {"name": "upper", "type": ["null", "double"], "default": None, "doc": "The interval ends here."},
     {"name": "set", "type": ["null", {"type": "array", "items": _Y}], "default": None, "doc": "Classes in the set."},
 ]
+_REASON = {
+    "type": "record",
+    "name": "Reason",
+    "fields": [{"name": "feature", "type": "string"}, {"name": "value", "type": "double"}],
+}
+_WHY = {
+    "name": "reasons",
+    "type": ["null", {"type": "array", "items": _REASON}],
+    "default": None,
+    "doc": "What features added to y, the largest first.",
+}
 PREDICTION = Schema(AVRO, json.dumps(_PREDICTION))
 SAYING_MORE = Schema(AVRO, json.dumps({**_PREDICTION, "fields": [*_PREDICTION["fields"], *_SAID]}))
+SAYING_WHY = Schema(AVRO, json.dumps({**_PREDICTION, "fields": [*_PREDICTION["fields"], *_SAID, _WHY]}))
 _NULL = b"\0"
 _double = Struct("<d").pack
 
@@ -72,6 +85,7 @@ class PredictionWriter(BinaryWriter):
     """Writes predictions as Avro."""
 
     nothing = _NULL
+    unsaid = _NULL * 3
     answer = staticmethod(scalar)
 
     def id(self, text: str) -> bytes:
@@ -100,13 +114,19 @@ class PredictionWriter(BinaryWriter):
         listed = b"".join((b"\2", whole(len(answers)), *answers, _NULL)) if answers else _NULL
         return _NULL + _NULL + listed
 
+    def reasons(self, found: Mapping[str, float] | None) -> bytes:
+        if not found:
+            return _NULL
+        parts = (text(name) + _double(value) for name, value in found.items())
+        return b"".join((b"\2", whole(len(found)), *parts, _NULL))
+
 
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
-        self._types = avro_types.parse(PREDICTION), avro_types.parse(SAYING_MORE)
+        self._types = [avro_types.parse(schema) for schema in (PREDICTION, SAYING_MORE, SAYING_WHY)]
 
     def place(self, value: bytes | None) -> Place:
         """Where a prediction record stands."""
@@ -126,15 +146,18 @@ class PredictionReader:
         if value is None or found is None:
             raise ValueError("it does not begin with the id of a schema")
         try:
-            record, p = self._types[0].value(value, found.start, 0)
-            if p != len(value):  # it goes on where one that says more does
-                record, p = self._types[1].value(value, found.start, 0)
+            for schema in self._types:  # it goes on where one that says more does
+                record, p = schema.value(value, found.start, 0)
+                if p == len(value):
+                    break
         except (IndexError, UnicodeDecodeError, OverflowError, MalformedError) as error:
             raise ValueError(str(error)) from error
         except Exception as error:  # struct.error
             raise ValueError("it ends too early") from error
         if p != len(value):
             raise ValueError("it does not end where a prediction ends")
-        absent = [name for name in ("challengers", "lower", "upper", "set") if record.get(name) is None]
+        absent = [name for name in ("challengers", "lower", "upper", "set", "reasons") if record.get(name) is None]
         fields: dict[str, Any] = {name: value for name, value in record.items() if name not in absent}
+        if "reasons" in fields:
+            fields["reasons"] = {one["feature"]: one["value"] for one in fields["reasons"]}
         return fields

@@ -44,6 +44,7 @@ class BinaryWriter:
     """
 
     nothing = b""
+    unsaid = b""  # stands for no interval and no set, before reasons
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
@@ -78,6 +79,10 @@ class BinaryWriter:
         """Of classes as `answer` writes them; none where nothing is said."""
         raise NotImplementedError
 
+    def reasons(self, found: Mapping[str, float] | None) -> bytes:
+        """Name of a feature -> what it added."""
+        raise NotImplementedError
+
     def write(
         self,
         ids: Sequence[str],
@@ -94,9 +99,8 @@ class BinaryWriter:
         reasons: Sequence[Any] | None = None,
         decided: Mapping[str, Floats] | None = None,
     ) -> list[bytes]:
-        """One record an id, as in `Codec`. further, reasons : none, since the schema has no fields for them."""
+        """One record an id, as in `Codec`. further : none, since the schema has no fields for them."""
         assert not further
-        assert reasons is None
         before, name = written_by(self._schemas, "predictions")[0], self.model(model)
         told = decided or {}
         y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
@@ -108,7 +112,7 @@ class BinaryWriter:
             ]
             names = tuple(challengers)
             others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
-        rows = zip(offsets, label_offsets, ids, y, shares, others, self._more(said, classes), strict=False)
+        rows = zip(offsets, label_offsets, ids, y, shares, others, self._more(said, classes, reasons), strict=False)
         made = [
             b"".join((before, self.place(int(at), int(label_at)), self.id(one), name, answer, share, other, more))
             for at, label_at, one, answer, share, other, more in rows
@@ -121,7 +125,9 @@ class BinaryWriter:
             left = {role: output[large] for role, output in (challengers or {}).items()} or None
             few = {role: codes[large] for role, codes in told.items()} or None
             silent = None if said is None else np.zeros_like(said[large])
-            short = self.write(*args, *places, probabilities=False, challengers=left, said=silent, decided=few)
+            why = None if reasons is None else [reasons[i] for i in large]
+            options: dict[str, Any] = {"challengers": left, "said": silent, "reasons": why, "decided": few}
+            short = self.write(*args, *places, probabilities=False, **options)
             for i, value in zip(large, short, strict=True):
                 made[i] = value
         return made
@@ -136,8 +142,11 @@ class BinaryWriter:
         shares = self._named(tuple(classes.texts[:k])).write if probabilities and k else None
         return opinions(out, list(map(self.answer, classes.values[:k])), shares, self.nothing, self.nothing, decided)
 
-    def _more(self, said: Floats | None, classes: Vocabulary | None) -> Iterable[bytes]:
-        """The interval or the set of each row."""
+    def _more(self, said: Floats | None, classes: Vocabulary | None, reasons: Sequence[Any] | None) -> Iterable[bytes]:
+        """The interval or the set of each row, and its reasons."""
+        if reasons is not None:
+            before = repeat(self.unsaid) if said is None else self._more(said, classes, None)
+            return map(bytes.__add__, before, map(self.reasons, reasons))
         if said is None:
             return repeat(b"")
         if classes is None:

@@ -38,6 +38,12 @@ _SAID = {
     "set": {"type": ["array", "null"], "items": _Y, "description": "Classes in the set."},
 }
 
+_WHY = {
+    "type": ["object", "null"],
+    "additionalProperties": {"type": "number"},
+    "description": "What features added to y, the largest first.",
+}
+
 
 def _schema(properties: dict[str, Any]) -> Schema:
     content = {
@@ -51,6 +57,7 @@ def _schema(properties: dict[str, Any]) -> Schema:
 
 
 PREDICTION, SAYING_MORE = _schema(_PROPERTIES), _schema({**_PROPERTIES, **_SAID})
+SAYING_WHY = _schema({**_PROPERTIES, **_SAID, "reasons": _WHY})
 
 
 _OF_FEATURES = ("missing", "numbers", "feature")
@@ -124,7 +131,7 @@ class JsonSchemaCodec(RegisteredCodec):
         values = inside(mapping)
         one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
         super().__init__(mapping, schemas, cast(FeatureReader, one), other)
-        self.prediction = SAYING_MORE if mapping.says_more else PREDICTION
+        self.prediction = SAYING_WHY if mapping.says_why else SAYING_MORE if mapping.says_more else PREDICTION
         self.encode_predictions = self._encode_predictions
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas

@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from topics.formats.protobuf_predictions import PREDICTION, SAYING_MORE, PredictionReader, PredictionWriter
+from topics.formats.protobuf_predictions import PREDICTION, SAYING_MORE, SAYING_WHY, PredictionReader, PredictionWriter
 from topics.formats.protobuf_reader import ERRORS, TIMESTAMP, problems, reader, why
 from topics.formats.protobuf_types import Descriptor, Messages, class_of, head_of
 from topics.formats.registered import Encode, RegisteredCodec, Writer
@@ -35,7 +35,7 @@ class ProtobufCodec(RegisteredCodec):
         super().__init__(
             mapping, schemas, FeatureReader(values, schemas, features), LabelReader(values, schemas, labels)
         )
-        self.prediction = SAYING_MORE if mapping.says_more else PREDICTION
+        self.prediction = SAYING_WHY if mapping.says_why else SAYING_MORE if mapping.says_more else PREDICTION
         self.encode_predictions = PredictionWriter(schemas).write
         predictions = PredictionReader()
         self.read_place, self.read_prediction = predictions.place, predictions.read

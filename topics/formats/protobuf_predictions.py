@@ -1,13 +1,13 @@
 """Prediction records as Protobuf: the fields of the JSON ones, by one schema for every stream.
 
 No member of `y` is set where a model knows nothing (or has no finite value); p is empty then, too, and where it is not
-asked for, of regression, and in a record of more than MAX_BYTES. Where intervals or sets are asked for, the schema has
-fields more. An integer beyond 64 bits is written as text. They are
+asked for, of regression, and in a record of more than MAX_BYTES. Where intervals, sets or reasons are asked for, the
+schema has fields more. An integer beyond 64 bits is written as text. They are
 written byte by byte, as Avro's are; protobuf reads them back.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any
 
@@ -69,8 +69,18 @@ message Class {
   }
 }
 """
+_REASONS = """  // What features added to y, the largest first.
+  repeated Reason reasons = 14;
+"""
+_REASON = """
+message Reason {
+  string feature = 1;
+  double value = 2;
+}
+"""
 PREDICTION = Schema(PROTOBUF, _TEXT % ("", ""))
 SAYING_MORE = Schema(PROTOBUF, _TEXT % (_FIELDS, _CLASS))
+SAYING_WHY = Schema(PROTOBUF, _TEXT % (_FIELDS + _REASONS, _CLASS + _REASON))
 _MESSAGE = b"\0"  # the first message of the schema
 _double = Struct("<d").pack
 
@@ -128,12 +138,16 @@ class PredictionWriter(BinaryWriter):
     def set(self, answers: Sequence[bytes]) -> bytes:
         return b"".join(_field(13, answer) for answer in answers)
 
+    def reasons(self, found: Mapping[str, float] | None) -> bytes:
+        parts = (_field(1, name.encode()) + b"\x11" + _double(value) for name, value in (found or {}).items())
+        return b"".join(_field(14, part) for part in parts)
+
 
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self) -> None:
-        message = Messages(SAYING_MORE).at((0,))
+        message = Messages(SAYING_WHY).at((0,))
         self._message = class_of(message)
 
     def place(self, value: bytes | None) -> Place:
@@ -151,6 +165,8 @@ class PredictionReader:
         read |= {name: getattr(found, name) for name in ("lower", "upper") if found.HasField(name)}
         if found.set:
             read["set"] = [_answer(one) for one in found.set]
+        if found.reasons:
+            read["reasons"] = {one.feature: one.value for one in found.reasons}
         return read
 
     def _read(self, value: bytes | None) -> Any:
