@@ -309,6 +309,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     from rich.table import Table
 
     from app.stream_file.durations import format_duration
+    from topics.names import LABELS
     from topics.paths import dotted
     from topics.vocabulary import canonical
 
@@ -325,6 +326,8 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
     if report is not None:
         topics.add_column("at the broker")
     for role, name in spec.topics.model_dump().items():
+        if name is None and role != LABELS:  # this stream has none
+            continue
         cells = [role, name or "in the feature records"]
         if report is not None:
             n = report.partitions.get(name)

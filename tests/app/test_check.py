@@ -37,6 +37,8 @@ def test_it_shows_what_a_file_declares() -> None:
     shown = run(str(ORDERS))
     for word in ("4 partitions", "in the feature records", "customer.age", "learned, up to 1,000", "false, true"):
         assert word in shown
+    # of what it has not, such as commands, it says nothing
+    assert shown.count("in the feature records") == 1
 
 
 def test_it_prints_one_object() -> None:
