@@ -224,11 +224,12 @@ def find_river(folder: Path) -> Path:
 
 
 def write_arff(path: Path, stream: Stream) -> None:
-    """As MOA reads it; numbers to the last bit."""
+    """As MOA reads it; numbers to the last bit, what is missing as a question mark."""
     kinds = [(f"x{j}", values) for j, values in enumerate(stream.n_values)] + [("y", stream.n_classes)]
     columns = [
-        list(map(repr if not values else "{:.0f}".format, column.tolist()))
+        ["?" if value != value else form(value) for value in column.tolist()]
         for (_, values), column in zip(kinds, [*stream.x.T, stream.y], strict=True)
+        for form in ("{:.0f}".format if values else repr,)
     ]
     with path.open("w") as file:
         file.write("@relation stream\n")
@@ -259,9 +260,10 @@ def run_ours(model: Model, stream: Stream) -> Figure:
     return Figure(len(stream.y) / seconds, quality_of(out, stream))
 
 
-def moa_rows(jar: Path, task: str) -> list[dict[str, str]]:
-    """What a task of MOA prints, one row an evaluation."""
-    lines = command(["java", "-XX:+UseSerialGC", "-Xmx4g", "-cp", str(jar), "moa.DoTask", task]).splitlines()
+def moa_rows(jar: Path, task: str, seconds: float = 1800.0) -> list[dict[str, str]]:
+    """What a task of MOA prints, one row an evaluation. seconds : when it is given up."""
+    java = ["java", "-XX:+UseSerialGC", "-Xmx4g", "-cp", str(jar), "moa.DoTask", task]
+    lines = command(java, seconds).splitlines()
     heads = [i for i, line in enumerate(lines) if line.startswith("learning evaluation instances")]
     if not heads:
         raise PeerError(f"MOA printed no figures for {task}")

@@ -1,0 +1,36 @@
+"""The bench of the frontier, with our learners alone: MOA is not fetched for a test."""
+
+import json
+
+import numpy as np
+from click.testing import CliRunner
+from sklearn.metrics import accuracy_score, cohen_kappa_score
+
+from benchmarks.frontier import agreement, main
+
+
+def test_agreement_is_that_of_scikit_learn():
+    random = np.random.default_rng(2)
+    y = random.integers(0, 4, 500)
+    for named in (np.where(random.random(500) < 0.6, y, random.integers(-1, 4, 500)), y, np.full(500, -1)):
+        found = agreement(y, named)
+        assert abs(found["accuracy"] - accuracy_score(y, named)) < 1e-12
+        assert abs(found["kappa"] - cohen_kappa_score(y, named)) < 1e-12
+
+
+def test_runs_are_kept_and_not_repeated(tmp_path):
+    results = tmp_path / "runs.jsonl"
+    options = ["--n", "400", "--only", "led,sea", "--learners", "random", "--delays", "0,50", "--data", str(tmp_path)]
+    done = CliRunner().invoke(main, [*options, "--results", str(results)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    assert {(row["stream"], row["delay"]) for row in rows} == {
+        (f"{name}, {how}", late) for name in ("led", "sea") for how in ("abrupt", "gradual") for late in (0, 50)
+    }
+    assert all(0.1 < row["accuracy"] < 1.0 and row["seconds"] > 0 for row in rows)
+    assert "no stream has all runs yet" in done.output  # of MOA there are none
+    with results.open("a") as file:
+        file.write('{"stream": "half')
+    again = CliRunner().invoke(main, [*options, "--results", str(results)], catch_exceptions=False)
+    assert again.exit_code == 0
+    assert len(results.read_text().splitlines()) == len(rows) + 1
