@@ -367,14 +367,18 @@ async def audit(
     )
 
 
-async def _asking(spec: Spec, connection: Connection, partition: int, inputs: Mapping[str, Reader]) -> Asking | None:
+async def _asking(
+    spec: Spec, connection: Connection, partition: int, inputs: Mapping[str, Reader], writes: bool = True
+) -> Asking | None:
     """What asks for the schemas of the records, by what the dead letters say of those that the registry did not know.
 
-    All others were decoded, and have to be once more. None where the stream has no registry."""
+    All others were decoded, and have to be once more. None where the stream has no registry. writes : whether
+    predictions are made anew, and so need their schema."""
     registry = Registry.of(spec)
     if registry is None:
         return None
-    await predictions(registry, spec)
+    if writes:
+        await predictions(registry, spec)
     roles = {topic: role for role, topic, _ in spec.inputs}
     refused: dict[str, list[int]] = {role: [] for role in inputs}
     async with reading(connection, spec.topics.deadletters, partition) as letters:

@@ -106,7 +106,7 @@ async def backtest(
         if limit is not None:
             inputs[FEATURES].end = min(inputs[FEATURES].end, inputs[FEATURES].first + limit)
         script = Script() if sent is None else await _recorded(spec, sent, list(learner.rules), inputs[FEATURES].end)
-        asking = await _asking(given, connection, partition, inputs)
+        asking = await _asking(given, connection, partition, inputs, writes=False)
         first = {role: reader.first for role, reader in inputs.items()}
         total = sum(reader.end - reader.first for reader in inputs.values())
         merge, n_rejected, whole = Merge(learner.buffers(), script), 0, False
