@@ -39,6 +39,7 @@ from app.evaluation.evaluate import evaluate_all, problem_for
 from app.partition.outcome import Outcome
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
 from benchmarks.tables import NOMINAL
+from models.contract import Floats
 from models.streams import Stream
 from models.streams.registry import Drift
 from topics.names import CHAMPION
@@ -127,8 +128,7 @@ def run_ours(world: World, delay: int, model: str, parameters: Mapping[str, Any]
     (found,) = evaluate_all(world.file, [spec], problem.goal, problem.n, label_delay=delay, on_outcome=keep)
     figures: dict[str, float] = {key: found[key] for key in ("mae", "rmse") if key in found}
     if world.task != REGRESSION:
-        _, first, y = np.unique(table_of(world).y, return_index=True, return_inverse=True)
-        y, named = np.argsort(np.argsort(first))[y], np.concatenate(said)  # codes by first sight, as the learner's
+        y, named = by_first_sight(table_of(world).y), np.concatenate(said)
         if abs((named == y).mean() - found["accuracy"]) > 1e-9:
             raise AssertionError(f"{world.name}: these are not the labels that were scored")
         figures = agreement(y[delay:], named[delay:])
@@ -137,6 +137,14 @@ def run_ours(world: World, delay: int, model: str, parameters: Mapping[str, Any]
 
 def table_of(world: World) -> Rows:
     return read_table(world.file, task=world.task, nominal=world.nominal)
+
+
+def by_first_sight(y: Floats) -> NDArray[np.int64]:
+    """Codes of classes as our learners have them. MOA gets the same: its gradient boosted trees know one class of
+    splice alone where codes go by the names of its classes."""
+    _, first, found = np.unique(y, return_index=True, return_inverse=True)
+    codes: NDArray[np.int64] = np.argsort(np.argsort(first))[found]
+    return codes
 
 
 def agreement(y: NDArray[np.int64], named: NDArray[np.int64]) -> dict[str, float]:
@@ -151,7 +159,8 @@ def run_moa(world: World, delay: int, jar: Path, learner: str, folder: Path, sec
     if not n.exists() or n.read_text() != world.name:
         table = table_of(world)
         n_classes = 0 if world.task == REGRESSION else table.schema.n_outputs
-        write_arff(path, Stream(np.asarray(table.x), table.y, table.schema.n_values, (), n_classes))
+        y = by_first_sight(table.y).astype(float) if n_classes else table.y
+        write_arff(path, Stream(np.asarray(table.x), y, table.schema.n_values, (), n_classes))
         n.write_text(world.name)
     kind = "Regression" if world.task == REGRESSION else "Classification"
     task = (
