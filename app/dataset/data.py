@@ -11,6 +11,7 @@ import gzip
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -367,7 +368,7 @@ class Column:
         self.fractional = False
         self.n, self.first = 0, ""
         self.example: str | None = None
-        self._known: dict[str, None] | None = {}
+        self._known: dict[str, int] | None = {}
         self._many_numbers = False
 
     @property
@@ -393,11 +394,15 @@ class Column:
         """The distinct values in the order of their first sight; none where they were too many to keep."""
         return list(self._known or {})
 
+    def share(self, value: str) -> float:
+        """Of the values so far, where `values` has it."""
+        return (self._known or {})[value] / self.n
+
     def __len__(self) -> int:
         return MOST_VALUES if self._known is None else len(self._known)
 
     def add(self, cells: list[str]) -> None:
-        known = dict.fromkeys(map(str.strip, cells))
+        known = Counter(map(str.strip, cells))
         for text in MISSING:
             known.pop(text, None)
         if not known:
@@ -412,7 +417,8 @@ class Column:
                 self.fractional |= any(v != int(v) for v in found if v is not None)
         self.time &= not self.numeric and all(iso_time(text) is not None for text in known)
         if self._known is not None:
-            self._known |= known
+            for text, n in known.items():
+                self._known[text] = self._known.get(text, 0) + n
             if len(self._known) > (MOST_NUMBERS if self.numeric else MOST_VALUES):
                 self._known, self._many_numbers = None, self.numeric
 

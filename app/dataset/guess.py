@@ -128,6 +128,7 @@ def of_file(
         label=label,
         features=features,
         classes=classes if bag is None else sorted(classes),
+        rarest=rarest(goal, classes) if bag is None else None,
         hints=hints if bag is None else (),
     )
 
@@ -160,6 +161,12 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
     if len(goal) > MOST_NOMINAL:
         raise DataError(f"column {label!r} of {where} has {len(goal):,} values: name another --label")
     return found, goal.values
+
+
+def rarest(goal: Column, classes: Sequence[str]) -> tuple[str, float] | None:
+    """The class that the fewest labels have, and their share."""
+    found = [(goal.share(value), value) for value in classes]
+    return (min(found)[1], min(found)[0]) if found else None
 
 
 def _example(column: Column) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.dataset.data import Column
-from app.dataset.guess import FEW, IDS, LABELS, check_left, judge, task_of, words
+from app.dataset.guess import FEW, IDS, LABELS, check_left, judge, rarest, task_of, words
 from app.errors import DataError
 from app.stream_file.draft import Draft, Feature
 from topics.records import BOOLEAN, NOMINAL, NUMERIC, Path
@@ -150,6 +150,7 @@ def of_records(
         label=dotted(goal),
         features=_named(judged, list(beside), x),
         classes=classes,
+        rarest=rarest(goal_column, classes),
         partitions=features.partitions,
         replication=features.replication,
         topics={"features": features.topic, "labels": None if labels is None else labels.topic},

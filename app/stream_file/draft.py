@@ -16,6 +16,7 @@ from topics.records import ANOMALY, MULTI_INSTANCE, Path
 
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
+RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -44,6 +45,7 @@ class Draft(NamedTuple):
     label : what the label is called there
     features : in their order
     classes : those seen, empty for a regression
+    rarest : the class that the fewest labels have, and their share
     partitions, replication : of the topics
     topics : role -> name, where it is not the default
     record, label_record : fields of the sections `record` and `label`, where they are not the defaults
@@ -56,6 +58,7 @@ class Draft(NamedTuple):
     label: str
     features: Sequence[Feature]
     classes: Sequence[str] = ()
+    rarest: tuple[str, float] | None = None
     partitions: int = 1
     replication: int = 1
     topics: dict[str, str | None] = {}  # noqa: RUF012
@@ -158,6 +161,17 @@ def _features(draft: Draft) -> list[str]:
     return lines
 
 
+def _of_rare(text: str, share: float) -> list[str]:
+    """What finds a class that is hardly ever the likeliest one."""
+    rate = float(f"{min(max(2.0 * share, 1e-4), 0.5):.1g}")
+    return [
+        f"# {_one_line(quoted(text))} is {100 * share:.2g} % of the labels, so it may never be the likeliest class.",
+        f"# Without its #, the next line names it for {100 * rate:.2g} % of the records, those where it is likeliest;",
+        "# docs/costs.md has other ways.",
+        f"# decision: {{class: {scalar(text)}, alert_rate: {rate:g}}}",
+    ]
+
+
 def _models(draft: Draft) -> list[str]:
     classes = f"classes: [{', '.join(map(scalar, draft.classes))}]"
     lines = []
@@ -166,6 +180,8 @@ def _models(draft: Draft) -> list[str]:
     else:
         if 2 <= len(draft.classes) <= MOST_SHOWN:
             lines.append(_line(f"# {classes}", "without the first #: any other label is rejected"))
+        if draft.rarest is not None and draft.rarest[1] < RARE and draft.task != ANOMALY:
+            lines += _of_rare(*draft.rarest)
         if len(draft.classes) > MOST_CLASSES:
             lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
         auto = "a pool of learners that fits 64 MB and 100 µs per instance; `riparian models` lists others"

@@ -13,7 +13,7 @@ from app.dataset.guess import likely_label, of_file
 from app.dataset.guess_records import Message, Sampled, of_records
 from app.errors import DataError
 from app.stream_file.draft import quoted, write
-from app.stream_file.spec import Spec, load
+from app.stream_file.spec import Spec, load, loads
 
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
     f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i * 0.5},eu,"
@@ -117,6 +117,22 @@ def test_names_and_values_that_yaml_would_take_otherwise_come_back(tmp_path: Pat
     assert write(of_file(DataFile(texts)))[0].replace("# classes", "classes") != text
     (tmp_path / "closed.yaml").write_text(text.replace("# classes", "classes"))
     assert load(tmp_path / "closed.yaml").classes == ["no", "12: 30", "it, is"]
+
+
+def test_a_decision_is_proposed_where_a_class_is_rare(tmp_path: Path) -> None:
+    def drafted(n_rare: int) -> str:
+        path = tmp_path / f"rare-{n_rare}.csv"
+        labels = ["no: 1"] * n_rare + ["ok"] * (1000 - n_rare) + ["", "?"]
+        path.write_text("a,label\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+        return write(of_file(DataFile(path)))[0]
+
+    text = drafted(3)
+    assert '"no: 1" is 0.3 % of the labels' in text
+    assert '# decision: {class: "no: 1", alert_rate: 0.006}' in text
+    spec = loads(text.replace("# decision", "decision"))
+    assert spec.decision is not None
+    assert spec.decision.target == ("alert_rate", 0.006)
+    assert "decision" not in drafted(60)
 
 
 def test_options_correct_what_was_guessed(shop: Path) -> None:

@@ -1,4 +1,5 @@
-"""Decisions on a real Kafka: thresholds go on through kills, and what was decided can be proved and explained."""
+"""Decisions on a real Kafka: thresholds, calibration and sets of classes go on through kills, and what was said can be
+proved and explained."""
 
 import asyncio
 import json
@@ -35,7 +36,7 @@ def measured(broker, spec, n):
 def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, topic_name):
     path, spec = stream_file(
         tmp_path, topic_name, decision={"class": "yes", "alert_rate": 0.25}, class_weights={"yes": 2},
-        predictions={"challengers": True, "calibrated": True}, metrics={"every": "200ms"},
+        predictions={"challengers": True, "calibrated": True, "coverage": 0.9}, metrics={"every": "200ms"},
     )  # fmt: skip
     create_topics(spec, broker)
     features, labels = instances(N, delay=40)
@@ -58,5 +59,8 @@ def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, t
     found = asyncio.run(explained(spec, Connection(broker), one["id"]))
     assert found["said"][0]["y"] == one["y"]
     last = measured(broker, spec, N)[-1]
+    assert all(one["set"] is None or one["set"] for one in sent)
+    assert last["overall"]["coverage"] > 0.87  # the rows are easy: one class alone holds more
+    assert 1.0 <= last["overall"]["set_size"] < 2.0
     assert 0.0 < last["window"]["threshold"] < 1.0
     assert set(last["classes"]) == {"yes", "no"}
