@@ -151,6 +151,7 @@ WAIT_TIME = "riparian_model_wait_seconds_total"
 ESTIMATED = "riparian_estimated_accuracy_ratio"
 ESTIMATE_ERROR = "riparian_estimated_accuracy_error"
 COVERAGE_TARGET = "riparian_coverage_target_ratio"
+DECISION_TARGET = "riparian_decision_target_ratio"
 ADVANTAGE = "riparian_challenger_advantage"
 COMPARED = "riparian_challenger_compared_labels"
 MODEL = "riparian_model_info"
@@ -238,6 +239,7 @@ METRICS: dict[str, Measure] = {
     OF_CLASS["precision"]: Measure(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
     OF_CLASS["f1"]: Measure(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
     COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
+    DECISION_TARGET: Measure(GAUGE, "What decision asks for of a class.", ("target", "class")),
     ESTIMATED: Measure(
         GAUGE, "Accuracy expected of the last predictions, by calibrated confidence, before labels come.", ("model",)
     ),
@@ -520,6 +522,9 @@ class Metrics(Collector):
                 yield REPLACEMENTS, (role, action), n
         if self.spec.predictions.coverage is not None:
             yield COVERAGE_TARGET, (), self.spec.predictions.coverage
+        decision = learner.spec.decision
+        if decision is not None and decision.target is not None and decision.class_ is not None:
+            yield DECISION_TARGET, (decision.target[0], decision.class_), decision.target[1]
         for role, estimated in figures.estimated.items():
             for field, name in (("accuracy", ESTIMATED), ("error", ESTIMATE_ERROR)):
                 if field in estimated:

@@ -488,7 +488,7 @@ def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None
         assert name.endswith("_total") == (measure.kind == names.COUNTER), name
         assert set(measure.labels) <= {
             "model", "learner", "scope", "reason", "topic", "outcome", "part", "detector", "signal", "level", "action",
-            "bound", "command", "event", "class",
+            "target", "bound", "command", "event", "class",
         }, name  # fmt: skip
         assert measure.text.endswith("."), name
         assert bool(measure.bounds) == (measure.kind == names.HISTOGRAM), name
