@@ -174,7 +174,10 @@ def together(messages: Messages, join: Join, most: int) -> Messages:
             edges.append(i)
             n_bytes = len(value)
     parts = [slice(a, b) for a, b in pairwise([*edges, len(messages.values)]) if b > a]
-    values = [join(messages.values[part]) for part in parts]
+    try:
+        values = [join(messages.values[part]) for part in parts]
+    except ValueError as error:
+        raise DataError(f"rows that cannot be written as a batch: {error}") from error
     return Messages([None] * len(parts), values, [messages.stamps[part.stop - 1] for part in parts])
 
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from app.references import is_reference
 from app.stream_file.spec_parts import Part
-from topics.names import client_id
+from topics.names import client_id, group_id
 
 # All settings of a connection, wherever they stand; docs/connect.md says what each means.
 NAMES = (
@@ -38,6 +38,7 @@ SYNONYMS = {"sasl.mechanisms": "sasl.mechanism"}  # librdkafka has both
 SECRETS = ("sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.password")
 PROVIDER = "sasl.oauthbearer.token.provider"
 INSTANCE = "group.instance.id"
+OURS = group_id("")
 PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -52,6 +53,8 @@ def _check_prefix(prefix: str) -> str:
         raise ValueError(
             f'expected at most 100 letters, digits, ".", "_" and "-", found "{prefix[:200]}"; write it as team-a.'
         )
+    if OURS in prefix:  # else a prefix and a stream's name could end in the group of another stream
+        raise ValueError(f'expected a prefix without "{OURS}", found "{prefix}"; write it as team-a.')
     return prefix
 
 

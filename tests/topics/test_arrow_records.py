@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.errors import SpecError
+from app.errors import DataError, SpecError
+from app.replay import Messages, together
 from app.stream_file.spec import build
 from topics.formats import arrow_messages
 from topics.formats.arrow import ArrowCodec, Table
@@ -356,6 +357,12 @@ def test_what_a_replay_writes_is_read_as_its_json(first):
     one = codec.decode_labels(raw([codec.writer().join_labels(labels)], codec, "labels"), SPEC.class_vocabulary())
     two = plain.decode_labels(raw(labels), SPEC.class_vocabulary())
     assert (one.ids, one.y) == (two.ids, two.y)
+
+
+def test_a_list_of_numbers_and_texts_is_refused_with_a_sentence():
+    row = json.dumps({**rows(1, 3)[0], "ts": None, "list": ["a", 1.5]}).encode()
+    with pytest.raises(DataError, match=r"""one type in the list "list", as Arrow has them, found string and double"""):
+        together(Messages([b"i0"], [row], [1000]), ArrowCodec(SPEC.mapping()).writer().join_features, 10)
 
 
 @pytest.mark.parametrize("challengers", [None, ["nb"]])

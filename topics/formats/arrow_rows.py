@@ -10,7 +10,7 @@ from topics import records as r
 from topics.formats.arrow_columns import written
 from topics.formats.json_rows import Renderer
 from topics.headers import inside
-from topics.paths import Index
+from topics.paths import Index, dotted
 from topics.records import Mapping, Path
 
 _decode = msgspec.json.Decoder(list[Any]).decode
@@ -63,8 +63,19 @@ def _array(path: Path, column: list[Any], kinds: dict[Path, Any]) -> Any:
         n = max(map(len, column))
         places = [(*path, Index(f"[{i}]")) for i in range(n)]
         parts_ = [_array(place, [value[i] for value in column], kinds) for i, place in enumerate(places)]
-        kind = next((part.type for place, part in zip(places, parts_, strict=True) if place in kinds), parts_[0].type)
-        items = pa.array([value for row in zip(*(p.to_pylist() for p in parts_), strict=True) for value in row], kind)
+        # A column of nulls alone takes any type, and says none.
+        said = [
+            part for place, part in zip(places, parts_, strict=True) if part.null_count < len(column) or place in kinds
+        ]
+        types = list(dict.fromkeys(part.type for part in said)) or [pa.string()]
+        if len(types) > 1:
+            raise ValueError(
+                f'expected values of one type in the list "{dotted(path)}", as Arrow has them, found '
+                f"{' and '.join(map(str, types))}; give each a field of its own"
+            )
+        items = pa.array(
+            [value for row in zip(*(p.to_pylist() for p in parts_), strict=True) for value in row], types[0]
+        )
         return pa.FixedSizeListArray.from_arrays(items, n)
     if path in kinds:
         numbers = kinds[path] == pa.float64()  # integers beyond 2 ** 53, too
