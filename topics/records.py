@@ -325,7 +325,8 @@ class Place(msgspec.Struct, frozen=True):
 
 def place_type(further: Sequence[str]) -> Any:
     """`Place` with the fields `further` (`Mapping.further`) after its own; 0 where an earlier version wrote none."""
-    return msgspec.defstruct("Place", [(name, int, 0) for name in further], bases=(Place,), frozen=True)
+    fields = [(name, int, 0) for name in further]
+    return msgspec.defstruct("Place", fields, bases=(Place,), frozen=True) if fields else Place
 
 
 class MetricsRecord(msgspec.Struct, omit_defaults=True):

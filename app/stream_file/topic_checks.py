@@ -157,7 +157,7 @@ def check_registry(spec: Any) -> None:
                 "name one at codec, or remove registry"
             )
         return
-    further = [*[log.role for log in spec.inputs if log.role not in INPUTS], *([LEARNED] if spec.shares else [])]
+    further = [log.role for log in spec.inputs if log.role not in INPUTS]
     if PREDICTIONS in registered and further:
         raise ValueError(
             f"codec.predictions: expected json, since predictions name their place in {further[0]}, found "

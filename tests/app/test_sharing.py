@@ -20,6 +20,7 @@ from app.stream_file.spec import Spec, build
 from topics.learned import LearnedRecord, read, write
 from topics.names import FEATURES, LABELS, LEARNED
 from topics.records import RawBatch
+from topics.schemas import Written
 
 RESETS: dict[str, Any] = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"}
 
@@ -229,6 +230,34 @@ def test_the_recorded_order_gives_the_same_bits_however_cut_and_restarted(p, cut
     ]
     assert plain[0] == plain[1]
     assert learner.digest() == WORLD.learners[p].digest()
+
+
+@pytest.mark.parametrize("name", ["avro", "json-schema", "protobuf"])
+def test_predictions_of_a_registry_record_the_order_as_those_in_json_do(name: str) -> None:
+    """What they say, and what is read back of them, is what JSON has; so are the bits of a fold by them."""
+    fields = {"predictions": {"coverage": 0.9, "reasons": 2, "challengers": True}}
+    registered = {"codec": {"predictions": name}, "registry": {"url": "http://127.0.0.1:1"}}
+    spec = stream(2, **fields, **registered)
+    codec = spec.make_codec()
+    assert codec.prediction is not None
+    spec.schemas.written["predictions"] = Written(7, codec.prediction)
+    world, plain = lived(spec, 300), lived(stream(2, **fields), 300)
+    places: set[int] = set()
+
+    def said(one: dict[str, Any]) -> dict[str, Any]:
+        """None is null, or left out, and 0 what is not listed."""
+        parts = {name: said(part) for name, part in one.get("challengers", {}).items()}
+        listed = {label: p for label, p in (one.get("p") or {}).items() if p}
+        return one | {"p": listed, "challengers": parts, "set": one.get("set"), "reasons": one.get("reasons")}
+
+    for p in (0, 1):
+        told = [json.loads(value) for value in plain.sent[p]]
+        assert list(map(said, map(codec.read_prediction, world.sent[p]))) == list(map(said, told))
+        places |= {one["learned_offset"] for one in told}
+        learner, sent = replayed(world, p, [30, 7, 50], {1})
+        assert list(map(said, map(codec.read_prediction, sent))) == list(map(said, told))
+        assert learner.digest() == world.learners[p].digest()
+    assert len(places) > 10
 
 
 def test_what_was_appended_is_joined_again_after_the_last_prediction() -> None:

@@ -241,6 +241,73 @@ def test_rows_with_schemas_are_predicted_as_rows_in_json(codec, broker, registry
     assert invoke("check", path, "--broker", broker).exit_code == 0
 
 
+SHARED = {"learning": "shared", "partitions": 2, "predictions": {"coverage": 0.9}}
+
+
+def test_shared_learning_has_a_schema_of_predictions_of_its_own(codec, registry, tmp_path, topic_name):
+    """Which fits behind that of a stream without it: where subjects are named by records, all streams have one."""
+    one, other = ({**SHARED, "learning": learning} for learning in ("partition", "shared"))
+    topics = {"predictions": f"{topic_name}.predictions"}
+    kinds = [
+        stream_of({"predictions": codec}, tmp_path, f"{topic_name}-{i}", registry, topics=topics, **fields)
+        for i, fields in enumerate((one, other))
+    ]
+    subject = f"{topics['predictions']}-value"
+    found = []
+    for path, spec in [*kinds, kinds[0]]:
+        if len(found) < 2:
+            with pytest.raises(RegistryError, match=f"no schema of predictions under the subject {subject}"):
+                asyncio.run(begin(Registry.of(spec), spec))
+        done = invoke("check", path, "--register")
+        assert done.exit_code == 0, (done.output, done.exception)
+        asyncio.run(begin(Registry.of(spec), spec))
+        found.append(spec.schemas.written["predictions"])
+        level = json.dumps({"compatibility": "NONE" if codec == "json-schema" else "BACKWARD"}).encode()
+        headers = {"Content-Type": "application/json"}
+        urllib.request.urlopen(
+            urllib.request.Request(f"{registry.url}/config/{subject}", level, headers, method="PUT")
+        ).close()
+    assert ["learned_offset" in written.schema.text for written in found] == [False, True, False]
+    assert found[0] == found[2] != found[1]
+
+
+def test_partitions_that_learn_one_model_name_their_place_in_its_log(broker, registry, tmp_path, topic_name):
+    """The next owner and an audit go on by what is read back of records in Avro."""
+    path, spec = stream_of({"predictions": "avro"}, tmp_path, topic_name, registry, **SHARED)
+    create_topics(spec, broker)
+    assert invoke("check", path, "--register").exit_code == 0
+    features, labels = instances(800)
+
+    def come(begin, end):
+        for p in range(2):
+            send(broker, spec.topics.features, features[begin + p : end : 2], partition=p)
+            send(broker, spec.topics.labels, labels[begin + p : end : 2], partition=p)
+
+    def learned():
+        with suppress(Exception):  # a chunk is on its way
+            return [stored(broker, spec, p).sharing.n for p in range(2)]
+
+    come(0, 300)
+    with Worker(path, broker, tmp_path) as worker:
+        until(lambda: all(len(read(broker, spec.topics.predictions, p)) == 150 for p in range(2)), worker)
+        worker.kill()
+    come(300, 500)
+    with Worker(path, broker, tmp_path) as worker:
+        until(lambda: learned() == [500, 500], worker)
+        come(500, 800)
+        until(lambda: learned() == [800, 800], worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    done = invoke("audit", path, "--broker", broker)
+    assert done.exit_code == 0, (done.output, done.exception)
+    read_prediction = spec.make_codec().read_prediction
+    sent = [[read_prediction(one.value) for one in read(broker, spec.topics.predictions, p)] for p in range(2)]
+    assert [[one["offset"] for one in of_one] for of_one in sent] == [list(range(400))] * 2
+    for of_one in sent:
+        places = [one["learned_offset"] for one in of_one]
+        assert places == sorted(places)
+        assert places[-1] > places[0]
+
+
 def test_rows_with_schemas_are_copied_by_the_ids_in_them(codec, broker, registry, tmp_path, topic_name):
     """Topics of other partitions than the stream's, without keys; one record's schema is known to nobody."""
     wire, given = WIRES[codec], {"features": f"{topic_name}.orders", "labels": f"{topic_name}.paid"}

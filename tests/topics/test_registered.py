@@ -1,6 +1,7 @@
 """The formats of a schema registry, each by the same tests: what is read is what the JSON codec reads of the same
 records, predictions hold what they hold in JSON, and hostile bytes are rejected."""
 
+import hashlib
 import io
 import json
 import math
@@ -22,6 +23,7 @@ from topics.codecs import CODECS, JsonCodec
 from topics.formats import avro_predictions, json_schema, protobuf_predictions
 from topics.formats.framing import HEADER
 from topics.formats.protobuf_types import Messages, class_of
+from topics.places import IndexBits
 from topics.records import RawBatch, Unknown
 from topics.schemas import AVRO, JSON, PROTOBUF, NotToldError, Schema, Schemas, UnusableError, Written
 
@@ -82,13 +84,16 @@ class Kit(NamedTuple):
         return b"\0" + number.to_bytes(4, "big") + self.encode(row)
 
 
-def said_by(module: Any, more: int) -> Schema:
+SHARED = ("learned_offset",)  # the further places of a stream whose partitions learn one model
+
+
+def said_by(module: Any, more: int, further: tuple[str, ...]) -> Schema:
     """The schema of predictions that say more (1), and why (2)."""
-    return (module.PREDICTION, module.SAYING_MORE, module.SAYING_WHY)[more]  # type: ignore[no-any-return]
+    return module.schemas_of(further)[more]  # type: ignore[no-any-return]
 
 
-def read_avro(value: bytes, more: int = 0) -> Any:
-    schema = said_by(avro_predictions, more)
+def read_avro(value: bytes, more: int = 0, further: tuple[str, ...] = ()) -> Any:
+    schema = said_by(avro_predictions, more, further)
     parsed = fastavro.parse_schema(json.loads(schema.text))
     told: Any = fastavro.schemaless_reader(io.BytesIO(value), parsed, None)
     if told.get("reasons") is not None:
@@ -96,20 +101,21 @@ def read_avro(value: bytes, more: int = 0) -> Any:
     return told
 
 
-def read_json(value: bytes, more: int = 0) -> Any:
+def read_json(value: bytes, more: int = 0, further: tuple[str, ...] = ()) -> Any:
     read = json.loads(value)
-    schema = said_by(json_schema, more)
-    jsonschema.Draft7Validator(json.loads(schema.text)).validate(read)
+    content = json.loads(said_by(json_schema, more, further).text)
+    jsonschema.Draft7Validator(content).validate(read)
+    assert set(read) <= set(content["properties"])
     return read
 
 
-def read_protobuf(value: bytes, more: int = 0) -> Any:
+def read_protobuf(value: bytes, more: int = 0, further: tuple[str, ...] = ()) -> Any:
     """By protobuf's own way to JSON."""
     assert value[:1] == b"\0"
-    schema = said_by(protobuf_predictions, more)
+    schema = said_by(protobuf_predictions, more, further)
     message = class_of(Messages(schema).named("riparian.Prediction"))
     told = json_format.MessageToDict(message.FromString(value[1:]), preserving_proto_field_name=True)
-    told |= {name: int(told[name]) for name in ("offset", "label_offset")}
+    told |= {name: int(told[name]) for name in ("offset", "label_offset", *further)}
     for part in (told, *told.get("challengers", {}).values()):
         said = {name: part.pop(name) for name in list(part) if name.startswith("y_")}
         part["y"] = int(said["y_int"]) if "y_int" in said else next(iter(said.values()), None)
@@ -352,6 +358,48 @@ def test_intervals_sets_and_reasons_are_those_of_json_by_a_schema_of_their_own(
     # What was written before they were asked for is read by the same codec.
     before = written(name, spec_of(task=task)).encode_predictions(*args)
     assert normal(one.read_prediction(before[0])) == normal(json.loads(json_codec.encode_predictions(*args)[0]))
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_predictions_of_shared_learning_say_how_much_was_learned(name: str, kit: Kit, more: int) -> None:
+    asked = ({}, {"coverage": 0.9}, {"reasons": 2})[more]
+    spec, rng = spec_of(learning="shared", partitions=2, predictions=asked), np.random.default_rng(0)
+    classes = spec.class_vocabulary()
+    assert classes is not None
+    for value in ("up", "x" * 100_000, "y" * 700_000):
+        classes.code(value)
+    n, ats = 5, np.array([0, 7, 2**20, 2**40, 2**62])
+    one, json_codec = written(name, spec), JsonCodec(spec.mapping())
+    for width in (2, 3):  # with the third class records are too large for probabilities
+        p = rng.random((n, width))
+        args = [f"i{i}" for i in range(n)], p, classes, "tree", np.arange(n) * 1000, np.arange(n)
+        options: dict[str, Any] = {"further": {"learned_offset": ats}, "challengers": {"nb": p}}
+        options |= {"said": np.tile([1.0, 0.0, 0.0][:width], (n, 1))} if more == 1 else {}
+        options |= {"reasons": [WHY[i % 3] for i in range(n)]} if more == 2 else {}
+        values, others = (codec.encode_predictions(*args, **options) for codec in (one, json_codec))
+        for value, other, at in zip(values, others, ats.tolist(), strict=True):
+            told = normal(json.loads(other))
+            assert (told["learned_offset"], told["p"] is None) == (at, width == 3)
+            assert normal(one.read_prediction(value)) == told
+            assert normal(kit.read(value[5:], more, SHARED)) == told
+            places = (codec.read_place(raw).places(IndexBits()) for codec, raw in ((one, value), (json_codec, other)))
+            assert {*places} == {(told["offset"], told["label_offset"], at)}
+
+
+@pytest.mark.parametrize(
+    ("name", "digests"),
+    [
+        ("avro", ["aae95f3fb2550e8a", "a85d2a70490688f8", "5682c36aaefd5944"]),
+        ("json-schema", ["bcade860fa953c34", "2732fa7daff76bf7", "57af6232a5b20029"]),
+        ("protobuf", ["2c35c401cd6ffb2e", "f5ce6d7bcc5d2ce6", "93239acc2acac7eb"]),
+    ],
+)
+def test_schemas_that_are_registered_stay_what_they_are(name: str, digests: list[str]) -> None:
+    """Another text is another schema, which every stream would have to register again."""
+    asked: list[dict[str, Any]] = [{}, {"coverage": 0.9}, {"reasons": 2}]
+    codecs = [CODECS[name](spec_of(predictions=one).mapping(), Schemas()) for one in asked]
+    texts = [codec.prediction.text.encode() for codec in codecs if codec.prediction is not None]
+    assert [hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts] == digests
 
 
 def test_a_prediction_without_a_class_and_a_huge_one(name: str) -> None:

@@ -9,10 +9,10 @@ import json
 from io import BytesIO
 from typing import Any
 
-from topics.formats.avro_predictions import PREDICTION, SAYING_MORE, SAYING_WHY, PredictionReader, PredictionWriter
+from topics.formats.avro_predictions import PredictionReader, PredictionWriter, schemas_of
 from topics.formats.avro_reader import READING, reader, why
 from topics.formats.avro_types import parse
-from topics.formats.registered import Encode, RegisteredCodec, Writer
+from topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
 from topics.formats.slots import Problem
 from topics.formats.tuples import Blocks, FeatureReader, LabelReader, Read, Shape, Way
 from topics.headers import inside
@@ -37,15 +37,13 @@ def _blocks(shape: Shape) -> Blocks:
 class AvroCodec(RegisteredCodec):
     """The codec of Avro: see `topics.codecs.Codec`."""
 
-    prediction: Schema | None = PREDICTION
-
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         values, way = inside(mapping), Way(_reader, _problems, READING, why, _blocks)
         self._readers = FeatureReader(values, schemas, way), LabelReader(values, schemas, way)
         super().__init__(mapping, schemas, *self._readers)
-        self.prediction = SAYING_WHY if mapping.says_why else SAYING_MORE if mapping.says_more else PREDICTION
-        self.encode_predictions = PredictionWriter(schemas).write
-        reader = PredictionReader(schemas)
+        self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
+        self.encode_predictions = PredictionWriter(schemas, mapping.further).write
+        reader = PredictionReader(schemas, mapping.further)
         self.read_place, self.read_prediction = reader.place, reader.read
 
     def warm_up(self) -> None:

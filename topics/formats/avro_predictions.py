@@ -2,7 +2,7 @@
 
 Where intervals, sets or reasons are asked for it is another schema, with fields more at the end; the one with fewer is
 a part of it. The places that a prediction was made at come first and stay first, so that they can be read whatever
-comes behind them.
+comes behind them; those of further input logs, which a stream has from its beginning, come right behind the labels'.
 y is null where a model knows nothing (or has no finite value); p is null then, too, and where it is not asked for, of
 regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is written as text.
 """
@@ -10,6 +10,7 @@ regression, and in a record of more than MAX_BYTES. An integer beyond 64 bits is
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -17,7 +18,8 @@ from topics.formats import avro_types
 from topics.formats.avro_types import MalformedError, whole
 from topics.formats.binary_predictions import BinaryWriter, Shares
 from topics.formats.framing import ID_BYTES, head_of
-from topics.records import Place
+from topics.formats.registered import FURTHER
+from topics.records import place_type
 from topics.schemas import AVRO, Schema, Schemas
 from topics.vocabulary import Scalar
 
@@ -58,9 +60,21 @@ _WHY = {
     "default": None,
     "doc": "What features added to y, the largest first.",
 }
-PREDICTION = Schema(AVRO, json.dumps(_PREDICTION))
-SAYING_MORE = Schema(AVRO, json.dumps({**_PREDICTION, "fields": [*_PREDICTION["fields"], *_SAID]}))
-SAYING_WHY = Schema(AVRO, json.dumps({**_PREDICTION, "fields": [*_PREDICTION["fields"], *_SAID, _WHY]}))
+
+
+@cache
+def schemas_of(further: tuple[str, ...] = ()) -> tuple[Schema, Schema, Schema]:
+    """As of any stream, with what is said besides, and with reasons, too. further : `Mapping.further`."""
+    offset, label_offset, *rest = _PREDICTION["fields"]
+    # The default lets a registry take it as compatible where subjects are named by records, so that streams share one.
+    more = [{"name": name, "type": "long", "default": 0, "doc": FURTHER[name]} for name in further]
+    fields = [offset, label_offset, *more, *rest]
+    every = (fields, [*fields, *_SAID], [*fields, *_SAID, _WHY])
+    one, two, three = (Schema(AVRO, json.dumps({**_PREDICTION, "fields": some})) for some in every)
+    return one, two, three
+
+
+PREDICTION, SAYING_MORE, SAYING_WHY = schemas_of()
 _NULL = b"\0"
 _double = Struct("<d").pack
 
@@ -94,8 +108,8 @@ class PredictionWriter(BinaryWriter):
     def model(self, name: str) -> bytes:
         return text(name)
 
-    def place(self, offset: int, label_offset: int) -> bytes:
-        return whole(offset) + whole(label_offset)
+    def place(self, *offsets: int) -> bytes:
+        return b"".join(map(whole, offsets))
 
     def shares(self, names: Sequence[str]) -> Shares:
         before = list(map(text, names))
@@ -124,21 +138,25 @@ class PredictionWriter(BinaryWriter):
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
-    def __init__(self, schemas: Schemas) -> None:
-        self._schemas = schemas
-        self._types = [avro_types.parse(schema) for schema in (PREDICTION, SAYING_MORE, SAYING_WHY)]
+    def __init__(self, schemas: Schemas, further: tuple[str, ...] = ()) -> None:
+        self._schemas, self._place = schemas, place_type(further)
+        self._types = [avro_types.parse(schema) for schema in schemas_of(further)]
+        self._n_places = 2 + len(further)
 
-    def place(self, value: bytes | None) -> Place:
+    def place(self, value: bytes | None) -> Any:
         """Where a prediction record stands."""
         value = value or b""
         found, written = head_of(value), self._schemas.written.get("predictions")
         if found is None or written is None or found.key != written.id:
             self.read(value)  # of another schema, or no prediction at all
         try:
-            offset, p = avro_types.long(value, ID_BYTES if found is None else found.start)
-            return Place(offset, avro_types.long(value, p)[0])
+            p, offsets = ID_BYTES if found is None else found.start, []
+            for _ in range(self._n_places):
+                offset, p = avro_types.long(value, p)
+                offsets.append(offset)
         except IndexError:
             raise ValueError("it ends too early") from None
+        return self._place(*offsets[:2], 0, 0, *offsets[2:])
 
     def read(self, value: bytes | None) -> dict[str, Any]:
         """All fields of a prediction record."""

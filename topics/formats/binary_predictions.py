@@ -37,7 +37,8 @@ class Shares:
 
 
 class BinaryWriter:
-    """Writes predictions by the schema that `schemas.written` names.
+    """Writes predictions by the schema that `schemas.written` names. further : `Mapping.further`, of whose logs the
+    schema has a place each.
 
     A format has `nothing`, which stands for no answer, no probabilities and no challengers, and the methods that raise
     NotImplementedError here.
@@ -46,11 +47,12 @@ class BinaryWriter:
     nothing = b""
     unsaid = b""  # stands for no interval and no set, before reasons
 
-    def __init__(self, schemas: Schemas) -> None:
-        self._schemas = schemas
+    def __init__(self, schemas: Schemas, further: tuple[str, ...] = ()) -> None:
+        self._schemas, self.further = schemas, further
         self._shares: tuple[tuple[str, ...], Shares] | None = None
 
-    def place(self, offset: int, label_offset: int) -> bytes:
+    def place(self, *offsets: int) -> bytes:
+        """Of the features, of the next label, and the next one of each further log."""
         raise NotImplementedError
 
     def id(self, text: str) -> bytes:
@@ -99,8 +101,8 @@ class BinaryWriter:
         reasons: Sequence[Any] | None = None,
         decided: Mapping[str, Floats] | None = None,
     ) -> list[bytes]:
-        """One record an id, as in `Codec`. further : none, since the schema has no fields for them."""
-        assert not further
+        """One record an id, as in `Codec`. further : of the logs of `self.further`, no others."""
+        assert tuple(further or ()) == self.further
         before, name = written_by(self._schemas, "predictions")[0], self.model(model)
         told = decided or {}
         y, shares = self._outputs(p, classes, probabilities, told.get(CHAMPION))
@@ -112,22 +114,24 @@ class BinaryWriter:
             ]
             names = tuple(challengers)
             others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
-        rows = zip(offsets, label_offsets, ids, y, shares, others, self._more(said, classes, reasons), strict=False)
+        places = zip(offsets, label_offsets, *(further or {}).values(), strict=True)
+        rows = zip(places, ids, y, shares, others, self._more(said, classes, reasons), strict=False)
         made = [
-            b"".join((before, self.place(int(at), int(label_at)), self.id(one), name, answer, share, other, more))
-            for at, label_at, one, answer, share, other, more in rows
+            b"".join((before, self.place(*map(int, at)), self.id(one), name, answer, share, other, more))
+            for at, one, answer, share, other, more in rows
         ]
         long = probabilities or (said is not None and said.any())
         if long and classes is not None and max(map(len, made), default=0) > MAX_BYTES:
             large = [i for i, value in enumerate(made) if len(value) > MAX_BYTES]
             args = [ids[i] for i in large], p[large], classes, model
-            places = [offsets[i] for i in large], [label_offsets[i] for i in large]
+            where = [offsets[i] for i in large], [label_offsets[i] for i in large]
+            besides = {role: [found[i] for i in large] for role, found in (further or {}).items()}
             left = {role: output[large] for role, output in (challengers or {}).items()} or None
             few = {role: codes[large] for role, codes in told.items()} or None
             silent = None if said is None else np.zeros_like(said[large])
             why = None if reasons is None else [reasons[i] for i in large]
             options: dict[str, Any] = {"challengers": left, "said": silent, "reasons": why, "decided": few}
-            short = self.write(*args, *places, probabilities=False, **options)
+            short = self.write(*args, *where, probabilities=False, further=besides, **options)
             for i, value in zip(large, short, strict=True):
                 made[i] = value
         return made

@@ -195,7 +195,7 @@ class PredictionWriter:
 
 def place_reader(further: Sequence[str] = ()) -> Callable[[bytes | None], Place]:
     """What reads where a prediction record stands: ValueError where it is no prediction."""
-    decode: Callable[[bytes], Place] = msgspec.json.Decoder(place_type(further) if further else Place).decode
+    decode: Callable[[bytes], Place] = msgspec.json.Decoder(place_type(further)).decode
 
     def read_place(value: bytes | None) -> Place:
         try:

@@ -7,6 +7,7 @@ the start the latest schema of each topic is held against the stream file.
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, cast
 
 from topics import records as r
@@ -14,7 +15,7 @@ from topics.columns import Bad, FeatureReader, no_record
 from topics.formats.framing import ID_BYTES, NO_HEAD, body_of, head_of, inline
 from topics.formats.json import JsonCodec
 from topics.formats.json_schema_types import JsonSchema
-from topics.formats.registered import RegisteredCodec, written_by
+from topics.formats.registered import FURTHER, RegisteredCodec, prediction_of, written_by
 from topics.formats.slots import Problem, Slot, of_features, of_labels
 from topics.headers import Wanted, inside
 from topics.records import Mapping, Place, RawBatch
@@ -45,6 +46,13 @@ _WHY = {
 }
 
 
+@cache
+def schemas_of(further: tuple[str, ...] = ()) -> tuple[Schema, Schema, Schema]:
+    """As of any stream, with what is said besides, and with reasons, too. further : `Mapping.further`."""
+    plain = _PROPERTIES | {name: {"type": "integer", "description": FURTHER[name]} for name in further}
+    return _schema(plain), _schema({**plain, **_SAID}), _schema({**plain, **_SAID, "reasons": _WHY})
+
+
 def _schema(properties: dict[str, Any]) -> Schema:
     content = {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -56,9 +64,7 @@ def _schema(properties: dict[str, Any]) -> Schema:
     return Schema(JSON, json.dumps(content))
 
 
-PREDICTION, SAYING_MORE = _schema(_PROPERTIES), _schema({**_PROPERTIES, **_SAID})
-SAYING_WHY = _schema({**_PROPERTIES, **_SAID, "reasons": _WHY})
-
+PREDICTION, SAYING_MORE, SAYING_WHY = schemas_of()
 
 _OF_FEATURES = ("missing", "numbers", "feature")
 
@@ -123,15 +129,13 @@ class _Reader:
 class JsonSchemaCodec(RegisteredCodec):
     """The codec of JSON with schemas: see `topics.codecs.Codec`."""
 
-    prediction: Schema | None = PREDICTION
-
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         self._plain = JsonCodec(mapping)
         features, labels = self._plain.readers
         values = inside(mapping)
         one, other = _Reader(features, schemas, *of_features(values)), _Reader(labels, schemas, of_labels(values))
         super().__init__(mapping, schemas, cast(FeatureReader, one), other)
-        self.prediction = SAYING_WHY if mapping.says_why else SAYING_MORE if mapping.says_more else PREDICTION
+        self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
         self.encode_predictions = self._encode_predictions
         self.headers = Wanted(True, True)  # the schema may be named there
         self._schemas = schemas

@@ -11,10 +11,10 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from topics.formats.protobuf_predictions import PREDICTION, SAYING_MORE, SAYING_WHY, PredictionReader, PredictionWriter
+from topics.formats.protobuf_predictions import PredictionReader, PredictionWriter, schemas_of
 from topics.formats.protobuf_reader import ERRORS, TIMESTAMP, problems, reader, why
 from topics.formats.protobuf_types import Descriptor, Messages, class_of, head_of
-from topics.formats.registered import Encode, RegisteredCodec, Writer
+from topics.formats.registered import Encode, RegisteredCodec, Writer, prediction_of
 from topics.formats.tuples import FeatureReader, LabelReader, Way
 from topics.headers import inside
 from topics.names import INPUTS
@@ -25,8 +25,6 @@ from topics.schemas import Schema, Schemas
 class ProtobufCodec(RegisteredCodec):
     """The codec of Protobuf: see `topics.codecs.Codec`."""
 
-    prediction: Schema | None = PREDICTION
-
     def __init__(self, mapping: Mapping, schemas: Schemas) -> None:
         values = inside(mapping)
         features, labels = (
@@ -35,9 +33,9 @@ class ProtobufCodec(RegisteredCodec):
         super().__init__(
             mapping, schemas, FeatureReader(values, schemas, features), LabelReader(values, schemas, labels)
         )
-        self.prediction = SAYING_WHY if mapping.says_why else SAYING_MORE if mapping.says_more else PREDICTION
-        self.encode_predictions = PredictionWriter(schemas).write
-        predictions = PredictionReader()
+        self.prediction: Schema | None = prediction_of(mapping, schemas_of(mapping.further))
+        self.encode_predictions = PredictionWriter(schemas, mapping.further).write
+        predictions = PredictionReader(mapping.further)
         self.read_place, self.read_prediction = predictions.place, predictions.read
 
     def writer(self, labels_inside: bool = False) -> "ProtobufWriter":

@@ -8,6 +8,7 @@ written byte by byte, as Avro's are; protobuf reads them back.
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -17,7 +18,9 @@ from topics.formats.avro_types import MalformedError
 from topics.formats.binary_predictions import BinaryWriter, Shares
 from topics.formats.framing import body_of
 from topics.formats.protobuf_types import Messages, class_of, indexes_at
-from topics.records import Place
+from topics.formats.registered import FURTHER
+from topics.names import LEARNED, place_field
+from topics.records import place_type
 from topics.schemas import PROTOBUF, Schema
 from topics.vocabulary import Scalar
 
@@ -78,10 +81,20 @@ message Reason {
   double value = 2;
 }
 """
-PREDICTION = Schema(PROTOBUF, _TEXT % ("", ""))
-SAYING_MORE = Schema(PROTOBUF, _TEXT % (_FIELDS, _CLASS))
-SAYING_WHY = Schema(PROTOBUF, _TEXT % (_FIELDS + _REASONS, _CLASS + _REASON))
+_NUMBERS = {place_field(LEARNED): 15}  # of fields that name places of further input logs
 _MESSAGE = b"\0"  # the first message of the schema
+
+
+@cache
+def schemas_of(further: tuple[str, ...] = ()) -> tuple[Schema, Schema, Schema]:
+    """As of any stream, with what is said besides, and with reasons, too. further : `Mapping.further`."""
+    places = "".join(f"  // {FURTHER[name]}\n  optional int64 {name} = {_NUMBERS[name]};\n" for name in further)
+    every = ("", ""), (_FIELDS, _CLASS), (_FIELDS + _REASONS, _CLASS + _REASON)
+    one, two, three = (Schema(PROTOBUF, _TEXT % (fields + places, messages)) for fields, messages in every)
+    return one, two, three
+
+
+PREDICTION, SAYING_MORE, SAYING_WHY = schemas_of()
 _double = Struct("<d").pack
 
 
@@ -106,8 +119,12 @@ def _field(number: int, data: bytes) -> bytes:
 class PredictionWriter(BinaryWriter):
     """Writes predictions as Protobuf."""
 
-    def place(self, offset: int, label_offset: int) -> bytes:
-        return b"\0\x08" + _whole(offset) + b"\x10" + _whole(label_offset)
+    def place(self, *offsets: int) -> bytes:
+        offset, label_offset, *more = offsets
+        made = _MESSAGE + b"\x08" + _whole(offset) + b"\x10" + _whole(label_offset)
+        for name, one in zip(self.further, more, strict=True):
+            made += bytes((_NUMBERS[name] << 3,)) + _whole(one)
+        return made
 
     def id(self, text: str) -> bytes:
         return _field(3, text.encode())
@@ -146,19 +163,19 @@ class PredictionWriter(BinaryWriter):
 class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
-    def __init__(self) -> None:
-        message = Messages(SAYING_WHY).at((0,))
-        self._message = class_of(message)
+    def __init__(self, further: tuple[str, ...] = ()) -> None:
+        self._message = class_of(Messages(schemas_of(further)[2]).at((0,)))
+        self._names, self._place = ("offset", "label_offset", *further), place_type(further)
 
-    def place(self, value: bytes | None) -> Place:
+    def place(self, value: bytes | None) -> Any:
         """Where a prediction record stands."""
         found = self._read(value)
-        return Place(found.offset, found.label_offset)
+        return self._place(**{name: getattr(found, name) for name in self._names})
 
     def read(self, value: bytes | None) -> dict[str, Any]:
         """All fields of a prediction record."""
         found = self._read(value)
-        read = {"offset": found.offset, "label_offset": found.label_offset, "id": found.id, "model": found.model}
+        read = {name: getattr(found, name) for name in (*self._names, "id", "model")}
         read |= _opinion(found)
         if found.challengers:
             read["challengers"] = {name: _opinion(one) for name, one in found.challengers.items()}
@@ -178,7 +195,7 @@ class PredictionReader:
             found = self._message.FromString(body[start:])
         except (IndexError, DecodeError, MalformedError) as error:
             raise ValueError(str(error)) from error
-        if not found.HasField("offset") or not found.HasField("label_offset"):
+        if not all(map(found.HasField, self._names)):
             raise ValueError("it has no place")
         return found
 

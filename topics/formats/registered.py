@@ -8,10 +8,19 @@ from topics.formats.framing import head, inline, unknown
 from topics.formats.json_rows import Renderer
 from topics.formats.slots import Problem
 from topics.headers import Wanted, inside
+from topics.names import LEARNED, place_field
 from topics.records import Mapping, RawBatch, Rows
 from topics.schemas import Key, NotToldError, Schema, Schemas, UnusableError
 
 Encode = Callable[[bytes], bytes]
+
+# Places of further input logs for which the schemas of predictions have a field -> what it says.
+FURTHER = {place_field(LEARNED): "Of the next record that all partitions learn, when it was made."}
+
+
+def prediction_of(mapping: Mapping, schemas: tuple[Schema, Schema, Schema]) -> Schema:
+    """The schema of a stream's predictions. schemas : `schemas_of(mapping.further)` of a format."""
+    return schemas[2 if mapping.says_why else 1 if mapping.says_more else 0]
 
 
 def written_by(schemas: Schemas, kind: str) -> tuple[bytes, Schema]:
