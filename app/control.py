@@ -5,7 +5,7 @@ import getpass
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -51,7 +51,8 @@ async def ask(
     seconds: float,
     on_answer: Callable[[EventRecord], None] = lambda event: None,
 ) -> dict[int, EventRecord]:
-    """Send a command to every partition; partition -> its answer, of those that answered within `seconds`.
+    """Send a command to every partition (`Spec.commanded`); partition -> its answer, of those that answered within
+    `seconds`.
 
     An answer comes with the next prediction of the partition, which it takes effect before. One that does not come in
     time comes later all the same: a command that was sent cannot be taken back.
@@ -74,7 +75,7 @@ async def ask(
     control, events = spec.topics.control, spec.topics.events
     assert control is not None
     assert events is not None
-    tps = [TopicPartition(events, partition) for partition in range(spec.partitions)]
+    tps = [TopicPartition(events, partition) for partition in spec.commanded]
     consumer = connection.consumer(isolation_level=EVERYTHING, fetch_max_wait_ms=100)
     await consumer.start()
     try:
@@ -89,17 +90,17 @@ async def ask(
         consumer.assign(tps)
         for tp, end in ends.items():
             consumer.seek(tp, end)
-        await _send(connection, control, spec.partitions, value)
-        return await _answers(consumer, what.id, spec.partitions, seconds, on_answer)
+        await _send(connection, control, spec.commanded, value)
+        return await _answers(consumer, what.id, len(spec.commanded), seconds, on_answer)
     finally:
         await close(consumer)
 
 
-async def _send(connection: Connection, topic: str, partitions: int, value: bytes) -> None:
+async def _send(connection: Connection, topic: str, partitions: Sequence[int], value: bytes) -> None:
     producer = connection.producer(enable_idempotence=True)
     await producer.start()
     try:
-        sent = [await producer.send(topic, value, partition=partition) for partition in range(partitions)]
+        sent = [await producer.send(topic, value, partition=partition) for partition in partitions]
         await asyncio.gather(*sent)
     finally:
         await producer.stop()

@@ -1,7 +1,8 @@
 """What partitions that learn one model tell each other: records of `NAME.learned`.
 
 The owner of a partition appends what it has joined, instances with their labels and the predictions that were made for
-them, as columns. Each partition numbers its instances, so that whoever reads the topic learns each of them once.
+them, as columns. Each partition numbers its instances, so that whoever reads the topic learns each of them once. The
+owner of the first partition also appends the commands to the models, numbered by their places in the control topic.
 """
 
 from typing import Any
@@ -38,13 +39,14 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     y : bytes
         (n,) float64: numbers in `classes`, or targets.
     at : bytes
-        (n,) int64, how many instances the model had learned when it predicted each of these.
+        (n,) int64, how many instances the model had learned, and commands obeyed, when it predicted each of these.
     values : list
         Of each nominal feature the values that stand in x; None of a numeric one.
     classes : list, optional
         The classes that stand in y.
     out : dict of str to (int, bytes)
-        Name of what was predicted, or kept, for the instances -> its width k, and (n, k) float64.
+        Key of a model, and what it predicted or kept for the instances -> its width k, and (n, k) float64. The key is
+        the model's first name, and never another model's, whatever they are called by now.
     """
 
     version: int
@@ -72,22 +74,51 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
         return x, np.frombuffer(self.y), np.frombuffer(self.at, np.int64), out
 
 
-_decoder = msgspec.msgpack.Decoder(LearnedRecord)
+class LearnedCommand(msgspec.Struct, array_like=True, frozen=True):
+    """A command to the models, which takes effect at its place of the log.
+
+    Parameters
+    ----------
+    version : int
+    offset : int
+        Of its record in the first partition of the control topic.
+    value : bytes, optional
+        Of that record, whatever it is.
+    """
+
+    version: int
+    offset: int
+    value: bytes | None
+
+
 _encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(LearnedRecord)
+_command_decoder = msgspec.msgpack.Decoder(LearnedCommand)
+_COMMAND = _encoder.encode(LearnedCommand(VERSION, 0, None))[:1]  # a list of three; that of a record is longer
 
 
-def write(record: LearnedRecord) -> bytes:
+def write(record: LearnedRecord | LearnedCommand) -> bytes:
     return _encoder.encode(record)
 
 
-def read(value: bytes | None) -> LearnedRecord:
+def is_command(value: bytes | None) -> bool:
+    """Whether a Kafka record's value is a command, or nonsense that begins like one."""
+    return value is not None and value[:1] == _COMMAND
+
+
+def read(value: bytes | None) -> LearnedRecord | LearnedCommand:
     """The record of a Kafka record's value. ValueError with what is wrong where it is none that `write` gives."""
+    decoder: Any = _command_decoder if is_command(value) else _decoder
     try:
-        found = _decoder.decode(value or b"")
+        found: LearnedRecord | LearnedCommand = decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from None
     if found.version != VERSION:
         raise ValueError(f"it has format {found.version}, and this version reads format {VERSION}")
+    if isinstance(found, LearnedCommand):
+        if found.offset < 0:
+            raise ValueError("a command of no place")
+        return found
     n, d = found.n, len(found.values)
     widths = all(0 < width <= 10_000 and len(data) == 8 * n * width for width, data in found.out.values())
     if not 0 < n <= MOST_ROWS or len(found.y) != 8 * n or len(found.at) != 8 * n or len(found.x) != 8 * n * d:

@@ -72,7 +72,7 @@ def _run(
             click.echo(f"partition {event.partition}: {event.event}: {event.sentence}")
 
     answers = asyncio.run(control.ask(declared, connection, asked, wait, show))
-    silent = [partition for partition in range(declared.partitions) if partition not in answers]
+    silent = [partition for partition in declared.commanded if partition not in answers]
     if as_json:
         import msgspec
 
@@ -173,11 +173,13 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
         from app.errors import SpecError
-        from app.partition.steering import unsteerable
+        from app.partition.steering import NO_FILES, unsteerable
         from app.state.loading import prospects
         from app.stream_file import columns
         from app.stream_file.spec_parts import AUTO
 
+        if spec.shares:
+            raise SpecError(f"learning: {NO_FILES}")
         found = asyncio.run(prospects(spec, connection))
         said = [one for _, changes in found.values() for one in unsteerable(changes)]
         if said:

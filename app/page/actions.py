@@ -120,7 +120,7 @@ class Actions:
                 steps.put_nowait({"answer": msgspec.to_builtins(event)})
 
             found = await control.ask(view.spec, self._connection, asked, WAIT_SECONDS, on_answer)
-            silent = [partition for partition in range(view.spec.partitions) if partition not in found]
+            silent = [partition for partition in view.spec.commanded if partition not in found]
             return {"done": {"id": asked.id, "silent": silent}}
 
         return await answered(request, headers, closing, work)

@@ -140,7 +140,8 @@ def _paused(view: StreamView) -> list[dict[str, Any]] | None:
         return None
     first = min(found.values(), key=lambda event: event.time)
     by = f" by {first.by}" if first.by else ""
-    said = [strong("Predictions are paused"), text(f" in {listed(sorted(found))}{by} since "), since(first.time)]
+    where = "" if view.spec.shares else f" in {listed(sorted(found))}"
+    said = [strong("Predictions are paused"), text(f"{where}{by} since "), since(first.time)]
     return [*said, text(": they come without a value, and everything is learned. riparian resume goes on.")]
 
 

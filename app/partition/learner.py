@@ -8,6 +8,7 @@ agree to the last bit. What is kept between batches is `app.partition.state`.
 import time
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,10 @@ from app.partition.sharing import Sharing
 from app.partition.state import PartitionState, present
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
-from models.contract import Floats, Program
+from models.contract import PREDICT, Floats, Program
 from topics.codecs import Codec
 from topics.commands import EventRecord
+from topics.learned import LearnedCommand, LearnedRecord, is_command
 from topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
 from topics.places import index_of, offset_of
 from topics.records import DriftRecord, Features, Labels, Packed, RawBatch
@@ -79,37 +81,71 @@ class PartitionLearner(PartitionState):
         return together(outcomes)
 
     def _shared(self, release: Release, sharing: Sharing) -> Outcome:
-        """As `step`, with what all partitions have joined, each record right before the next instance."""
+        """As `step`, with what all partitions have joined, each record right before the next instance.
+
+        Predictions record how much of it there was, and not which labels came in between. These are nothing to the
+        models, but a command changes who is scored by them: it waits for the next instance that is predicted, and what
+        is behind it waits, too.
+        """
         pieces, before = dict(release.pieces), dict(release.before)
         n = len(pieces[FEATURES].offsets)
         piece, come = pieces.pop(LEARNED, empty_piece()), before.pop(LEARNED, np.zeros(n, np.int64))
+        come = come + len(self._held.offsets)
+        piece, self._held = self._held.with_next(piece), empty_piece()
+        waits = [i for i, value in enumerate(piece.raw.values) if is_command(value)]
+        if waits and n:
+            predicted = np.maximum.accumulate(np.where(self._predicted(pieces[FEATURES]), np.arange(n), -1))
+            come = np.where(predicted < 0, 0, come[predicted])
         cuts = np.flatnonzero(np.diff(come, prepend=0)).tolist()
         stops, at, outcomes = [0, *come[cuts].tolist()], 0, list[Outcome]()
         parts = list(zip(Release(pieces, before).parts(cuts), stops, strict=True))
+        letters = list[DeadLetter]()
         for part, stop in parts[0 if parts[0][0].n or not cuts else 1 :]:
-            drifts, at = self._learn(piece.part(at, stop), sharing), stop
+            drifts, at = self._follow(piece.part(at, stop), sharing, letters), stop
             outcome = self._step(part)
             n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
             outcomes.append(outcome._replace(drifts=[*drifts, *outcome.drifts], n_settled=n_settled))
-        drifts = self._learn(piece.part(at), sharing)
+        stop = next((i for i in waits if i >= at), None)
+        drifts = self._follow(piece.part(at, stop), sharing, letters)
+        self._held = empty_piece() if stop is None else piece.part(stop)
         last = outcomes[-1]
-        outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts])
+        rejected = {**last.rejected, CONTROL: letters} if letters and self.tells else last.rejected
+        outcomes[-1] = last._replace(drifts=[*last.drifts, *drifts], rejected=rejected)
         return together(outcomes)
 
-    def _learn(self, piece: Piece, sharing: Sharing) -> list[DriftRecord]:
-        """Learn records of the log that the partitions share; the events of drift that this partition tells."""
-        records = sharing.decoded(piece)
+    def obey_all(self) -> None:
+        """Take what waits for the next instance, where none will come: to see that replicas are equal."""
+        if self.sharing is not None:
+            held, self._held = self._held, empty_piece()
+            self._follow(held, self.sharing, [])
+
+    def _follow(self, piece: Piece, sharing: Sharing, letters: list[DeadLetter]) -> list[DriftRecord]:
+        """Learn records of the log that the partitions share, and obey the commands among them; the events of drift
+        that this partition tells. letters : takes the commands that are none."""
+        drifts = list[DriftRecord]()
+        for _, same in groupby(sharing.decoded(piece), type):
+            found = list(same)
+            drifts += self._learn([one for one in found if isinstance(one, LearnedRecord)], sharing)
+            for one in found:
+                if isinstance(one, LearnedCommand) and sharing.obeys(one):
+                    letters += self.promotion.obey(one)
+        self._take(LEARNED, piece)
+        return drifts
+
+    def _learn(self, records: Sequence[LearnedRecord], sharing: Sharing) -> list[DriftRecord]:
         if not records:
             return []
-        self._take(LEARNED, piece)
         sharing.fit(records)
         self.fit_schema()
-        program, findings = sharing.program(records), list[Finding]()
-        weighted = self.deciding.weighted(program)
+        program = sharing.program(records, {role.key: name for name, role in self.roles.items()})
+        weighted, findings = self.deciding.weighted(program), list[Finding]()
         for role in self.roles.values():
             findings += role.run(weighted)
             role.score(program)
-        self.comparing.score(program, sharing.n)
+        champion = self.roles[CHAMPION]
+        findings = self.promotion.carry_out(self.comparing.score(program, sharing.n), program, findings)
+        if self.roles[CHAMPION] is not champion:
+            self.spoke = self.spoke or champion
         times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
         return self.drift.heard(findings, times)
 
@@ -211,7 +247,7 @@ class PartitionLearner(PartitionState):
         joint: Joint | None = None
         if self.sharing is not None:
             scored = self._predict(features, joined, self.sharing)
-            joint = self.sharing.joint(program)
+            joint = self.sharing.joint(program, {name: role.key for name, role in self.roles.items()})
         else:
             scored = program
             weighted = self.deciding.weighted(program)
@@ -227,7 +263,10 @@ class PartitionLearner(PartitionState):
         shared = self.sharing is not None
         decisions = [] if shared else self.comparing.score(program, self.pending.counts["joined"])
         led = [(one.place + 1, one.role) for one in decisions if one.promoted]
-        self.intervals.run(scored, [(0, self.roles[CHAMPION]), *led])
+        if self.sharing is None:
+            self.intervals.run(scored, [(0, self.roles[CHAMPION]), *led])
+        else:
+            self._run_intervals(scored)
         findings = self.promotion.carry_out(decisions, program, findings)
         findings += self.drift.watch_features(program, features.x, features.sizes)
         predictions = self.promotion.predictions(said)
@@ -259,7 +298,7 @@ class PartitionLearner(PartitionState):
             headers=headers,
             ignored=[one.reason for one in (*features.rejected, *labels.rejected) if one.ignored],
             lineups=self.promotion.lineups,
-            events=self.promotion.tell(offsets, next_offsets[LABELS], known),
+            events=self.promotion.tell(offsets, next_offsets[LABELS], known, self.tells),
             decided=self.promotion.predictions(named) if named else {},
             said=self.intervals.said(joined.predicted, self.steering.paused),
             reasons=self._reasons(len(features.ids)),
@@ -292,6 +331,16 @@ class PartitionLearner(PartitionState):
             role.calibrate(scored)
             role.estimate(scored)
         return scored
+
+    def _run_intervals(self, scored: Program) -> None:
+        """A label is held against who was the champion at the last prediction before it: of a promotion in the log of
+        all partitions only the next prediction records that it was before it."""
+        predicted = np.flatnonzero(scored.op == PREDICT)
+        first = int(predicted[0]) if len(predicted) else len(scored.op)
+        champion = self.roles[CHAMPION]
+        self.intervals.run(scored, [(0, self.spoke or champion), (first, champion)])
+        if len(predicted):
+            self.spoke = None
 
     def _next_offsets(self, release: Release) -> dict[str, Ints]:
         """Role of every other input log -> its next place when each feature record is predicted.

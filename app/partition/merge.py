@@ -62,6 +62,13 @@ class Piece(NamedTuple):
         kept = slice(start, stop)
         return Piece(self.raw.part(start, stop), *(column[kept] for column in self[1:]))
 
+    def with_next(self, other: "Piece") -> "Piece":
+        """These records and those behind them."""
+        if not len(self.offsets):
+            return other
+        raw = concatenate([self.raw, other.raw])
+        return Piece(raw, *(np.concatenate(both) for both in zip(self[1:], other[1:], strict=True)))
+
     def singly(self) -> list["Piece"]:
         """Each record by itself."""
         return [self.part(i, i + 1) for i in range(len(self.offsets))]

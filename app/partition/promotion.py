@@ -1,4 +1,4 @@
-"""What the rule has decided is done and told. Pure.
+"""What the rule has decided is done and told, and what commands ask of models that all partitions learn. Pure.
 
 A challenger that is promoted after a label is the champion from the next instance on. All models run the whole program
 whoever that is, so only names change, and which predictions are the champion's. The event is told with the next
@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.partition.comparing import Decision
-from app.partition.outcome import Lineup
+from app.partition.outcome import DeadLetter, Lineup
 from app.partition.role import Role
 from app.partition.steering import Steered, Steering
 from app.partition.watch import Finding
 from models.contract import PREDICT, Floats, Program
-from topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord
+from topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord, WrongCommandError, read_command
+from topics.learned import LearnedCommand
 from topics.names import CHAMPION, FEATURES, LABELS
 from topics.places import index_of, offset_of
 from topics.records import REGRESSION
@@ -26,13 +27,19 @@ from topics.records import REGRESSION
 RULE = "promotion"  # who asked, in its events
 
 
-class _Due(msgspec.Struct):
-    """An event that waits for the next prediction. models : role -> learner, from there on."""
+class _Due(msgspec.Struct, omit_defaults=True):
+    """An event that waits for the next prediction, of the rule or of a command. models : role -> learner, from there
+    on. The rest as in `EventRecord`."""
 
     event: str
-    model: str
+    model: str | None
     sentence: str
     models: dict[str, str]
+    command: str = PROMOTE
+    by: str = RULE
+    id: str | None = None
+    asked: int = 0
+    control_offset: int | None = None
 
 
 class Promotion:
@@ -49,6 +56,33 @@ class Promotion:
         self._starts: list[int] = []  # number of the prediction in the last program that each of these is told with
         self._lined: list[tuple[int, dict[str, Role]]] = []
 
+    def obey(self, record: LearnedCommand) -> list[DeadLetter]:
+        """Apply a command to models that all partitions learn, at its place of their log; dead letters, where it is
+        none."""
+        try:
+            command = read_command(record.value)
+        except WrongCommandError as error:
+            return [DeadLetter(record.offset, None, record.value, error.reason, str(error))]
+        if not self._steering.knows(command):
+            event, said = self._steering.answer(command)
+            self._due.append(
+                _Due(
+                    event,
+                    command.model,
+                    said,
+                    self._models(),
+                    command=command.command,
+                    by=command.by,
+                    id=command.id,
+                    asked=command.asked,
+                    control_offset=record.offset,
+                )
+            )
+        return []
+
+    def _models(self) -> dict[str, str]:
+        return {role: running.learner_name for role, running in self._learner.roles.items()}
+
     def carry_out(self, decisions: Sequence[Decision], program: Program, findings: Sequence[Finding]) -> list[Finding]:
         """Promote and propose. Returns what was found in the program, by the names that models had then."""
         learner, found = self._learner, list(findings)
@@ -63,8 +97,7 @@ class Promotion:
                 now = {names[role]: role.name for role in names}
                 found = [f if f.place <= one.place or f.role is None else f._replace(role=now[f.role]) for f in found]
                 self._lined.append((start, dict(learner.roles)))
-            models = {role: running.learner_name for role, running in learner.roles.items()}
-            self._due.append(_Due(APPLIED if one.promoted else PROPOSED, name, said, models))
+            self._due.append(_Due(APPLIED if one.promoted else PROPOSED, name, said, self._models()))
             self._starts.append(start)
         if len(self._lined) > 1:  # events of one label come in the order of the roles, as they are then
             found.sort(key=lambda f: self._rank(f, [one.place for one in decisions if one.promoted]))
@@ -108,11 +141,12 @@ class Promotion:
         return found
 
     def tell(
-        self, places: NDArray[np.int64], label_places: NDArray[np.int64], times: NDArray[np.int64]
+        self, places: NDArray[np.int64], label_places: NDArray[np.int64], times: NDArray[np.int64], tells: bool
     ) -> list[EventRecord]:
         """The events that come before a prediction of the last program, each with its place; the others wait.
 
-        places, label_places, times : (n,) int64, of its predictions.
+        places, label_places, times : (n,) int64, of its predictions. tells : whether this partition tells them; another
+        one does otherwise.
         """
         bits, label_bits = self._learner.bits[FEATURES], self._learner.bits[LABELS]
         told, waiting = [], []
@@ -121,7 +155,7 @@ class Promotion:
                 waiting.append(due)
                 continue
             place, label_place = int(places[start]), int(label_places[start])
-            event = self._steering.event(due.event, PROMOTE, due.sentence, place)
+            event = self._steering.event(due.event, due.command, due.sentence, place)
             told.append(
                 msgspec.structs.replace(
                     event,
@@ -131,11 +165,14 @@ class Promotion:
                     time=int(times[start]),
                     models=due.models,
                     model=due.model,
-                    by=RULE,
+                    by=due.by,
+                    id=due.id,
+                    asked=due.asked,
+                    control_offset=due.control_offset,
                 )
             )
         self._due = waiting
-        return told
+        return told if tells else []
 
     def state(self, proposed: list[str]) -> dict[str, Any]:
         """What is known, with the names of `Comparing.proposed`; nothing where there is nothing."""

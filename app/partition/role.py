@@ -94,6 +94,8 @@ class Role:
     ----------
     model : Learner
         The one that predicts now.
+    key : str
+        Its name when it began, unless another had that: a promotion leaves it as it is.
     metrics : Prequential
         Scores of all predictions of the role, whichever of its models made them.
     estimation : Estimation, optional
@@ -124,7 +126,7 @@ class Role:
         learned: LearnedRows | None = None,
         deciding: Deciding | None = None,
     ) -> None:
-        self.name = name
+        self.name = self.key = name
         self.learner_name, self._parameters = spec.models()[name]
         self.action = spec.on_drift()[name]
         self.schema = self._first = schema

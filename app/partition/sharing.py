@@ -10,6 +10,7 @@ value that no model has seen is missing to it.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from app.partition.outcome import Joint
 from app.partition.pending import PendingStore
 from app.stream_file.spec import Spec
 from models.contract import LEARN, Floats, Program
-from topics.learned import MOST_ROWS, VERSION, LearnedRecord, read
+from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, read
 from topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
@@ -37,7 +38,8 @@ Own = tuple[list[Vocabulary | None], Vocabulary | None]
 class LearnedRows:
     """What the models of a replica learn from, in place of the pending store: the rows of one record of the log.
 
-    The number of an instance's arrival is here how many instances the model had learned that predicted it.
+    The number of an instance's arrival is here how many instances the model had learned, and commands obeyed, that
+    predicted it.
     """
 
     def __init__(self) -> None:
@@ -55,6 +57,17 @@ class LearnedRows:
         """A model has these outputs."""
         self._widths |= dict.fromkeys(names, width)
         self.out |= {name: np.zeros((0, width)) for name in names}
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Models get other names. names : of before -> from here on."""
+
+        self._widths = {_renamed(name, names): width for name, width in self._widths.items()}
+        self.out = {_renamed(name, names): out for name, out in self.out.items()}
+
+    def drop(self, name: str) -> None:
+        """A model goes."""
+        self._widths = {other: n for other, n in self._widths.items() if other.partition("/")[0] != name}
+        self.out = {other: self.out[other] for other in self._widths}
 
     def resize(self, width: int) -> None:
         """Outputs have room for so many classes."""
@@ -106,6 +119,7 @@ class Sharing:
     rows : LearnedRows
     vocabularies, classes : the models' own
     n : instances that the models have learned
+    n_commands, next_command : commands that they have obeyed, and the offset of the next one in the control topic
     numbers : partition -> how many of its instances are among them
     lengths : how many instances of each record were in the last program
     """
@@ -115,6 +129,7 @@ class Sharing:
         self.vocabularies, self.classes = spec.vocabularies(), spec.class_vocabulary()
         self.rows = LearnedRows()
         self.n = 0
+        self.n_commands = self.next_command = 0
         self.numbers: dict[int, int] = {}
         self.lengths: list[int] = []
         self._partition, self._pending, self._topic = partition, pending, spec.topics.learned
@@ -142,7 +157,7 @@ class Sharing:
 
     def predicted(self, rows: NDArray[np.int32]) -> None:
         """Note by which version of the models these rows were predicted."""
-        self._pending.out[AT][rows] = self.n, 0 if self.classes is None else len(self.classes)
+        self._pending.out[AT][rows] = self.rows.next_arrival, 0 if self.classes is None else len(self.classes)
 
     def scored(self, program: Program) -> Program:
         """The program with the models' codes of classes. A class that the model had never seen when it predicted counts
@@ -161,8 +176,9 @@ class Sharing:
 
     # -- what was joined ---------------------------------------------------------------------------------------
 
-    def joint(self, program: Program) -> Joint | None:
-        """The instances that a program of the pending store learns, for the log; None where there are none."""
+    def joint(self, program: Program, keys: Mapping[str, str]) -> Joint | None:
+        """The instances that a program of the pending store learns, for the log; None where there are none. keys : name
+        of a model -> its key."""
         learns = program.op == LEARN
         rows, n = program.row[learns], int(np.count_nonzero(learns))
         if not n:
@@ -174,16 +190,19 @@ class Sharing:
             values.append(None if vocabulary is None else _listed(x[:, j], vocabulary))
         listed = None if classes is None else _listed(y, classes)
         at = self._pending.out[AT][rows, 0].astype(np.int64)
-        out = {name: self._pending.out[name][rows] for name in self.rows.out}
+        out = {_renamed(name, keys): self._pending.out[name][rows] for name in self.rows.out}
         return Joint(self._pending.counts["joined"] - n, x, y, at, values, listed, out)
 
     # -- learning ----------------------------------------------------------------------------------------------
 
-    def decoded(self, piece: Piece) -> list[LearnedRecord]:
+    def decoded(self, piece: Piece) -> list[LearnedRecord | LearnedCommand]:
         """Records of the log. StateError where one is none."""
-        found, numbers = [], dict(self.numbers)
+        found, numbers = list[LearnedRecord | LearnedCommand](), dict(self.numbers)
         for offset, value in zip(piece.offsets.tolist(), piece.raw.values, strict=True):
             record = self._decoded(value, offset)
+            if isinstance(record, LearnedCommand):
+                found.append(record)
+                continue
             first = numbers.get(record.partition, 0)
             if record.first > first:
                 raise StateError(
@@ -195,9 +214,11 @@ class Sharing:
             found.append(record)
         return found
 
-    def _decoded(self, value: bytes | None, offset: int) -> LearnedRecord:
+    def _decoded(self, value: bytes | None, offset: int) -> LearnedRecord | LearnedCommand:
         try:
             record = read(value)
+            if isinstance(record, LearnedCommand):
+                return record
             if len(record.values) != len(self.vocabularies) or (record.classes is None) != (self.classes is None):
                 raise ValueError("it has other features or another task")
             if any((a is None) != (b is None) for a, b in zip(record.values, self.vocabularies, strict=True)):
@@ -220,19 +241,31 @@ class Sharing:
                     if known is not None:
                         known.code(value)
 
-    def program(self, found: Sequence[LearnedRecord]) -> Program:
+    def obeys(self, command: LearnedCommand) -> bool:
+        """Whether a command is a new one; it is obeyed then."""
+        if command.offset < self.next_command:
+            return False
+        self.n_commands, self.next_command = self.n_commands + 1, command.offset + 1
+        self.rows.counts["joined"] += 1
+        return True
+
+    def program(self, found: Sequence[LearnedRecord], names: Mapping[str, str]) -> Program:
         """Take the instances of records that were not learned yet; the program by which models learn them. Call `fit`
-        before, and give models and `rows` room for the values and classes that it has found."""
-        columns = [self._columns(record) for record in found]
+        before, and give models and `rows` room for the values and classes that it has found. names : key of a model ->
+        its name."""
+        columns = [self._columns(record, names) for record in found]
         x, y, w, at = (np.concatenate(parts) for parts in list(zip(*columns, strict=True))[:4])
         self.lengths = [len(one[1]) for one in columns]
         self.n += len(y)
-        self.rows.counts["joined"] = self.n
+        self.rows.counts["joined"] += len(y)
         self.rows.fill(x, at, [(len(one[1]), one[4]) for one in columns])
         return Program(np.full(len(y), LEARN, np.int8), np.arange(len(y), dtype=np.int32), y, w)
 
-    def _columns(self, record: LearnedRecord) -> tuple[Floats, Floats, Floats, Ints, dict[str, Floats]]:
-        """x, y, weights, at and out of the instances of a record that were not learned yet, by the models' codes."""
+    def _columns(
+        self, record: LearnedRecord, names: Mapping[str, str]
+    ) -> tuple[Floats, Floats, Floats, Ints, dict[str, Floats]]:
+        """x, y, weights, at and out of the instances of a record that were not learned yet, by the models' codes and
+        names."""
         x, y, at, out = record.columns()
         begin = self.numbers.get(record.partition, 0) - record.first
         x, y, at = np.array(x[begin:]), np.array(y[begin:]), at[begin:]
@@ -245,7 +278,8 @@ class Sharing:
             w[codes < 0] = 0.0  # more classes than the stream file allows, over all partitions
             y = np.maximum(codes, 0.0)
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
-        return x, y, w, at, {name: one[begin:] for name, one in out.items()}
+        left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
+        return x, y, w, at, {_renamed(key, names): one for key, one in left.items()}
 
     @property
     def most_behind(self) -> int:
@@ -262,7 +296,8 @@ class Sharing:
 
     def meta(self) -> dict[str, Any]:
         classes = None if self.classes is None else self.classes.state()
-        return {STATE: {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}}
+        found = {"n": self.n, "classes": classes, "numbers": sorted(self.numbers.items())}
+        return {STATE: found | ({"commands": [self.n_commands, self.next_command]} if self.next_command else {})}
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {
@@ -282,18 +317,32 @@ class Sharing:
                 known.restore(state or [])
         if self.classes is not None:
             self.classes.restore(found["classes"])
-        self.n = self.rows.counts["joined"] = int(found["n"])
+        self.n = int(found["n"])
+        self.n_commands, self.next_command = map(int, found.get("commands", (0, 0)))
+        self.rows.counts["joined"] = self.n + self.n_commands
         self.numbers = {int(partition): int(n) for partition, n in found["numbers"]}
+        if not 0 <= self.n_commands <= self.next_command:
+            raise ValueError("the numbers of commands are damaged")
         if min(self.n, *self.numbers.values(), 0) < 0 or sum(self.numbers.values()) != self.n:
             raise ValueError("the numbers of learned instances are damaged")
         self.count_width()
         return values, found["classes"]
 
 
+def _renamed(name: str, names: Mapping[str, str]) -> str:
+    """The name of an output, where its model is called otherwise."""
+    role, slash, i = name.partition("/")
+    return names.get(role, role) + slash + i
+
+
 def together(joined: Sequence[Joint]) -> list[Joint]:
-    """Consecutive instances as one piece: their values are listed once."""
+    """Consecutive instances as one piece, or several where other models predicted: their values are listed once."""
+    return [_together(list(same)) for _, same in groupby(joined, key=lambda one: tuple(one.out))]
+
+
+def _together(joined: Sequence[Joint]) -> Joint:
     if len(joined) < 2:
-        return list(joined)
+        return joined[0]
     first = joined[0]
     x, y = np.concatenate([one.x for one in joined]), np.concatenate([one.y for one in joined])
     ends = np.cumsum([0, *(len(one.y) for one in joined)]).tolist()
@@ -317,7 +366,7 @@ def together(joined: Sequence[Joint]) -> list[Joint]:
         name: np.concatenate([np.pad(one.out[name], ((0, 0), (0, n - one.out[name].shape[1]))) for one in joined])
         for name, n in widths.items()
     }
-    return [Joint(first.first, x, y, np.concatenate([one.at for one in joined]), values, classes, out)]
+    return Joint(first.first, x, y, np.concatenate([one.at for one in joined]), values, classes, out)
 
 
 def records(joint: Joint, partition: int, places: Mapping[str, int], time: int, start: int = 0) -> list[LearnedRecord]:

@@ -21,7 +21,7 @@ from app.partition.deciding import DECIDED, Deciding, decided_name
 from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.intervals import Intervals
-from app.partition.merge import Piece
+from app.partition.merge import Piece, empty_piece
 from app.partition.pending import PendingStore
 from app.partition.promotion import Promotion
 from app.partition.role import SAID, Role, kept_names, said_name
@@ -127,6 +127,13 @@ class PartitionState:
         self.steering = Steering(self)
         self.promotion = Promotion(self, self.steering)
         self._commands: list[Piece] = []  # that take effect before the next instance that is predicted
+        self._held = empty_piece()  # of what all partitions share: a command, and what is behind it, likewise
+        self.spoke: Role | None = None  # the champion at the last prediction, where a rule has promoted since
+
+    @property
+    def n_held(self) -> int:
+        """Records of what all partitions share that wait for the next instance."""
+        return len(self._held.offsets)
 
     @property
     def tells(self) -> bool:
@@ -287,6 +294,8 @@ class PartitionState:
             **auto,
             **self.steering.state(),
             **self.promotion.state(self.comparing.proposed()),
+            **({} if self.spoke is None else {"spoke": self.spoke.name}),
+            **({"keys": keys} if (keys := {n: r.key for n, r in self.roles.items() if r.key != n}) else {}),
         }
 
     def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
@@ -346,6 +355,7 @@ class PartitionState:
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].restore(arrays, source, was, decides)
+                self.roles[name].key = (meta.get("keys") or {}).get(source, source)
         proposed = self.promotion.restore(meta)
         if same_costs(then.get(DECISION), self.settings.get(DECISION)):
             self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)
@@ -370,6 +380,9 @@ class PartitionState:
             _, moment = (int(stood[field]) for field in fields)
             self.places[role] = self.place_in(meta, role)
             self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
+        self.spoke = next(
+            (self.roles[one] for one, was in changes.takes.items() if was and was == meta.get("spoke")), None
+        )
         field = state_field(CONTROL, "offset")
         self.aside = {field: int(meta[field])} if CONTROL not in self.rules and field in meta else {}
         self.steering.restore(meta, changes.takes)

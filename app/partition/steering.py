@@ -26,6 +26,7 @@ from app.partition.merge import Piece
 from app.partition.outcome import DeadLetter
 from app.partition.pending import PendingStore
 from app.partition.role import Role, kept_names
+from app.partition.sharing import LearnedRows, Sharing
 from app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
 from app.stream_file.lineup import check_champion
 from app.stream_file.spec import Spec
@@ -40,6 +41,10 @@ from topics.records import VALUES
 KNOWN = 200  # ids of commands that are remembered
 FILES = 50  # stream files that are
 MOST_CHALLENGERS = 50
+NO_FILES = (
+    "a stream file is not applied where all partitions learn one model (learning: shared): use riparian add, drop, "
+    "promote, freeze, thaw and reset, or restart the workers with it"
+)
 
 # What of a stream file takes effect while the stream runs: places of `Changes`.
 RUNNING = (CHAMPION, "challengers.", "drift", "metrics.", "join.", "promotion.")
@@ -56,6 +61,7 @@ class Steered(Protocol):
     bits: dict[str, int]
     places: dict[str, int]
     clocks: dict[str, Clock]
+    sharing: Sharing | None
 
     def make_role(self, name: str, spec: Spec) -> Role: ...
     def line_up(self, roles: dict[str, Role]) -> None: ...
@@ -135,24 +141,34 @@ class Steering:
             except WrongCommandError as error:
                 letters.append(DeadLetter(offset, record.raw.keys[0], value, error.reason, str(error)))  # type: ignore[arg-type]
             else:
-                if command.id not in self._ids:
+                if not self.knows(command):
                     events.append(self._apply(command, offset, place))
         return events, letters
 
     def _apply(self, command: Command, offset: int, place: int) -> EventRecord:
+        event, said = self.answer(command)
+        return self.event(event, command.command, said, place, command, offset)
+
+    def knows(self, command: Command) -> bool:
+        """Whether a command of this id was applied, or refused, before."""
+        return command.id in self._ids
+
+    def answer(self, command: Command) -> tuple[str, str]:
+        """Apply a command, and remember its id. APPLIED or REFUSED, and a sentence."""
         self._ids[command.id] = None
         while len(self._ids) > KNOWN:
             del self._ids[next(iter(self._ids))]
         try:
-            event, said = APPLIED, self._do(command)
+            return APPLIED, self._do(command)
         except RefusedError as error:
-            event, said = REFUSED, str(error)
-        return self.event(event, command.command, said, place, command, offset)
+            return REFUSED, str(error)
 
     def _do(self, command: Command) -> str:
         name = command.model or CHAMPION
         if command.command == commands.ADD:
             return self.add(name, command.definition or {})
+        if command.command == commands.APPLY and self._learner.sharing is not None:
+            raise RefusedError(NO_FILES)
         if command.command == commands.APPLY:
             said = command.champion or {}, command.challengers or {}, command.file or "", command.settings
             return self.apply(*said, command.features)
@@ -228,7 +244,8 @@ class Steering:
         self._on_drift = {names.get(other, other): own for other, own in self._on_drift.items()}
         for other in (role, old):
             other.name = names[other.name]
-        self._learner.pending.rename(names)
+        for waiting in self._waiting():
+            waiting.rename(names)
         self._line_up({names.get(other, other): roles[other] for other in order})
         return f"{name} ({role.learner_name}) is the champion, and the champion before is the challenger {self._before}"
 
@@ -295,7 +312,11 @@ class Steering:
         except (ValueError, RiparianError) as error:
             raise RefusedError(str(error).strip().partition("\n")[0]) from None
         self._on_drift[name] = own
-        learner.pending.add([name, *kept_names(name, role.model.n_kept)], learner.schema.n_outputs)
+        names, width = [name, *kept_names(name, role.model.n_kept)], learner.schema.n_outputs
+        learner.pending.add(names, width)
+        if learner.sharing is not None:
+            learner.sharing.rows.keep(names, width)
+            role.key = f"{name}@{learner.sharing.n_commands}"  # another one of this name may have predicted what waits
         self._line_up({**learner.roles, name: role})
         return f"{name} ({learner_name}) begins as a challenger"
 
@@ -304,7 +325,8 @@ class Steering:
         if name == CHAMPION:
             raise RefusedError("the champion cannot be dropped: promote another model first")
         role = self._role(name)
-        self._learner.pending.drop(name)
+        for waiting in self._waiting():
+            waiting.drop(name)
         del self._on_drift[name]
         self._before = None if self._before == name else self._before
         self._line_up({other: kept for other, kept in self._learner.roles.items() if other != name})
@@ -399,6 +421,11 @@ class Steering:
         files = [] if self._columns is None else self._columns.files
         files = [*files, *(d for d in map(digest_of, (spec.present, new_spec.present)) if d not in files)]
         self._columns = Columns(plain(new_spec.features), sorted(new_spec.gone), [*files[:1], *files[1:][-FILES:]])
+
+    def _waiting(self) -> list[PendingStore | LearnedRows]:
+        """Where predictions stand under the names of models."""
+        sharing = self._learner.sharing
+        return [self._learner.pending, *([] if sharing is None else [sharing.rows])]
 
     def _role(self, name: str) -> Role:
         role = self._learner.roles.get(name)

@@ -482,8 +482,14 @@ class Spec(Part):
         """The input logs of the stream, the features first."""
         topics = {role: getattr(self.topics, role) for role in INPUTS}
         logs = [InputLog(role, topic) for role, topic in topics.items() if topic is not None]
-        further = [InputLog(CONTROL, self.topics.control, AS_IT_COMES)] if self.topics.control is not None else []
+        control = None if self.shares else self.topics.control  # else commands come with what all learn
+        further = [InputLog(CONTROL, control, AS_IT_COMES)] if control is not None else []
         return (*logs, *further)
+
+    @property
+    def commanded(self) -> range:
+        """The partitions that are told a command, and answer it: the first, where all learn one model."""
+        return range(1 if self.shares else self.partitions)
 
     @property
     def has_costs(self) -> bool:

@@ -73,11 +73,6 @@ def _check_sharing(spec: Any) -> None:
             f"learning: expected partition with task {spec.task}, found shared, which is for classification and "
             "regression; change it"
         )
-    if spec.control:
-        raise ValueError(
-            "learning: expected partition with control: true, since commands go to each partition's own models, found "
-            "shared; change one of them"
-        )
 
 
 def _check_rekey(spec: Any, roles: Mapping[str, str]) -> None:

@@ -1,12 +1,15 @@
-"""What all partitions of a stream have joined, on its way to one of them (`learning: shared`).
+"""What all partitions of a stream have joined, and commands to their models, on the way to the log that all of them
+learn (`learning: shared`), and back.
 
-Faust gives out partitions, and this log has one that every runner reads. So each runner has a consumer of its own.
+Faust gives out partitions, and this log has one that every runner reads. So each runner has a consumer of its own; that
+of the first partition has one of the control topic, too.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import TopicPartition
@@ -14,10 +17,15 @@ from aiokafka.structs import TopicPartition
 from app.errors import StateError
 from app.kafka import unpacking
 from app.kafka.connection import Connection
+from app.kafka.outputs import Outputs
 from app.kafka.reading import EVERYTHING, read_to_end
 from app.partition.inputs import Mark, check_log, mark
+from app.partition.learner import PartitionLearner
 from app.partition.merge import Buffer
-from topics.learned import read
+from app.partition.outcome import Joint
+from app.partition.sharing import records, together
+from topics.commands import MAX_COMMAND_BYTES
+from topics.learned import VERSION, LearnedCommand, LearnedRecord, read, write
 from topics.names import LEARNED
 from topics.records import RawBatch
 
@@ -25,12 +33,14 @@ if TYPE_CHECKING:
     from app.kafka.connection import Consumer
     from app.state.loading import Loaded
     from app.stream_file.spec import Spec
+    from app.worker.runner import Host
 
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000  # records in memory that the partition has not learned, beyond which no more are fetched
 PAUSE_SECONDS = 0.01
 RETRY_SECONDS = 0.5
+SHARE_SECONDS = 0.05  # that what was joined may wait for more to be appended with it: each record costs all partitions
 
 
 class Reached:
@@ -65,7 +75,7 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
                 one = read(record.value)
             except ValueError:  # the fold says what is wrong
                 continue
-            if one.partition in found:
+            if isinstance(one, LearnedRecord) and one.partition in found:
                 reached = found[one.partition]
                 reached.n, reached.places = max(reached.n, one.first + one.n), one.places
 
@@ -79,34 +89,81 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
     return found
 
 
-class LearnedFeed:
-    """Fetches the log into a runner's buffer.
+class Waiting(Protocol):
+    """Where fetched records wait for a runner (`Buffer`)."""
+
+    @property
+    def fetch_offset(self) -> int: ...
+    def __len__(self) -> int: ...
+    def add(self, raw: RawBatch) -> object: ...
+
+
+class Commands:
+    """Commands of the control topic that are not appended yet to the log. Only the first partition fetches them.
+
+    Parameters
+    ----------
+    next_command : int
+        The offset of the first that the partition has not obeyed.
+    """
+
+    def __init__(self, next_command: int) -> None:
+        self.fetch_offset = next_command
+        self._waiting: list[LearnedCommand] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, raw: RawBatch) -> None:
+        for offset, value in zip(raw.offsets, raw.values, strict=True):
+            # One byte more than a command may have says as much as all of them.
+            cut = None if value is None else bytes(value[: MAX_COMMAND_BYTES + 1])
+            self._waiting.append(LearnedCommand(VERSION, int(offset), cut))
+            self.fetch_offset = int(offset) + 1
+
+    def begin(self, first: int, topic: str) -> None:
+        """The topic holds nothing before this offset: commands that nobody took are lost."""
+        if first > self.fetch_offset:
+            log.warning("%s begins at offset %d: commands from %d on were deleted", topic, first, self.fetch_offset)
+            self.fetch_offset = first
+
+    def taken(self) -> list[LearnedCommand]:
+        """All that wait, which do not any more."""
+        found, self._waiting = self._waiting, []
+        return found
+
+
+class Feed:
+    """Fetches the first partition of a topic for a runner.
 
     Parameters
     ----------
     connection : Connection
     topic : str
-    buffer : Buffer
+    buffer : Waiting
     wake : callable
         Called when records have come.
     failed : callable
         Told why it cannot go on.
+    held : callable
+        How many records wait elsewhere.
     """
 
     def __init__(
         self,
         connection: Connection,
         topic: str,
-        buffer: Buffer,
+        buffer: Waiting,
         wake: Callable[[], None],
         failed: Callable[[Exception], None],
+        held: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._connection, self._tp = connection, TopicPartition(topic, 0)
+        self._connection, self._tp, self._held = connection, TopicPartition(topic, 0), held
         self._buffer, self._wake, self._failed = buffer, wake, failed
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name=f"learned-{self._tp.topic}")
+        self._task = asyncio.create_task(self._run(), name=f"feed-{self._tp.topic}")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -118,13 +175,7 @@ class LearnedFeed:
             try:
                 await self._fetch()
             except OffsetOutOfRangeError:
-                self._failed(
-                    StateError(
-                        f"{self._tp.topic} does not hold offset {self._buffer.fetch_offset:,} any more, which the "
-                        "state has not learned yet: give it a longer retention than checkpoints are kept for, and "
-                        "give the stream a new name to start afresh"
-                    )
-                )
+                self._failed(StateError(self._sentence()))
                 return
             except (KafkaError, OSError) as error:
                 log.warning("%s cannot be read (%r): trying again", self._tp.topic, error)
@@ -132,6 +183,18 @@ class LearnedFeed:
                 self._failed(error)
                 return
             await asyncio.sleep(RETRY_SECONDS)
+
+    def _sentence(self) -> str:
+        topic, at = self._tp.topic, self._buffer.fetch_offset
+        if isinstance(self._buffer, Commands):
+            return (
+                f"{topic} ends before offset {at:,}, and commands up to there were obeyed: it was made anew; restore "
+                "it, or give the stream a new name to start afresh"
+            )
+        return (
+            f"{topic} does not hold offset {at:,} any more, which the state has not learned yet: give it a longer "
+            "retention than checkpoints are kept for, and give the stream a new name to start afresh"
+        )
 
     async def _fetch(self) -> None:
         unpacking.install()
@@ -141,9 +204,11 @@ class LearnedFeed:
         await consumer.start()
         try:
             consumer.assign([self._tp])
+            if isinstance(self._buffer, Commands):
+                self._buffer.begin((await consumer.beginning_offsets([self._tp]))[self._tp], self._tp.topic)
             consumer.seek(self._tp, self._buffer.fetch_offset)
             while True:
-                while len(self._buffer) > MOST_WAITING:
+                while len(self._buffer) + self._held() > MOST_WAITING:
                     await asyncio.sleep(PAUSE_SECONDS)
                 found = await consumer.getmany(self._tp, timeout_ms=1000, max_records=MOST_WAITING)
                 for records in found.values():
@@ -151,3 +216,87 @@ class LearnedFeed:
                     self._wake()
         finally:
             await consumer.stop()
+
+
+class SharedLog:
+    """A runner's side of the log: what it appends, and what it reads.
+
+    Parameters
+    ----------
+    host : Host
+    learner : PartitionLearner
+    outputs : Outputs
+    buffer : Buffer
+        Where records of the log wait.
+    appended : int
+        Instances that owners before have appended.
+    wake, failed : callable
+        As in `Feed`.
+    """
+
+    def __init__(
+        self,
+        host: "Host",
+        learner: PartitionLearner,
+        outputs: Outputs,
+        buffer: Buffer,
+        appended: int,
+        wake: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        topics, sharing = host.spec.topics, learner.sharing
+        assert topics.learned is not None
+        assert sharing is not None
+        self._host, self._learner, self._outputs, self._appended = host, learner, outputs, appended
+        self._topic = topics.learned
+        self._joined: list[Joint] = []  # and not appended yet
+        self._due = 0.0
+        self._commands = Commands(sharing.next_command)
+        self._feeds = [Feed(host.connection, topics.learned, buffer, wake, failed, lambda: learner.n_held)]
+        if topics.control is not None and learner.partition in host.spec.commanded:
+            self._feeds.append(Feed(host.connection, topics.control, self._commands, wake, failed))
+
+    def start(self) -> None:
+        for feed in self._feeds:
+            feed.start()
+
+    async def stop(self) -> None:
+        for feed in self._feeds:
+            await feed.stop()
+
+    @property
+    def due(self) -> float:
+        """When to append what waits (monotonic); never, where nothing does."""
+        if len(self._commands):
+            return 0.0
+        return self._due if self._joined else float("inf")
+
+    async def keep(self, joined: Sequence[Joint], limit: int) -> None:
+        """What was joined is appended with what comes next, or now where it is much: half the limit."""
+        if not self._joined:
+            self._due = time.monotonic() + SHARE_SECONDS
+        self._joined += joined
+        if 2 * sum(len(one.y) for one in self._joined) >= limit:
+            await self.append()
+
+    async def append(self) -> None:
+        """Append what was joined once the predictions that it comes from are with the broker: these, and the places in
+        it, are the order in which a successor joins the same. Commands, which nothing has to be known of."""
+        values = [write(command) for command in self._commands.taken()]
+        if self._joined:
+            joined, self._joined = self._joined, []
+            made = await self._host.in_thread(self._records, joined)
+            if made:
+                await self._outputs.flush()
+            values += made
+        for value in values:
+            await self._outputs.send_one(self._topic, None, value)
+
+    def _records(self, joined: list[Joint]) -> list[bytes]:
+        """Off the event loop: the records of what was joined and not appended by an owner before."""
+        learner = self._learner
+        roles = [role for role, _, _ in self._host.spec.inputs]
+        places = {role: learner.places[role] for role in roles}
+        time_ms = max(learner.clocks[role].time for role in roles)
+        made = [records(one, learner.partition, places, time_ms, self._appended) for one in together(joined)]
+        return [write(record) for found in made for record in found]

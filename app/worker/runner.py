@@ -25,28 +25,25 @@ from app.partition import inputs
 from app.partition.inputs import Gaps, Lost
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Ends, Merge, Release
-from app.partition.outcome import Joint, Outcome
-from app.partition.sharing import records, together
+from app.partition.outcome import Outcome
 from app.registry.asking import Asking
 from app.registry.client import Registry
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
-from app.worker.learned import LearnedFeed
+from app.worker.learned import SharedLog
 from app.worker.letters import Sendable, letters, sendable
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics import commands, reports
 from topics.commands import EventRecord
 from topics.headers import trace
-from topics.learned import write
-from topics.names import AS_IT_COMES, EVENTS, FEATURES, LEARNED, state_field
+from topics.names import AS_IT_COMES, CONTROL, EVENTS, FEATURES, LEARNED, state_field
 from topics.places import place_of
 from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, PartitionRecord
 
 log = logging.getLogger(__name__)
 
-SHARE_SECONDS = 0.05  # that what was joined may wait for more to be appended with it: each record costs all partitions
 FEW = 16  # records, whose step may be shorter than the way to another thread and back
 BRIEF_SECONDS = 0.002  # that a step may hold up the event loop
 POLL_SECONDS = 0.005  # while records wait for the other topic
@@ -144,10 +141,10 @@ class Runner:
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = Merge(self.buffers, tail.script)
-        self._feed: LearnedFeed | None = None
-        if host.spec.topics.learned is not None:
-            shared = host.spec.topics.learned, self.buffers[LEARNED]
-            self._feed = LearnedFeed(host.connection, *shared, self._wake_up, self._cannot)
+        self._shared: SharedLog | None = None
+        if learner.sharing is not None:
+            ways = self.buffers[LEARNED], tail.joined, self._wake_up, self._cannot
+            self._shared = SharedLog(host, learner, outputs, *ways)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
@@ -164,8 +161,6 @@ class Runner:
         events = [] if state.manifest is None else state.manifest.events
         self._untold = [record for record in events if record.number >= tail.drift]
         self._told = learner.drift.n_events
-        self._unshared: list[Joint] = []  # joined, and not appended yet to the log that all partitions learn
-        self._share_due = 0.0
         self._wake = asyncio.Event()
         self._brief = False  # whether the last step of few records was
         self._rest: Release | None = None  # of a release: what waits for schemas
@@ -192,8 +187,8 @@ class Runner:
     def start(self, epochs: Mapping[TP, int]) -> None:
         self.epochs = epochs
         self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
-        if self._feed is not None:
-            self._feed.start()
+        if self._shared is not None:
+            self._shared.start()
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
@@ -287,7 +282,7 @@ class Runner:
         sharing = self.learner.sharing
         if sharing is not None:
             self.merge.limit = sharing.most_behind
-            if sharing.behind > self.merge.limit and not self.merge.follows:
+            if sharing.behind > self.merge.limit and not self.merge.follows and not self.learner.n_held:
                 return self.merge.release_only(LEARNED)
         release = self.merge.release()
         if release.n or not self.merge.n_waiting or self.merge.follows:
@@ -356,8 +351,8 @@ class Runner:
     def _until_due(self) -> float:
         """Seconds until there is something to do although nothing comes."""
         due: float = self._metrics_due
-        if self._unshared:
-            due = min(due, self._share_due)
+        if self._shared is not None:
+            due = min(due, self._shared.due)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return min(IDLE_SECONDS, max(0.0, due - time.monotonic()))
@@ -368,10 +363,12 @@ class Runner:
         While this worker replays what was sent before it, those outputs stand in the topics already, and the next owner
         needs them, too.
         """
-        places = self.learner.places
+        places, sharing = self.learner.places, self.learner.sharing
         replaying = places[FEATURES] < self.sent_offset or any(
             places[role] < self._tail.rejected.get(tp.topic, 0) for role, tp in self.tps.items()
         )
+        if sharing is not None and self.host.spec.topics.control is not None:
+            replaying |= sharing.next_command < self._tail.rejected.get(self.host.spec.topics.control, 0)
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
         return {role: positions[topic] for role, topic in self.host.spec.outputs.items()}
 
@@ -390,8 +387,8 @@ class Runner:
             letters = []
         await self.outputs.send(self.host.spec.topics.predictions, batches)
         await self.outputs.send(self.host.spec.topics.deadletters, letters)
-        if outcome.joint:
-            await self._keep(outcome)
+        if outcome.joint and self._shared is not None:
+            await self._shared.keep(outcome.joint, self.merge.limit)
         for reason in reasons:
             self.host.observer.rejected(self, reason)
         # What the last worker sent already is in the topic, as are its predictions. Events behind these were not sent,
@@ -439,37 +436,10 @@ class Runner:
         rejected = {tp.topic: outcome.rejected.get(role, []) for role, tp in self.tps.items()}
         rejected[topics.features] = sorted([*rejected[topics.features], *large], key=lambda one: one.offset)
         bits = {tp.topic: self.learner.bits[role] for role, tp in self.tps.items()}
+        if self.learner.sharing is not None and topics.control is not None:
+            rejected[topics.control], bits[topics.control] = outcome.rejected.get(CONTROL, []), 0
         made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
         return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
-
-    async def _keep(self, outcome: Outcome) -> None:
-        """What was joined is appended to the log that all partitions learn with what comes next, or now where it is
-        much."""
-        if not self._unshared:
-            self._share_due = time.monotonic() + SHARE_SECONDS
-        self._unshared += outcome.joint
-        if 2 * sum(len(one.y) for one in self._unshared) >= self.merge.limit:
-            await self._share()
-
-    async def _share(self) -> None:
-        """Append what was joined once the predictions that it comes from are with the broker: these, and the places in
-        it, are the order in which a successor joins the same."""
-        topic = self.host.spec.topics.learned
-        if not self._unshared or topic is None:
-            return
-        joined, self._unshared = self._unshared, []
-        made = await self.host.in_thread(self._records, joined)
-        if made:
-            await self.outputs.flush()
-        for value in made:
-            await self.outputs.send_one(topic, None, value)
-
-    def _records(self, joined: list[Joint]) -> list[bytes]:
-        """Off the event loop: the records of what was joined and not appended by an owner before."""
-        places = {role: self.learner.places[role] for role in self.tps}
-        time_ms = max(self.learner.clocks[role].time for role in self.tps)
-        made = [records(one, self.partition, places, time_ms, self._tail.joined) for one in together(joined)]
-        return [write(record) for found in made for record in found]
 
     async def _tell(self) -> None:
         """Send the drift events that will not be otherwise, whatever happens.
@@ -509,10 +479,11 @@ class Runner:
             await self._send_metrics()
         await self._tell()
         self.checkpoints.check()  # a failed write ends the runner here
-        if self._unshared and now >= self._share_due:
-            await self._share()
+        if self._shared is not None and now >= self._shared.due:
+            await self._shared.append()
         if now >= self.checkpoints.due and self.checkpoints.wanted:
-            await self._share()
+            if self._shared is not None:
+                await self._shared.append()
             await self.checkpoints.begin(self._beside())
 
     async def _send_metrics(self) -> None:
@@ -604,7 +575,8 @@ class Runner:
                     if self._task.cancelled() or self._task.exception() is not None or self.lost:
                         return  # the last manifest stands
                 await self.checkpoints.settle()
-                await self._share()
+                if self._shared is not None:
+                    await self._shared.append()
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside())
                     await self.checkpoints.settle()
@@ -623,7 +595,7 @@ class Runner:
                 self._asking.stop()
             if self._question is not None:
                 self._question.cancel()
-            if self._feed is not None:
-                await self._feed.stop()
+            if self._shared is not None:
+                await self._shared.stop()
             await self.checkpoints.cancel()
             await self.outputs.stop()

@@ -17,8 +17,10 @@ from app.partition.outcome import Outcome
 from app.partition.role import TELLING
 from app.partition.sharing import records, together
 from app.stream_file.spec import Spec, build
-from topics.learned import LearnedRecord, read, write
-from topics.names import FEATURES, LABELS, LEARNED
+from topics import commands
+from topics.commands import Command, EventRecord
+from topics.learned import LearnedCommand, LearnedRecord, read, write
+from topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from topics.records import RawBatch
 from topics.schemas import Written
 
@@ -59,10 +61,15 @@ class World:
         self.learners = [PartitionLearner(spec, p) for p in range(spec.partitions)]
         self.outcomes: list[list[Outcome]] = [[] for _ in self.learners]
         self.sent: list[list[bytes]] = [[] for _ in self.learners]
-        self.raw: list[dict[str, list[tuple[int, bytes]]]] = [{FEATURES: [], LABELS: []} for _ in self.learners]
-        self._taken = [dict.fromkeys((FEATURES, LABELS, LEARNED), 0) for _ in self.learners]
+        roles = (FEATURES, LABELS, *([CONTROL] if spec.control and not spec.shares else []))
+        self.raw: list[dict[str, list[tuple[int, bytes]]]] = [{role: [] for role in roles} for _ in self.learners]
+        self._taken = [dict.fromkeys((*roles, LEARNED), 0) for _ in self.learners]
+        self._asked = 0
         self._merges = [Merge(learner.buffers()) for learner in self.learners]
         self._n = 0
+
+    def events(self, p: int) -> list[EventRecord]:
+        return [event for outcome in self.outcomes[p] for event in outcome.events]
 
     def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 5) -> None:
         """Features and labels, to partitions in turn; labels `late` ms later."""
@@ -72,11 +79,25 @@ class World:
             at[FEATURES].append((1000 + 10 * self._n, json.dumps({"id": id_, "x": x}).encode()))
             at[LABELS].append((1000 + 10 * self._n + late, json.dumps({"id": id_, "y": y}).encode()))
 
+    def ask(self, what: str, again: bool = False, **fields: Any) -> None:
+        """A command, as the worker of the first partition appends it; it comes to other kinds of learning by itself."""
+        value = commands.write(Command(id=f"c{self._asked}", command=what, by="me", **fields))  # type: ignore[arg-type]
+        self.ask_bytes(value, again)
+
+    def ask_bytes(self, value: bytes | None, again: bool = False) -> None:
+        if self.spec.shares:
+            made = write(LearnedCommand(1, self._asked, value))
+            self.log += [made, made] if again else [made]
+        else:
+            for at in self.raw:
+                at[CONTROL].append((0, value or b""))
+        self._asked += 1
+
     def step(self, p: int, n_learned: int | None = None) -> None:
         """A partition takes what has come, and of the log so many records more."""
         merge, taken, learner = self._merges[p], self._taken[p], self.learners[p]
         stop = len(self.log) if n_learned is None else min(len(self.log), taken[LEARNED] + n_learned)
-        every = {role: self.raw[p][role] for role in (FEATURES, LABELS)}
+        every = dict(self.raw[p])
         if LEARNED in merge.buffers:
             every[LEARNED] = [(0, value) for value in self.log[:stop]]
         for role, found in every.items():
@@ -184,6 +205,104 @@ def test_a_regression_is_shared_too() -> None:
     assert world.learners[0].figures().overall["champion"]["mae"] < 0.6
 
 
+COMMANDS: list[dict[str, Any]] = [
+    {"what": "promote", "model": "nb"},
+    {"what": "add", "model": "tree", "definition": {"model": "hoeffding-tree", "grace_period": 10}},
+    {"what": "freeze", "model": "champion"},
+    {"what": "promote", "model": "tree", "again": True},
+    {"what": "thaw", "model": "nb"},
+    {"what": "drop", "model": "nb"},
+    {"what": "pause"},
+    {"what": "reset", "model": "champion"},
+    {"what": "add", "model": "nb", "definition": {"model": "naive-bayes"}},  # a name that was another model's
+    {"what": "apply", "champion": {}, "challengers": {}, "file": "f"},
+    {"what": "resume"},
+    {"what": "drop", "model": "nobody"},
+    {"what": "add", "model": "late", "definition": {"model": "last-label"}},
+    {"what": "drop", "model": "late"},
+    {"what": "add", "model": "late", "definition": {"model": "majority-class"}},
+    {"what": "promote", "model": "nb"},
+    {"what": "demote"},
+]
+
+
+def commanded(spec: Spec, n: int = 660, seed: int = 0, chunk: int = 12) -> World:
+    """As `lived`, with commands at places of the log that are no ends of steps, and one that is none."""
+    world, rng, given = World(spec), np.random.default_rng(seed), rows(n, seed)
+    asked = list(COMMANDS)
+    for i, start in enumerate(range(0, n, chunk)):
+        world.come(given[start : start + chunk])
+        for k, p in enumerate(rng.permutation(spec.partitions)):
+            world.step(int(p), int(rng.integers(0, 12)))
+            if i % 3 == 1 and k == 1 and asked:
+                world.ask(**asked.pop(0))
+        if i == 20:
+            world.ask_bytes(b'{"command": "promote"}')
+    assert not asked
+    world.finish()
+    return world
+
+
+def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_answers() -> None:
+    world = commanded(stream(control=True))
+    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    first = world.learners[0]
+    assert {learner.sharing.n for learner in world.learners if learner.sharing} == {660}
+    roles = [{name: role.learner_name for name, role in learner.roles.items()} for learner in world.learners]
+    assert roles[0] == roles[1] == roles[2] == world.events(0)[-1].models
+    assert roles[0]["late"] == "majority-class"
+    events = world.events(0)
+    assert [(event.number, event.command, event.id) for event in events] == [
+        (i, one["what"], f"c{i if i < 7 else i + 1}") for i, one in enumerate(COMMANDS)
+    ]
+    assert [event.command for event in events if event.event == "refused"] == ["apply", "drop"]
+    assert {event.control_offset for event in events} == {*range(18)} - {7}
+    assert world.events(1) == world.events(2) == []
+    letters = [[one for outcome in each for one in outcome.rejected.get(CONTROL, [])] for each in world.outcomes]
+    assert [[(one.offset, one.reason) for one in found] for found in letters] == [[(7, "wrong-command")], [], []]
+    assert first.sharing is not None
+    assert (first.sharing.n_commands, first.sharing.next_command) == (18, 18)
+    said = [json.loads(value) for value in world.sent[1]]
+    assert {None} < {one["y"] for one in said[40:]}  # paused for a while
+
+
+@pytest.mark.parametrize("rule", [None, {"margin": 0.0, "at_least": 250, "confidence": 0.6}], ids=["commands", "rule"])
+def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itself(rule: Any) -> None:
+    """The twin: commands in the order of the partition's own records."""
+    tree = {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1}
+    fields: dict[str, Any] = {
+        "features": {"a": "numeric", "c": {"type": "nominal", "values": [f"c{i}" for i in range(6)]}},
+        "classes": ["p", "q"],
+        "champion": tree if rule is None else "majority-class",
+        "predictions": {"coverage": 0.8},
+        "control": True,
+        "promotion": rule and {**rule, "mode": "automatic"},
+    }
+    worlds = [World(stream(1, "shared", **fields)), World(stream(1, "partition", **fields))]
+    asked = [one for one in COMMANDS if one["what"] != "apply" and not one.get("again")]
+    for i, row in enumerate(rows(900, classes="pq")):
+        for world in worlds:
+            if rule is None and i % 30 == 7 and i // 30 < len(asked):
+                world.ask(**asked[i // 30])
+            world.come([row])
+            world.step(0)
+    worlds[0].step(0)
+    said = [[json.loads(value) for value in world.sent[0]] for world in worlds]
+    for one, own in zip(*said, strict=True):
+        one.pop("learned_offset")
+        own.pop("control_offset", None)
+        assert one == own
+    events = [[msgspec.structs.replace(event, time=0) for event in world.events(0)] for world in worlds]
+    assert events[0] == events[1]  # a command of the log is told at the time of the next instance
+    assert len(events[0]) > (0 if rule else 14)
+    learners = [world.learners[0] for world in worlds]
+    assert learners[0].figures().overall == learners[1].figures().overall
+    for name, role in learners[0].roles.items():
+        for field, array in role.learned_state().items():
+            if field not in role.incomparable:
+                np.testing.assert_array_equal(array, learners[1].roles[name].learned_state()[field], field)
+
+
 def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple[PartitionLearner, list[bytes]]:
     """The fold of a partition once more, by the order that its predictions recorded."""
     learner, sent = PartitionLearner(world.spec, p), list[bytes]()
@@ -215,6 +334,8 @@ def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple
 
 
 WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons": 2}))
+RULE = {"margin": 0.0, "at_least": 250, "confidence": 0.6, "mode": "automatic"}
+STEERED = commanded(stream(control=True, promotion=RULE, predictions={"coverage": 0.9, "calibrated": True}))
 
 
 @settings(deadline=None, max_examples=15)
@@ -224,12 +345,14 @@ WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons"
     st.sets(st.integers(0, 7), max_size=3),
 )
 def test_the_recorded_order_gives_the_same_bits_however_cut_and_restarted(p, cuts, restarts):
-    learner, sent = replayed(WORLD, p, cuts, {i for i in restarts if i < len(cuts)})
-    plain = [
-        [{k: v for k, v in json.loads(value).items() if k != "p"} for value in all_] for all_ in (sent, WORLD.sent[p])
-    ]
-    assert plain[0] == plain[1]
-    assert learner.digest() == WORLD.learners[p].digest()
+    for world in (WORLD, STEERED):
+        learner, sent = replayed(world, p, cuts, {i for i in restarts if i < len(cuts)})
+        plain = [
+            [{k: v for k, v in json.loads(value).items() if k != "p"} for value in all_]
+            for all_ in (sent, world.sent[p])
+        ]
+        assert plain[0] == plain[1]
+        assert learner.digest() == world.learners[p].digest()
 
 
 @pytest.mark.parametrize("name", ["avro", "json-schema", "protobuf"])
@@ -365,7 +488,6 @@ def test_more_classes_than_allowed_over_all_partitions_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"control": True}, "learning: expected partition with control: true"),
         ({"topics": {"learned": None}}, "topics.learned: expected a topic, since learning is shared, found none"),
         ({"learning": "partition", "topics": {"learned": "l"}}, "topics.learned: expected no topic"),
         ({"topics": {"learned": "s.labels"}}, "topics.learned: expected a topic of its own"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from aiokafka.structs import TopicPartition
 
+from app.control import ask, command
 from app.errors import StateError
 from app.kafka.connection import Connection
 from app.kafka.reading import read_to_end
@@ -43,7 +44,7 @@ from topics.records import RawBatch
 
 pytestmark = pytest.mark.broker
 
-PARTITIONS, N = 3, 6000
+PARTITIONS, N, REST = 3, 6000, 600
 
 
 def spread(broker: str, spec: Spec, features: list[Sent], labels: list[Sent]) -> None:
@@ -121,21 +122,32 @@ def test_a_log_that_was_cut_or_made_anew_is_a_sentence(broker: str, tmp_path: Pa
 
 def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Path, topic_name: str) -> None:
     drift = {"detectors": {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}, "on_drift": "reset"}
-    fields = {"learning": "shared", "drift": drift, "predictions": {"reasons": 2}}
+    tree = {"model": "hoeffding-tree", "grace_period": 50}  # models that say reasons may be champion
+    fields = {"learning": "shared", "drift": drift, "predictions": {"reasons": 2}, "control": True}
+    fields["challengers"] = {"nb": "naive-bayes", "tree": tree}
+    asked = [
+        command("promote", model="tree"),
+        command("add", model="late", definition=tree),
+    ]
     path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS, **fields)
     create_topics(spec, broker)
     features, labels = instances(N)
-    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+    answering = list[Any]()
+    with ExitStack() as stack, ThreadPoolExecutor(3) as pool:
         workers = [stack.enter_context(Worker(path, broker, tmp_path, name=f"{topic_name}-{i}")) for i in range(2)]
         ready(workers)
-        sending = pool.submit(spread, broker, spec, features, labels)
+        sending = pool.submit(spread, broker, spec, features[:-REST], labels[:-REST])
         for life in range(2):
             time.sleep(2.0)
+            answering.append(pool.submit(asyncio.run, ask(spec, Connection(broker), asked[life], PATIENCE)))
             workers[0].kill()
             after = Worker(path, broker, tmp_path, name=f"{topic_name}-after-{life}")
             workers = [workers[1], stack.enter_context(after)]
         sending.result()
         ready(workers)
+        spread(broker, spec, features[-REST:], labels[-REST:])
+        for answers in answering:  # before an instance that came after the command
+            assert {p: one.event for p, one in answers.result().items()} == {0: "applied"}
         settled(broker, spec, N, workers)
         for worker in workers:
             assert worker.stop() == 0, worker.output[-3000:]
@@ -144,6 +156,7 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
     for p in range(PARTITIONS):
         fold = check_against_oracle(broker, spec, stored(broker, spec, p) or PartitionLearner(spec, p))
         assert fold.figures().overall["champion"]["n"] == N  # scores are of all partitions
+        assert set(fold.roles) == {"champion", "nb", "hoeffding-tree", "late"}
         report = asyncio.run(audit(spec, Connection(broker), p))
         assert report is not None
         assert report.holds

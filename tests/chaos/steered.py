@@ -1,7 +1,7 @@
 """Commands to the stream of a campaign, drawn from its seed, and what must have become of them.
 
-Each is sent to all partitions. Some come twice, some cannot be done, some are no commands. A twin that knows names only
-says what each partition had to answer.
+Each is sent to all partitions, or to the first where all learn one model. Some come twice, some cannot be done, some
+are no commands. A twin that knows names only says what each partition had to answer.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class Commands:
 
     def __init__(self, spec: Spec, broker: str, seed: int) -> None:
         assert spec.topics.control is not None
-        self._topic, self._partitions, self._broker = spec.topics.control, spec.partitions, broker
+        self._topic, self._partitions, self._broker = spec.topics.control, spec.commanded, broker
         self._rng = random.Random(f"{seed}/commands")
         self._learners: dict[str, dict[str, Any]] = {**LEARNERS, **dict(spec.models().values())}
         self._features = plain(spec.features)
@@ -113,7 +113,7 @@ class Commands:
             while True:
                 last = self._finishing.is_set()
                 value = self._next(commands.CHECKPOINT if last else None)
-                for partition in range(self._partitions):
+                for partition in self._partitions:
                     await producer.send_and_wait(self._topic, value, partition=partition)
                 if last:
                     return
@@ -170,7 +170,7 @@ def events(broker: str, spec: Spec, partition: int) -> list[EventRecord]:
 def answered(broker: str, spec: Spec, asked: Commands) -> bool:
     """Whether the last command has its answer in every partition."""
     last = asked.sent[-1][1].id
-    return all(any(one.id == last for one in events(broker, spec, p)) for p in range(spec.partitions))
+    return all(any(one.id == last for one in events(broker, spec, p)) for p in spec.commanded)
 
 
 class Twin:
@@ -182,6 +182,7 @@ class Twin:
         self.paused = False
         self._called: str | None = None
         self._before: str | None = None
+        self._takes_files = not spec.shares
 
     def does(self, command: Command) -> bool:
         """Whether a command can be done; then it is."""
@@ -222,7 +223,7 @@ class Twin:
         return True
 
     def _apply(self, wanted: dict[str, str]) -> bool:
-        if wanted[CHAMPION] != self.models[CHAMPION]:
+        if not self._takes_files or wanted[CHAMPION] != self.models[CHAMPION]:
             return False
         for name in [name for name, learner in self.models.items() if wanted.get(name) != learner]:
             self.frozen.discard(name)
@@ -244,8 +245,10 @@ def check(
     broker: str, spec: Spec, partition: int, asked: Commands, learner: PartitionLearner
 ) -> tuple[Counter[str], list[str]]:
     """How many commands a partition has applied and refused, and sentences on what is wrong with the answers."""
-    told = events(broker, spec, partition)
+    told = events(broker, spec, partition if partition in spec.commanded else 0)
     said = []
+    if partition not in spec.commanded and (own := events(broker, spec, partition)):
+        said.append(f"events: {len(own)} that the first partition tells")
     if [one.number for one in told] != list(range(len(told))):
         said.append(f"events: their numbers are {[one.number for one in told]}")
     wanted = [(command.id, place) for place, command in asked.sent]
@@ -277,11 +280,12 @@ def check(
     ]
     if loud:
         said.append(f"predictions: {len(loud)} told while paused, first {loud[0]}")
-    return counts, said + _places(told, sent)
+    return counts, said + (_places(told, sent, spec.shares) if partition in spec.commanded else [])
 
 
-def _places(told: Sequence[EventRecord], sent: Sequence[dict[str, Any]]) -> list[str]:
-    """Each event names the first prediction that it holds for."""
+def _places(told: Sequence[EventRecord], sent: Sequence[dict[str, Any]], shares: bool) -> list[str]:
+    """Each event names the first prediction that it holds for. shares : whether predictions record the log of all
+    partitions in place of the commands."""
     number = {one["offset"]: i for i, one in enumerate(sent)}
     said = []
     for event in told:
@@ -289,7 +293,9 @@ def _places(told: Sequence[EventRecord], sent: Sequence[dict[str, Any]]) -> list
         first = None if i is None else sent[i]
         before = sent[i - 1] if i else {"control_offset": 0, "label_offset": -1}
         holds = first is not None and first["label_offset"] == event.label_offset
-        if first is not None and event.control_offset is not None:
+        if first is not None and shares:
+            holds &= i == 0 or before["learned_offset"] < first["learned_offset"]
+        elif first is not None and event.control_offset is not None:
             holds &= before["control_offset"] <= event.control_offset < first["control_offset"]
         elif first is not None:
             holds &= before["label_offset"] < event.label_offset
