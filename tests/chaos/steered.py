@@ -19,7 +19,7 @@ from app.partition.learner import PartitionLearner
 from app.stream_file.columns import plain
 from app.stream_file.spec import Spec
 from tests.broker.harness import predictions, read
-from topics import commands
+from topics import commands, learned
 from topics.commands import APPLIED, PROPOSED, REFUSED, Command, EventRecord
 from topics.names import CHAMPION
 
@@ -258,7 +258,9 @@ def check(
         return Counter(), said
     counts = Counter(one.event for one in told if one.id is not None)
     twin, by_id = Twin(spec), {command.id: command for _, command in asked.sent}
-    paused = [(-1, False)]  # from the prediction of this offset on
+    # From the prediction of this offset on, or from those on that have learned so much of the log of all partitions.
+    paused, places = [(-1, False)], _places_in_the_log(broker, spec)
+    field = "learned_offset" if spec.shares else "offset"
     for one in told:
         command = by_id.get(one.id or "", Command(id="rule", command="promote", model=one.model))
         done = one.event != PROPOSED and twin.does(command)
@@ -266,7 +268,8 @@ def check(
         if (one.event, one.models) != (expected, twin.models):
             said.append(f"answer {one.number}, to {command}: {one}, not {expected} with {twin.models}")
             return counts, said
-        paused.append((one.offset, twin.paused))
+        if one.control_offset is not None:
+            paused.append((places[one.control_offset] + 1 if spec.shares else one.offset, twin.paused))
     lineup = {name: role.learner_name for name, role in learner.roles.items()}
     frozen = {name for name, role in learner.roles.items() if role.frozen}
     if (lineup, frozen) != (twin.models, twin.frozen):
@@ -274,13 +277,19 @@ def check(
     sent = predictions(broker, spec, partition)
     starts = [start for start, _ in paused]
     loud = [
-        one
-        for one in sent
-        if paused[bisect_right(starts, one["offset"]) - 1][1] and (one["y"], one["p"]) != (None,) * 2
+        one for one in sent if paused[bisect_right(starts, one[field]) - 1][1] and (one["y"], one["p"]) != (None,) * 2
     ]
     if loud:
         said.append(f"predictions: {len(loud)} told while paused, first {loud[0]}")
     return counts, said + (_places(told, sent, spec.shares) if partition in spec.commanded else [])
+
+
+def _places_in_the_log(broker: str, spec: Spec) -> dict[int, int]:
+    """Place of a command in the control topic -> where it stands first in the log that all partitions learn."""
+    if spec.topics.learned is None:
+        return {}
+    found = [(learned.read(record.value), record.offset) for record in read(broker, spec.topics.learned)]
+    return {one.offset: at for one, at in reversed(found) if isinstance(one, learned.LearnedCommand)}
 
 
 def _places(told: Sequence[EventRecord], sent: Sequence[dict[str, Any]], shares: bool) -> list[str]:
