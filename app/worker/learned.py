@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from app.kafka.connection import Consumer
     from app.state.loading import Loaded
     from app.stream_file.spec import Spec
-    from app.worker.runner import Host
 
 log = logging.getLogger(__name__)
 
@@ -218,12 +217,21 @@ class Feed:
             await consumer.stop()
 
 
+class LogHost(Protocol):
+    """What is asked of the worker."""
+
+    spec: "Spec"
+    connection: Connection
+
+    async def in_thread(self, function: Any, *args: Any) -> Any: ...
+
+
 class SharedLog:
     """A runner's side of the log: what it appends, and what it reads.
 
     Parameters
     ----------
-    host : Host
+    host : LogHost
     learner : PartitionLearner
     outputs : Outputs
     buffer : Buffer
@@ -236,7 +244,7 @@ class SharedLog:
 
     def __init__(
         self,
-        host: "Host",
+        host: LogHost,
         learner: PartitionLearner,
         outputs: Outputs,
         buffer: Buffer,
