@@ -45,8 +45,8 @@ class LearnedRecord(msgspec.Struct, array_like=True, frozen=True):
     classes : list, optional
         The classes that stand in y.
     out : dict of str to (int, bytes)
-        Key of a model, and what it predicted or kept for the instances -> its width k, and (n, k) float64. The key is
-        the model's first name, and never another model's, whatever they are called by now.
+        Key of a model, and what it predicted, decided or kept for the instances -> its width k, and (n, k) float64.
+        The key is the model's first name, and never another model's, whatever they are called by now.
     """
 
     version: int

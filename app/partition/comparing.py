@@ -121,7 +121,9 @@ class Comparing:
         champion = self._champion
         for role, comparison in self._of.items():
             costs = None if champion.decision is None else champion.decision.costs
-            by_cost = None if costs is None else ByCost(costs, champion.named, role.named)
+            by_cost, one, other = None, champion.labelled_named, role.labelled_named
+            if costs is not None and one is not None and other is not None:
+                by_cost = ByCost(costs, one, other)
             comparison.score(program, champion.labelled, role.labelled, by_cost)
 
     def _decide(self, place: int) -> Decision | None:

@@ -329,6 +329,7 @@ class PartitionLearner(PartitionState):
         scored = sharing.scored(joined.program)
         for role in self.roles.values():
             role.calibrate(scored)
+            role.decide(scored)
             role.estimate(scored)
         return scored
 

@@ -143,6 +143,8 @@ class Role:
         pending.keep(kept_names(name, self.model.n_kept), schema.n_outputs)
         if learned is not None:
             learned.keep([name, *kept_names(name, self.model.n_kept)], schema.n_outputs)
+            if spec.task not in VALUES:  # whatever this stream file says: what was said is what counts, on each replica
+                learned.keep([decided_name(name)], DECIDED_WIDTH)
         window, fading = spec.metrics.window, spec.metrics.fading
         self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
         self.estimation = None if spec.task in VALUES else Estimation()
@@ -302,6 +304,11 @@ class Role:
         decides; NaN where nothing was known."""
         return self._pending.out[decided_name(self.name)]
 
+    @property
+    def labelled_named(self) -> Floats | None:
+        """The same for each row of what it learns from; None where nothing was ever decided."""
+        return self._learned.out.get(decided_name(self.name))
+
     def overall(self) -> dict[str, float]:
         """All scores over the whole stream."""
         return self.metrics.metrics() | self.besides(False)
@@ -321,7 +328,7 @@ class Role:
 
     def score(self, program: Program) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
-        self.metrics.score(program, self.labelled, None if self.decision is None else self.named)
+        self.metrics.score(program, self.labelled, self.labelled_named)
 
     def estimate(self, program: Program) -> None:
         """Take the predictions and labels of a program for the accuracy that is expected."""

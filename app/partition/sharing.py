@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import StateError
+from app.partition.deciding import DECIDED
 from app.partition.merge import Piece
 from app.partition.outcome import Joint
 from app.partition.pending import PendingStore
@@ -71,7 +72,7 @@ class LearnedRows:
 
     def resize(self, width: int) -> None:
         """Outputs have room for so many classes."""
-        self.keep(list(self._widths), width)
+        self.keep([name for name in self._widths if not name.endswith(DECIDED)], width)
 
     def fill(self, x: Floats, at: Ints, parts: Sequence[tuple[int, Mapping[str, Floats]]]) -> None:
         """Take rows. parts : how many rows, and what was predicted for them; what a model did not predict is NaN."""
@@ -190,7 +191,8 @@ class Sharing:
             values.append(None if vocabulary is None else _listed(x[:, j], vocabulary))
         listed = None if classes is None else _listed(y, classes)
         at = self._pending.out[AT][rows, 0].astype(np.int64)
-        out = {_renamed(name, keys): self._pending.out[name][rows] for name in self.rows.out}
+        there = [name for name in self.rows.out if name in self._pending.out]
+        out = {_renamed(name, keys): self._pending.out[name][rows] for name in there}
         return Joint(self._pending.counts["joined"] - n, x, y, at, values, listed, out)
 
     # -- learning ----------------------------------------------------------------------------------------------

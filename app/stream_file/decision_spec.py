@@ -108,10 +108,6 @@ def check_decision(spec: Any) -> None:
         raise ValueError(
             f'{next(iter(given))}: expected only with task classification, found task "{spec.task}"; remove it'
         )
-    if spec.decision is not None and spec.shares:
-        raise ValueError(
-            f"decision: expected a model in each partition, found learning {spec.learning}; remove one of them"
-        )
     if spec.class_weights and spec.decision is not None and spec.decision.costs is not None:
         raise ValueError(
             "class_weights: expected these or decision.costs, since a mistake would count twice, found both; remove one"

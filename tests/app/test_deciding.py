@@ -235,7 +235,6 @@ champion: {model: hoeffding-tree}
         ("class_weights: {1: 0}", "class_weights.1: expected a number above 0, found 0; raise it"),
         ("class_weights: {no: 2}", 'class_weights.no: expected one of the classes, found "no"'),
         ("class_weights: {1: 2}\ndecision: {costs: {1: {0: 2}}}", "would count twice, found both; remove one"),
-        ("decision: {class: 1, recall: 0.9}\nlearning: shared", "decision: expected a model in each partition"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_one_sentence(more, said):

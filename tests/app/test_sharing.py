@@ -26,6 +26,13 @@ from topics.schemas import Written
 
 RESETS: dict[str, Any] = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"}
 
+DECISIONS: dict[str, Any] = {
+    "costs": {"costs": {"p": {"q": 5}, "s": {"r": 3}}},
+    "recall": {"class": "q", "recall": 0.8},
+    "precision": {"class": "q", "precision": 0.7},
+    "alert_rate": {"class": "q", "alert_rate": 0.2},
+}
+
 
 def stream(n_partitions: int = 3, learning: str = "shared", **fields: Any) -> Spec:
     content: dict[str, Any] = {
@@ -141,8 +148,10 @@ def lived(spec: Spec, n: int = 600, seed: int = 0, chunk: int = 12, made: Any = 
             "champion": {"model": "opinion-pool", "members": {"t": "hoeffding-tree", "n": "naive-bayes"}},
             "predictions": {"calibrated": True},
         },
+        {"decision": DECISIONS["costs"], "predictions": {"calibrated": True}},
+        *({"decision": DECISIONS[target]} for target in ("recall", "precision", "alert_rate")),
     ],
-    ids=["reset", "replace", "forest", "pool"],
+    ids=["reset", "replace", "forest", "pool", *DECISIONS],
 )
 def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any]) -> None:
     world = lived(stream(**fields))
@@ -158,6 +167,12 @@ def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any])
     own = ("calibration_error", "coverage", "set_size")  # what a partition says is scored by its own labels
     shared = [{name: value for name, value in one.items() if not name.startswith(own)} for one in scores]
     assert shared[0] == shared[1] == shared[2]
+    if "decision" in fields:  # each prediction is scored once, by what it named
+        of = {id_: y for raw in world.raw for _, value in raw[LABELS] for id_, y in [json.loads(value).values()]}
+        sent = [json.loads(value) for values in world.sent for value in values]
+        assert scores[0]["accuracy"] == pytest.approx(np.mean([one["y"] == of[one["id"]] for one in sent]))
+        named = [one for one in sent if one["p"] and one["y"] != max(one["p"], key=one["p"].get)]
+        assert len(named) > 10
     events = [[one for outcome in outcomes for one in outcome.drifts] for outcomes in world.outcomes]
     assert [event.number for event in events[0]] == list(range(len(events[0])))
     assert events[1:] == [[], []], "another partition tells of a drift that the first one tells"
@@ -165,15 +180,24 @@ def test_replicas_are_equal_and_learn_each_instance_once(fields: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "model", ["hoeffding-tree", "adaptive-random-forest", "naive-bayes", "mondrian-forest", "opinion-pool"]
+    ("model", "decision"),
+    [
+        *((m, None) for m in ("hoeffding-tree", "adaptive-random-forest", "naive-bayes", "mondrian-forest")),
+        ("opinion-pool", None),
+        *(("naive-bayes", name) for name in DECISIONS),
+    ],
 )
-def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(model: str) -> None:
+def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(model: str, decision: str | None) -> None:
     """The twin: a fold that learns each label at once. Whoever learns its log before each instance does the same."""
     tree = {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1}
     members: dict[str, Any] = {"members": {"t": tree, "n": "naive-bayes"}} if model == "opinion-pool" else {}
     told = {"coverage": 0.8, **({"reasons": 2} if model in TELLING else {})}
     members |= {"grace_period": 10, "delta": 0.1} if model in ("hoeffding-tree", "adaptive-random-forest") else {}
     fields = {"champion": {"model": model, **members}, "predictions": told, "classes": ["p", "q"]}
+    if decision is not None:
+        asked = {"costs": {"p": {"q": 5}}} if decision == "costs" else DECISIONS[decision]
+        fields |= {"decision": asked, "champion": "majority-class", "challengers": {"nb": "naive-bayes"}}
+        told["challengers"] = told["calibrated"] = True
     # A value that no label has come with is missing to shared models, and a new code to others: here all are declared.
     fields["features"] = {"a": "numeric", "c": {"type": "nominal", "values": [f"c{i}" for i in range(6)]}}
     shared, alone = World(stream(1, **fields)), World(stream(1, "partition", **fields))
@@ -182,12 +206,15 @@ def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(mode
             world.come([row])
             world.step(0)
     shared.step(0)
-    said, own = ([json.loads(value) for value in world.sent[0]] for world in (shared, alone))
-    assert [one.pop("learned_offset") for one in said] == list(range(300))
-    assert said == own
-    assert any(one.get("reasons") for one in said) == (model in TELLING)
+    told_by, own = ([json.loads(value) for value in world.sent[0]] for world in (shared, alone))
+    assert [one.pop("learned_offset") for one in told_by] == list(range(300))
+    assert told_by == own
+    assert any(one.get("reasons") for one in told_by) == (model in TELLING)
     one, two = (world.learners[0] for world in (shared, alone))
     assert one.figures().overall == two.figures().overall
+    assert one.figures().recent == two.figures().recent
+    assert one.figures().compared == two.figures().compared
+    assert ("threshold" in one.figures().recent["nb"]) == (decision not in (None, "costs"))
     for name, role in one.roles.items():
         for field, array in role.learned_state().items():
             if field not in role.incomparable:
@@ -195,6 +222,41 @@ def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(mode
     assert [[d.n, d.action] for o in shared.outcomes[0] for d in o.drifts] == [
         [d.n, d.action] for o in alone.outcomes[0] for d in o.drifts
     ]
+
+
+@pytest.mark.parametrize("target", ["recall", "alert_rate"])
+def test_a_target_is_kept_in_each_partition_by_a_threshold_of_its_own(target: str) -> None:
+    asked = DECISIONS[target]
+    rng = np.random.default_rng(3)
+    made = [({"a": a}, "q" if rng.random() < a**2 else "p") for a in rng.random(3000).round(4).tolist()]
+    spec = stream(classes=["p", "q"], champion="naive-bayes", challengers={}, drift="none", decision=asked)
+    world = lived(spec, 3000, chunk=40, made=made)
+    thresholds = [learner.figures().recent["champion"]["threshold"] for learner in world.learners]
+    assert len({*thresholds}) > 1
+    for raw, sent in zip(world.raw, world.sent, strict=True):
+        of = dict(json.loads(value).values() for _, value in raw[LABELS])
+        met = [(one["y"] == "q", of[one["id"]] == "q") for one in map(json.loads, sent)]
+        named, own = np.array(met[100:]).T
+        assert {"recall": named[own].mean(), "alert_rate": named.mean()}[target] == pytest.approx(
+            asked[target], abs=0.04
+        )
+
+
+def test_a_worker_that_knows_of_no_decision_yet_scores_what_others_named() -> None:
+    """Workers take a new stream file one after the other, and scores of all have to stay equal."""
+    world = World(stream(2, decision=DECISIONS["recall"]))
+    world.learners[1] = PartitionLearner(stream(2), 1)
+    made = rows(400)
+    for at in range(0, 400, 20):
+        world.come(made[at : at + 20])
+        for p in (0, 1):
+            world.step(p)
+    world.finish()
+    one, other = world.learners
+    assert one.learned_digest() == other.learned_digest()
+    assert one.figures().overall["champion"]["n"] == 400
+    likeliest = [json.loads(value) for value in world.sent[0]]
+    assert any(one["y"] != max(one["p"], key=one["p"].get) for one in likeliest if one["p"])
 
 
 def test_a_regression_is_shared_too() -> None:
@@ -262,12 +324,13 @@ def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_an
     assert [[(one.offset, one.reason) for one in found] for found in letters] == [[(7, "wrong-command")], [], []]
     assert first.sharing is not None
     assert (first.sharing.n_commands, first.sharing.next_command) == (18, 18)
-    said = [json.loads(value) for value in world.sent[1]]
-    assert {None} < {one["y"] for one in said[40:]}  # paused for a while
+    told = [json.loads(value) for value in world.sent[1]]
+    assert {None} < {one["y"] for one in told[40:]}  # paused for a while
 
 
 @pytest.mark.parametrize("rule", [None, {"margin": 0.0, "at_least": 250, "confidence": 0.6}], ids=["commands", "rule"])
-def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itself(rule: Any) -> None:
+@pytest.mark.parametrize("decides", [False, True], ids=["likeliest", "decides"])
+def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itself(rule: Any, decides: bool) -> None:
     """The twin: commands in the order of the partition's own records."""
     tree = {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1}
     fields: dict[str, Any] = {
@@ -278,6 +341,8 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
         "control": True,
         "promotion": rule and {**rule, "mode": "automatic"},
     }
+    if decides:
+        fields["decision"] = DECISIONS["recall"] if rule is None else {"costs": {"p": {"q": 3}}}
     worlds = [World(stream(1, "shared", **fields)), World(stream(1, "partition", **fields))]
     asked = [one for one in COMMANDS if one["what"] != "apply" and not one.get("again")]
     for i, row in enumerate(rows(900, classes="pq")):
@@ -287,8 +352,8 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
             world.come([row])
             world.step(0)
     worlds[0].step(0)
-    said = [[json.loads(value) for value in world.sent[0]] for world in worlds]
-    for one, own in zip(*said, strict=True):
+    told = [[json.loads(value) for value in world.sent[0]] for world in worlds]
+    for one, own in zip(*told, strict=True):
         one.pop("learned_offset")
         own.pop("control_offset", None)
         assert one == own
@@ -301,6 +366,14 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
         for field, array in role.learned_state().items():
             if field not in role.incomparable:
                 np.testing.assert_array_equal(array, learners[1].roles[name].learned_state()[field], field)
+
+
+def said(one: dict[str, Any]) -> dict[str, Any]:
+    """A prediction, whatever else was in its batch, and in any format: None is null, or left out, and 0 what is not
+    listed."""
+    parts = {name: said(part) for name, part in one.get("challengers", {}).items()}
+    listed = {label: p for label, p in (one.get("p") or {}).items() if p}
+    return one | {"p": listed, "challengers": parts, "set": one.get("set"), "reasons": one.get("reasons")}
 
 
 def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple[PartitionLearner, list[bytes]]:
@@ -336,23 +409,21 @@ def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple
 WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons": 2}))
 RULE = {"margin": 0.0, "at_least": 250, "confidence": 0.6, "mode": "automatic"}
 STEERED = commanded(stream(control=True, promotion=RULE, predictions={"coverage": 0.9, "calibrated": True}))
+DECIDED = [lived(stream(predictions={"challengers": True}, decision=one)) for one in DECISIONS.values()]
+DECIDED += [commanded(stream(control=True, decision=DECISIONS[name])) for name in ("costs", "recall")]
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=30)
 @given(
+    st.sampled_from([WORLD, STEERED, *DECIDED]),
     st.integers(0, 2),
     st.lists(st.integers(1, 80), max_size=8),
     st.sets(st.integers(0, 7), max_size=3),
 )
-def test_the_recorded_order_gives_the_same_bits_however_cut_and_restarted(p, cuts, restarts):
-    for world in (WORLD, STEERED):
-        learner, sent = replayed(world, p, cuts, {i for i in restarts if i < len(cuts)})
-        plain = [
-            [{k: v for k, v in json.loads(value).items() if k != "p"} for value in all_]
-            for all_ in (sent, world.sent[p])
-        ]
-        assert plain[0] == plain[1]
-        assert learner.digest() == world.learners[p].digest()
+def test_the_recorded_order_gives_the_same_bits_however_cut_and_restarted(world, p, cuts, restarts):
+    learner, sent = replayed(world, p, cuts, {i for i in restarts if i < len(cuts)})
+    assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
+    assert learner.digest() == world.learners[p].digest()
 
 
 @pytest.mark.parametrize("name", ["avro", "json-schema", "protobuf"])
@@ -366,13 +437,6 @@ def test_predictions_of_a_registry_record_the_order_as_those_in_json_do(name: st
     spec.schemas.written["predictions"] = Written(7, codec.prediction)
     world, plain = lived(spec, 300), lived(stream(2, **fields), 300)
     places: set[int] = set()
-
-    def said(one: dict[str, Any]) -> dict[str, Any]:
-        """None is null, or left out, and 0 what is not listed."""
-        parts = {name: said(part) for name, part in one.get("challengers", {}).items()}
-        listed = {label: p for label, p in (one.get("p") or {}).items() if p}
-        return one | {"p": listed, "challengers": parts, "set": one.get("set"), "reasons": one.get("reasons")}
-
     for p in (0, 1):
         told = [json.loads(value) for value in plain.sent[p]]
         assert list(map(said, map(codec.read_prediction, world.sent[p]))) == list(map(said, told))

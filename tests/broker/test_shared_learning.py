@@ -124,6 +124,7 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
     drift = {"detectors": {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}, "on_drift": "reset"}
     tree = {"model": "hoeffding-tree", "grace_period": 50}  # models that say reasons may be champion
     fields = {"learning": "shared", "drift": drift, "predictions": {"reasons": 2}, "control": True}
+    fields["decision"] = {"class": "yes", "recall": 0.9}
     fields["challengers"] = {"nb": "naive-bayes", "tree": tree}
     asked = [
         command("promote", model="tree"),
@@ -164,6 +165,7 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
         assert report.n_predictions == len(sent) == N // PARTITIONS
         versions |= {one["learned_offset"] for one in sent}
         assert any(one["reasons"] for one in sent)
+        assert any(one["y"] != max(one["p"], key=one["p"].get) for one in sent if one["p"])
     assert len(versions) > 10
     place, topic = fold.places[LEARNED], str(spec.topics.learned)
     shown = check(broker, path)
