@@ -437,8 +437,9 @@ def test_predictions_need_the_id_of_their_schema(name: str, kit: Kit) -> None:
 @pytest.mark.parametrize(
     "value", [None, b"", b"{}", b"\0\0\0\0\1", b"\0\0\0\0\1\0\0\xff\xff", b"\0\0\0\0\1" + bytes(90)]
 )
-def test_what_is_no_prediction_is_a_value_error(name: str, value: bytes | None) -> None:
-    one = written(name, spec_of())
+@pytest.mark.parametrize("shared", [{}, {"learning": "shared", "partitions": 2}])
+def test_what_is_no_prediction_is_a_value_error(name: str, value: bytes | None, shared: dict[str, Any]) -> None:
+    one = written(name, spec_of(**shared))
     for read in (one.read_place, one.read_prediction):
         with pytest.raises(ValueError):
             read(value)

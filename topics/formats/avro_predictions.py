@@ -108,8 +108,11 @@ class PredictionWriter(BinaryWriter):
     def model(self, name: str) -> bytes:
         return text(name)
 
-    def place(self, *offsets: int) -> bytes:
-        return b"".join(map(whole, offsets))
+    def place(self, offset: int, label_offset: int) -> bytes:
+        return whole(offset) + whole(label_offset)
+
+    def further_place(self, name: str, offset: int) -> bytes:
+        return whole(offset)
 
     def shares(self, names: Sequence[str]) -> Shares:
         before = list(map(text, names))
@@ -139,9 +142,8 @@ class PredictionReader:
     """Reads predictions back. What is none is a ValueError."""
 
     def __init__(self, schemas: Schemas, further: tuple[str, ...] = ()) -> None:
-        self._schemas, self._place = schemas, place_type(further)
+        self._schemas, self._further, self._place = schemas, further, place_type(further)
         self._types = [avro_types.parse(schema) for schema in schemas_of(further)]
-        self._n_places = 2 + len(further)
 
     def place(self, value: bytes | None) -> Any:
         """Where a prediction record stands."""
@@ -150,13 +152,15 @@ class PredictionReader:
         if found is None or written is None or found.key != written.id:
             self.read(value)  # of another schema, or no prediction at all
         try:
-            p, offsets = ID_BYTES if found is None else found.start, []
-            for _ in range(self._n_places):
-                offset, p = avro_types.long(value, p)
-                offsets.append(offset)
+            offset, p = avro_types.long(value, ID_BYTES if found is None else found.start)
+            label_offset, p = avro_types.long(value, p)
+            more = []
+            for _ in self._further:
+                one, p = avro_types.long(value, p)
+                more.append(one)
         except IndexError:
             raise ValueError("it ends too early") from None
-        return self._place(*offsets[:2], 0, 0, *offsets[2:])
+        return self._place(offset, label_offset, 0, 0, *more)
 
     def read(self, value: bytes | None) -> dict[str, Any]:
         """All fields of a prediction record."""

@@ -51,8 +51,11 @@ class BinaryWriter:
         self._schemas, self.further = schemas, further
         self._shares: tuple[tuple[str, ...], Shares] | None = None
 
-    def place(self, *offsets: int) -> bytes:
-        """Of the features, of the next label, and the next one of each further log."""
+    def place(self, offset: int, label_offset: int) -> bytes:
+        raise NotImplementedError
+
+    def further_place(self, name: str, offset: int) -> bytes:
+        """The next offset of a further log, behind `place`."""
         raise NotImplementedError
 
     def id(self, text: str) -> bytes:
@@ -114,10 +117,12 @@ class BinaryWriter:
             ]
             names = tuple(challengers)
             others = [self.challengers(names, said) for _, *said in zip(ids, *each, strict=False)]
-        places = zip(offsets, label_offsets, *(further or {}).values(), strict=True)
+        places = map(self.place, map(int, offsets), map(int, label_offsets))
+        for role, found in (further or {}).items():
+            places = map(bytes.__add__, places, map(self.further_place, repeat(role), map(int, found)))
         rows = zip(places, ids, y, shares, others, self._more(said, classes, reasons), strict=False)
         made = [
-            b"".join((before, self.place(*map(int, at)), self.id(one), name, answer, share, other, more))
+            b"".join((before, at, self.id(one), name, answer, share, other, more))
             for at, one, answer, share, other, more in rows
         ]
         long = probabilities or (said is not None and said.any())

@@ -82,7 +82,6 @@ message Reason {
 }
 """
 _NUMBERS = {place_field(LEARNED): 15}  # of fields that name places of further input logs
-_MESSAGE = b"\0"  # the first message of the schema
 
 
 @cache
@@ -119,12 +118,11 @@ def _field(number: int, data: bytes) -> bytes:
 class PredictionWriter(BinaryWriter):
     """Writes predictions as Protobuf."""
 
-    def place(self, *offsets: int) -> bytes:
-        offset, label_offset, *more = offsets
-        made = _MESSAGE + b"\x08" + _whole(offset) + b"\x10" + _whole(label_offset)
-        for name, one in zip(self.further, more, strict=True):
-            made += bytes((_NUMBERS[name] << 3,)) + _whole(one)
-        return made
+    def place(self, offset: int, label_offset: int) -> bytes:
+        return b"\0\x08" + _whole(offset) + b"\x10" + _whole(label_offset)
+
+    def further_place(self, name: str, offset: int) -> bytes:
+        return bytes((_NUMBERS[name] << 3,)) + _whole(offset)
 
     def id(self, text: str) -> bytes:
         return _field(3, text.encode())
@@ -170,7 +168,7 @@ class PredictionReader:
     def place(self, value: bytes | None) -> Any:
         """Where a prediction record stands."""
         found = self._read(value)
-        return self._place(**{name: getattr(found, name) for name in self._names})
+        return self._place(found.offset, found.label_offset, 0, 0, *[getattr(found, name) for name in self._names[2:]])
 
     def read(self, value: bytes | None) -> dict[str, Any]:
         """All fields of a prediction record."""
