@@ -17,6 +17,7 @@ from app.partition.outcome import Outcome
 from app.partition.role import TELLING
 from app.partition.sharing import records, together
 from app.stream_file.spec import Spec, build
+from app.worker.learned import Commands
 from topics import commands
 from topics.commands import Command, EventRecord
 from topics.learned import LearnedCommand, LearnedRecord, read, write
@@ -326,6 +327,22 @@ def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_an
     assert (first.sharing.n_commands, first.sharing.next_command) == (18, 18)
     told = [json.loads(value) for value in world.sent[1]]
     assert {None} < {one["y"] for one in told[40:]}  # paused for a while
+
+
+def test_commands_wait_for_the_log_and_those_that_were_deleted_are_passed_over(caplog: Any) -> None:
+    waiting = Commands(3)
+    waiting.begin(2, "s.control")
+    assert waiting.fetch_offset == 3
+    assert not caplog.records
+    waiting.begin(5, "s.control")
+    assert caplog.messages == ["s.control begins at offset 5: commands from 3 on were deleted"]
+    waiting.add(RawBatch([5, 7], [0, 0], [None, None], [b"x" * 100_000, None]))
+    assert (len(waiting), waiting.fetch_offset) == (2, 8)
+    large, none = (read(write(one)) for one in waiting.taken())
+    assert (large.offset, none.offset, none.value) == (5, 7, None)  # type: ignore[union-attr]
+    with pytest.raises(commands.WrongCommandError, match="more than 65536"):
+        commands.read_command(large.value)  # type: ignore[union-attr]
+    assert len(waiting) == 0
 
 
 @pytest.mark.parametrize("rule", [None, {"margin": 0.0, "at_least": 250, "confidence": 0.6}], ids=["commands", "rule"])
