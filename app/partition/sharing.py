@@ -74,6 +74,10 @@ class LearnedRows:
         """Outputs have room for so many classes."""
         self.keep([name for name in self._widths if not name.endswith(DECIDED)], width)
 
+    def fits(self, out: Mapping[str, Floats]) -> bool:
+        """Whether there is room for what was predicted."""
+        return all(one.shape[1] <= self._widths.get(name, one.shape[1]) for name, one in out.items())
+
     def fill(self, x: Floats, at: Ints, parts: Sequence[tuple[int, Mapping[str, Floats]]]) -> None:
         """Take rows. parts : how many rows, and what was predicted for them; what a model did not predict is NaN."""
         self.slab, self._at = x, at
@@ -256,6 +260,11 @@ class Sharing:
         before, and give models and `rows` room for the values and classes that it has found. names : key of a model ->
         its name."""
         columns = [self._columns(record, names) for record in found]
+        if not all(self.rows.fits(one[4]) for one in columns):
+            raise StateError(
+                f"a record of {self._topic} has predictions for more classes than came with labels, which no worker of "
+                "this stream wrote there: give the stream a topic topics.learned of its own"
+            )
         x, y, w, at = (np.concatenate(parts) for parts in list(zip(*columns, strict=True))[:4])
         self.lengths = [len(one[1]) for one in columns]
         self.n += len(y)

@@ -555,6 +555,17 @@ def test_what_no_worker_has_written_is_a_sentence(record: bytes | None) -> None:
         learner.step(merge.release())
 
 
+def test_predictions_of_more_classes_than_there_are_stop_with_a_sentence() -> None:
+    one = read(lived(stream(1), 60).log[0])
+    wide = np.zeros((one.n, 99)).tobytes()
+    learner = PartitionLearner(stream(1))
+    merge = Merge(learner.buffers())
+    value = write(msgspec.structs.replace(one, out={"champion": (99, wide)}))
+    merge.buffers[LEARNED].add(RawBatch([3], [0], [None], [value]))
+    with pytest.raises(StateError, match="has predictions for more classes than came with labels"):
+        learner.step(merge.release())
+
+
 def test_more_classes_than_allowed_over_all_partitions_are_left_out() -> None:
     world = World(stream(2, max_classes=2))
     world.come([({"a": 0.1}, "p"), ({"a": 0.2}, "q"), ({"a": 0.3}, "r"), ({"a": 0.4}, "s")] * 5)
