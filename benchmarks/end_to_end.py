@@ -38,6 +38,8 @@ from benchmarks import latency, memory, throughput
 from benchmarks.budget import STAGES
 from benchmarks.processes import ROOT, Child, MeasureError, ended_by_signals
 from benchmarks.workload import LABEL_DELAY_MS, NAMES, Backlog, delete, past, stream_file
+from models.auto import AUTO, PARAMETERS
+from models.entry import checked
 from models.registry import validate
 from topics.records import CLASSIFICATION
 
@@ -231,7 +233,10 @@ def _ints(_context: Any, _parameter: Any, value: str) -> list[int]:
 def _model(_context: Any, _parameter: Any, value: str) -> dict[str, Any]:
     try:
         name, parameters = parse_model(value)
-        validate(name, CLASSIFICATION, parameters)
+        if name == AUTO:
+            checked(name, PARAMETERS, parameters)
+        else:
+            validate(name, CLASSIFICATION, parameters)
     except (RiparianError, ValueError) as error:
         raise click.BadParameter(str(error)) from None
     return {"model": name, **parameters}
