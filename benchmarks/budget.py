@@ -20,9 +20,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
-from app.kafka import unpacking
 from app.kafka.connection import Connection
 from app.kafka.outputs import Outputs, fenced_producer
+from app.kafka.unpacking import Unpacking
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import Spec, load
@@ -64,12 +64,12 @@ class Stopwatch:
 async def fetch(broker: str, spec: Spec, n: int) -> tuple[list[tuple[str, RawBatch]], float]:
     """The first n instances and labels of partition 0 as the worker's transport unpacks them, and the CPU seconds."""
     topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
-    unpacking.install(frozenset(topics))
     consumer = AIOKafkaConsumer(
         bootstrap_servers=broker,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=FETCH_BYTES,
+        value_deserializer=Unpacking(topics),
     )
     await consumer.start()
     found: list[tuple[str, RawBatch]] = []

@@ -35,11 +35,6 @@ class Bounds(NamedTuple):
     end: int
 
 
-def as_it_is(value: bytes | None) -> bytes | None:
-    """A deserializer that is none. A mark of a retry, and some dead letters, have no value."""
-    return value
-
-
 async def close(consumer: "Consumer") -> None:
     """Stop a consumer, and raise CancelledError only where it was our task that was cancelled.
 
@@ -88,7 +83,6 @@ async def read_to_end(
         fetch_max_wait_ms=100,
         max_partition_fetch_bytes=FETCH_BYTES,
         isolation_level=isolation,
-        value_deserializer=as_it_is,  # records, and not batches, of source topics too (app.worker.transport)
     )
     await consumer.start()
     try:

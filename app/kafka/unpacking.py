@@ -9,13 +9,15 @@ header is no text.
 Records whose headers nobody asks for are not made into objects: a kernel finds where their keys and values stand
 (`app.kafka.record_batches`). Where it would be no gain, or something is unusual, the client reads them.
 
-The client has no hook for unpacking, so its classes are replaced in the whole process.
+The client has no hook for unpacking, so its classes are replaced in the whole process. Which records come in pieces is
+each consumer's own affair: it says so by an `Unpacking`, which the client hands to these classes as the deserializer of
+its values. Consumers that give none are given records.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.consumer import fetcher as aiokafka_fetcher
 from aiokafka.record.memory_records import MemoryRecords
@@ -123,24 +125,49 @@ class Answer:
         return batch
 
 
-class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
-    """Fetched records of a partition; those of source topics come out as RawBatches.
+class Unpacking:
+    """What one consumer wants unpacked to RawBatches: its `value_deserializer`.
 
-    A consumer that asks for deserialized values is given records.
+    Parameters
+    ----------
+    topics : iterable of str
+        Whose records come in pieces.
+    header_topics : iterable of str
+        Those of them whose headers are kept.
 
-    source_topics : whose records come out so. header_topics : those of them whose headers are kept.
-    positions : where the next fetch of a partition shall begin. jumps : where it began elsewhere, from and to.
+    Attributes
+    ----------
+    positions : dict of TopicPartition to int
+        Where the next fetch of a partition shall begin.
+    jumps : dict of TopicPartition to (int, int)
+        Where it began elsewhere, from and to.
     """
 
+    def __init__(self, topics: Iterable[str], header_topics: Iterable[str] = ()) -> None:
+        from app.kafka import record_batches
+
+        record_batches.warm_up()
+        self.kernel = record_batches
+        self.topics, self.header_topics = frozenset(topics), frozenset(header_topics)
+        self.positions: dict[TopicPartition, int] = {}
+        self.jumps: dict[TopicPartition, tuple[int, int]] = {}
+        install()
+
+    def __call__(self, value: bytes | None) -> bytes | None:
+        """The value of a record of another topic, as it is."""
+        return value
+
+
+class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
+    """Fetched records of a partition; those of the topics of the consumer's Unpacking come out as RawBatches."""
+
     next_fetch_offset: int
-    source_topics: frozenset[str] = frozenset()
-    header_topics: frozenset[str] = frozenset()
-    positions: ClassVar[dict[TopicPartition, int]] = {}
-    jumps: ClassVar[dict[TopicPartition, tuple[int, int]]] = {}
-    kernel: ClassVar[Any] = None
+    _asked: Unpacking  # where records come in pieces
 
     def _unpack_records(self) -> Iterator[Any]:
-        if self._tp.topic in self.source_topics and self._value_deserializer is None:
+        asked = self._value_deserializer
+        if isinstance(asked, Unpacking) and self._tp.topic in asked.topics:
+            self._asked = asked
             yield from self._pieces()
             return
         for batch in self._visible():
@@ -195,24 +222,24 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             return iter((_unread(batch, batch.base_offset, str(error)),))
 
     def _pieces(self) -> Iterator[RawBatch]:
-        tp = self._tp
-        expected = self.positions.get(tp, self.next_fetch_offset)
+        tp, asked = self._tp, self._asked
+        expected = asked.positions.get(tp, self.next_fetch_offset)
         if expected != self.next_fetch_offset:
-            self.jumps[tp] = expected, self.next_fetch_offset
-        if self.kernel is None or tp.topic in self.header_topics or not isinstance(self._records, Answer):
+            asked.jumps[tp] = expected, self.next_fetch_offset
+        if tp.topic in asked.header_topics or not isinstance(self._records, Answer):
             yield from self._listed(self._visible())
         else:
             for group in self._groups():
-                if sum(self.kernel.count_of(raw) for _, raw in group) < LEAST:
+                if sum(asked.kernel.count_of(raw) for _, raw in group) < LEAST:
                     yield from self._listed(batch for batch, _ in group)
                 else:
                     yield from self._sliced(group)
-        self.positions[tp] = self.next_fetch_offset
+        self._asked.positions[tp] = self.next_fetch_offset
 
     def _listed(self, batches: Iterable[Any]) -> Iterator[RawBatch]:
         """The records of batches as the client reads them, in pieces."""
         tp, mean = self._tp, PIECE_BYTES // FEW
-        with_headers = tp.topic in self.header_topics
+        with_headers = tp.topic in self._asked.header_topics
         piece, n_bytes = _nothing(with_headers), 0
         for batch in batches:
             first, left = self.next_fetch_offset, _Rows(batch, self._opened(batch), with_headers)
@@ -226,17 +253,17 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                     n_bytes += size
                     for i, column in enumerate(piece):
                         column.extend(part[i])  # type: ignore[arg-type]
-                    self.next_fetch_offset = self.positions[tp] = part.offsets[-1] + 1
+                    self.next_fetch_offset = self._asked.positions[tp] = part.offsets[-1] + 1
                     mean = size // len(rows)
                 if left.ended:
-                    self.next_fetch_offset = self.positions[tp] = batch.next_offset
+                    self.next_fetch_offset = self._asked.positions[tp] = batch.next_offset
                 if n_bytes >= PIECE_BYTES or len(piece[0]) >= PIECE_RECORDS:
                     yield RawBatch(*piece)
                     piece, n_bytes = _nothing(with_headers), 0
                 if left.ended:
                     break
-            self.next_fetch_offset = self.positions[tp] = batch.next_offset
-        self.positions[tp] = self.next_fetch_offset  # behind markers, too: whoever stops here asks from there on
+            self.next_fetch_offset = self._asked.positions[tp] = batch.next_offset
+        self._asked.positions[tp] = self.next_fetch_offset  # behind markers, too: whoever stops here asks from there on
         if piece[0]:
             yield RawBatch(*piece)
 
@@ -249,12 +276,12 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                 if visible:
                     group.append((batch, self._records.raw))
                     n_bytes += len(self._records.raw)
-                    n_records += self.kernel.count_of(self._records.raw)
+                    n_records += self._asked.kernel.count_of(self._records.raw)
                 if group and (not visible or n_bytes >= PIECE_BYTES or n_records >= PIECE_RECORDS):
                     yield group
                     group, n_bytes, n_records = [], 0, 0
                 if not visible:
-                    self.next_fetch_offset = self.positions[self._tp] = batch.next_offset
+                    self.next_fetch_offset = self._asked.positions[self._tp] = batch.next_offset
         except aiokafka_fetcher.Errors.CorruptRecordException:
             if group:
                 yield group  # what comes before it is sound
@@ -268,7 +295,7 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         ready: list[tuple[Any, Body]] = []
         for batch, raw in group:
             try:
-                body = self.kernel.body(raw)
+                body = self._asked.kernel.body(raw)
             except UnreadableBatchError:
                 body = None
             if ready and (body is None or sum(len(one.data) for _, one in ready) + len(body.data) > SHARED_BYTES):
@@ -282,29 +309,20 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             yield from self._parsed(ready)
 
     def _parsed(self, ready: list[tuple[Any, "Body"]]) -> Iterator[RawBatch]:
-        parser = self.kernel.Parser([body for _, body in ready], self.next_fetch_offset, SHARED_BYTES)
-        while parser.state != self.kernel.ENDED:
+        parser = self._asked.kernel.Parser([body for _, body in ready], self.next_fetch_offset, SHARED_BYTES)
+        while parser.state != self._asked.kernel.ENDED:
             piece, at = parser.piece(PIECE_RECORDS, PIECE_BYTES, RECORD_BYTES), parser.batch
             if len(piece):
                 done = ready[at - 1][0].next_offset if at and parser.begins_batch else 0
-                self.next_fetch_offset = self.positions[self._tp] = max(int(piece.offsets[-1]) + 1, done)
+                self.next_fetch_offset = self._asked.positions[self._tp] = max(int(piece.offsets[-1]) + 1, done)
                 yield piece
-            if parser.state == self.kernel.UNUSUAL:
+            if parser.state == self._asked.kernel.UNUSUAL:
                 yield from self._listed([ready[at][0]])
                 parser.skip()
-        self.next_fetch_offset = self.positions[self._tp] = ready[-1][0].next_offset
+        self.next_fetch_offset = self._asked.positions[self._tp] = ready[-1][0].next_offset
 
 
-def install(source_topics: frozenset[str] | None = None, header_topics: frozenset[str] = frozenset()) -> None:
-    """Have the client unpack and decompress so, in all of this process: a process runs one worker.
-
-    source_topics : whose records come in pieces; None for those that were given before, with their `header_topics`.
-    """
-    if source_topics is not None:
-        from app.kafka import record_batches
-
-        record_batches.warm_up()
-        BatchRecords.source_topics, BatchRecords.header_topics = source_topics, header_topics
-        BatchRecords.kernel = record_batches
+def install() -> None:
+    """Have the client unpack and decompress so, in all of this process."""
     aiokafka_fetcher.PartitionRecords, aiokafka_fetcher.MemoryRecords = BatchRecords, Answer
     decompression.install()

@@ -18,7 +18,7 @@ from aiokafka.structs import TopicPartition
 from app.dead_letters import marked
 from app.kafka import unpacking
 from app.kafka.connection import Connection
-from app.kafka.reading import EVERYTHING, as_it_is, close, read_to_end
+from app.kafka.reading import EVERYTHING, close, read_to_end
 from app.page.store import Store
 from app.page.view import DAY_MS, HOUR_MS, Event, Letter, StreamView
 from topics.names import HEADER_TOPIC
@@ -117,7 +117,6 @@ class Watch:
             fetch_max_wait_ms=POLL_MS,
             request_timeout_ms=REQUEST_MS,
             isolation_level=EVERYTHING,
-            value_deserializer=as_it_is,  # records, and not batches, beside the workers' transport, too
         )
         try:
             await consumer.start()

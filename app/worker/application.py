@@ -14,6 +14,7 @@ from typing import Any
 import faust
 
 from app.kafka.connection import Connection
+from app.kafka.unpacking import Unpacking
 from app.stream_file.spec import Spec
 from app.worker import front, recovery, transport
 from app.worker.access import Access
@@ -113,18 +114,18 @@ def create_app(
     access = Access(connection)
     engine.attach(app)
     source_topics = [log.topic for log in spec.inputs]
-    transport.install(
-        app,
-        [*source_topics, *spec.sources],
-        [*spec.header_topics(), *spec.sources],
+    way = transport.Way(
+        spec.name,
+        Unpacking([*source_topics, *spec.sources], [*spec.header_topics(), *spec.sources]),
         engine.assign,
         engine.add,
         engine.denied,
         engine.backpressure,
         connection.rack,
         # Of what is copied, it is the copied topics whose ends count.
-        [] if spec.copied else [log.topic for log in spec.inputs if log.rule != AS_IT_COMES],
+        () if spec.copied else tuple(log.topic for log in spec.inputs if log.rule != AS_IT_COMES),
     )
+    app.transport = transport.Transport(app, way)
 
     for name in source_topics:
         app.topics.add(app.topic(name, partitions=spec.partitions))  # subscribe

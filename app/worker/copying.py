@@ -29,7 +29,7 @@ from app.kafka.outputs import close as close_producer
 from app.kafka.partitioner import partitions_of
 from app.kafka.reading import COMMITTED, close
 from app.kafka.rights import denied
-from app.kafka.unpacking import BatchRecords, size_of
+from app.kafka.unpacking import Unpacking, size_of
 from app.partition import inputs
 from app.partition.merge import concatenate
 from app.registry.client import Registry
@@ -110,6 +110,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         self.lost = Counter[TP]()
         self._in_thread, self._crash, self._session = in_thread, crash, session_timeout
         self._codec, self._registry = spec.make_codec(), Registry.of(spec)
+        self._unpacking = Unpacking(spec.sources, spec.sources)
         self._targets = {topic: getattr(spec.topics, role) for topic, role in spec.sources.items()}
         self._consumer: Consumer | None = None
         self._asker: Consumer | None = None
@@ -169,6 +170,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
                 group_id=self.spec.rekey_group,
                 group_instance_id=self.connection.instance_id,
                 isolation_level=COMMITTED,
+                value_deserializer=self._unpacking,
                 auto_offset_reset="earliest",
                 session_timeout_ms=int(1000 * self._session),
                 heartbeat_interval_ms=1000,
@@ -263,8 +265,8 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
         self._backpressure.begin(tps)
         self._order = CopyOrder({tp: positions[part] for tp, part in zip(tps, parts, strict=True)})
         for tp, part in zip(tps, parts, strict=True):
-            BatchRecords.positions[part] = positions[part]
-            BatchRecords.jumps.pop(part, None)
+            self._unpacking.positions[part] = positions[part]
+            self._unpacking.jumps.pop(part, None)
             self._consumer.resume(part)
             self._consumer.seek(part, positions[part])
             self.copied[tp] = positions[part]
@@ -287,7 +289,7 @@ class Copier(ConsumerRebalanceListener):  # type: ignore[misc]
             await self._pass_markers(consumer, member)
 
     def _take(self, consumer: "Consumer", part: TopicPartition, raw: RawBatch) -> None:
-        tp, jump = TP(*part), BatchRecords.jumps.pop(part, None)
+        tp, jump = TP(*part), self._unpacking.jumps.pop(part, None)
         if jump is not None:
             start, stop = jump
             if stop < start:

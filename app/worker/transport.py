@@ -31,7 +31,7 @@ they are still there with the same signatures.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import faust
@@ -40,15 +40,15 @@ from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from app.kafka import unpacking
 from app.kafka.reading import COMMITTED, close
 from app.kafka.rights import denied
-from app.kafka.unpacking import BatchRecords, size_of
+from app.kafka.unpacking import Unpacking, size_of
 from app.partition.merge import concatenate
 from app.worker import membership
 from app.worker.access import out_of_group
 from app.worker.answers import Answers
 from app.worker.backpressure import Backpressure
+from app.worker.naming import STREAM
 from topics.records import RawBatch
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,39 @@ class Fetched(NamedTuple):
     ends: Mapping[TP, int] | None = None
 
 
+class Way(NamedTuple):
+    """What becomes of a worker's records: each app's transport has its own.
+
+    Attributes
+    ----------
+    stream : str
+        Its name.
+    unpacking : Unpacking
+        Of the source topics, whose records are handed to `deliver`.
+    seeks : callable
+        Told all that is assigned; returns what of it may be fetched, once that is sought.
+    deliver : callable
+        Given what was fetched of a partition.
+    refused : callable
+        Told why the client may not go on.
+    backpressure : Backpressure
+    rack : str, optional
+        From whose replicas to fetch.
+    inputs : tuple of str
+        Topics of which what is fetched of one waits for the others (`Answers`), and the first of them shall wait least;
+        none where nothing does.
+    """
+
+    stream: str
+    unpacking: Unpacking
+    seeks: Seeks
+    deliver: Deliver
+    refused: Callable[[BaseException], None]
+    backpressure: Backpressure
+    rack: str | None
+    inputs: tuple[str, ...]
+
+
 async def when_there(service: Any, action: Callable[[], Awaitable[None]]) -> None:
     """Do what needs a broker while `service` starts; while it is away, again and again."""
     while not service.should_stop:
@@ -92,13 +125,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.way: Way = self.transport.way
         self.epochs: dict[TP, int] = {}
         self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
-        self.answers = Answers(frozenset(Consumer.inputs[:1]))
+        self.answers = Answers(frozenset(self.way.inputs[:1]))
         self._to_commit: dict[TP, int] = {}
         self._committing: asyncio.Task[None] | None = None
 
     async def on_start(self) -> None:
+        STREAM.set(self.way.stream)  # of this thread
         await when_there(self, self._connect)
 
     async def _connect(self) -> None:
@@ -113,7 +148,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         async def pushed(error: BaseException) -> None:
             said = out_of_group(error, seconds)
             if said is not None:
-                self.parent_loop.call_soon_threadsafe(Consumer.refused, said)
+                self.parent_loop.call_soon_threadsafe(self.way.refused, said)
             await push(error)
 
         coordinator._push_error_to_user = pushed
@@ -123,7 +158,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             coordinator,
             coordinator.group_id,
             coordinator._group_instance_id,
-            lambda error: self.parent_loop.call_soon_threadsafe(Consumer.refused, error),
+            lambda error: self.parent_loop.call_soon_threadsafe(self.way.refused, error),
         )
 
     def _fetch_on(self) -> None:
@@ -162,7 +197,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
         consumer._isolation_level = COMMITTED
         consumer._fetch_max_bytes = FETCH_BYTES
-        consumer._client_rack = Consumer.rack
+        consumer._client_rack = self.way.rack
+        consumer._value_deserializer = self.way.unpacking
         return consumer
 
     async def on_thread_stop(self) -> None:
@@ -176,7 +212,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     ) -> Any:
         """Hand source records to the engine as they come; return the others, when there are any, to Faust."""
         deadline = time.monotonic() + (timeout or 0.0)
-        fetcher = consumer._fetcher
+        fetcher, way = consumer._fetcher, self.way
         while True:
             left = max(0.0, deadline - time.monotonic())
             if consumer._closed or fetcher._closed:
@@ -187,20 +223,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             except KafkaError as error:
                 if not denied(error):
                     raise
-                self.parent_loop.call_soon_threadsafe(Consumer.refused, error)
+                self.parent_loop.call_soon_threadsafe(self.way.refused, error)
                 await asyncio.sleep(START_PAUSE_SECONDS)  # until the worker ends
                 return {}
             others: dict[TP, Any] = {}
             for tp, items in found.items():
-                if tp.topic in BatchRecords.source_topics:
+                if tp.topic in way.unpacking.topics:
                     raw = concatenate(items)
                     self.drained[tp] = end = int(raw.offsets[-1]) + 1
-                    if Consumer.backpressure.add(tp, end, len(raw), size_of(raw)):
+                    if way.backpressure.add(tp, end, len(raw), size_of(raw)):
                         self._pause(TopicPartition(tp.topic, tp.partition), True)
-                    jump = BatchRecords.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
-                    ends = self.answers.ends(tp, Consumer.inputs) if tp.topic in Consumer.inputs else None
+                    jump = way.unpacking.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
+                    ends = self.answers.ends(tp, way.inputs) if tp.topic in way.inputs else None
                     fetched = Fetched(raw, self.epochs.get(tp, 0), jump, ends)
-                    self.parent_loop.call_soon_threadsafe(Consumer.deliver, tp, fetched)
+                    self.parent_loop.call_soon_threadsafe(way.deliver, tp, fetched)
                 else:
                     others[tp] = items
             if others or not active_partitions or self.app.should_stop or time.monotonic() >= deadline:
@@ -212,14 +248,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return await self.call_thread(self._seek_sources, offsets)  # type: ignore[no-any-return]
 
     async def _seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
-        consumer = self._ensure_consumer()
-        Consumer.backpressure.begin(offsets)
+        consumer, unpacking = self._ensure_consumer(), self.way.unpacking
+        self.way.backpressure.begin(offsets)
         for tp, offset in offsets.items():
             topic_partition = TopicPartition(tp.topic, tp.partition)
             consumer.resume(topic_partition)  # an earlier runner may have left it paused
             consumer.seek(topic_partition, offset)
-            BatchRecords.positions[topic_partition] = offset
-            BatchRecords.jumps.pop(topic_partition, None)
+            unpacking.positions[topic_partition] = offset
+            unpacking.jumps.pop(topic_partition, None)
             self.epochs[tp] = self.epochs.get(tp, 0) + 1
             self.drained[tp] = 0
         return {tp: self.epochs[tp] for tp in offsets}
@@ -283,12 +319,6 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     """Faust's consumer, with offsets and seeks of the source topics in the engine's hands."""
 
     _thread: ConsumerThread
-    seeks: Seeks | None = None  # all set by `install`
-    deliver: Deliver = staticmethod(lambda tp, fetched: None)
-    refused: Callable[[BaseException], None] = staticmethod(lambda error: None)
-    backpressure: Backpressure
-    rack: str | None = None
-    inputs: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -313,12 +343,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         for tp in assigned:
             if self._is_changelog_tp(tp):
                 self._thread.pause(tp, True)
-        if self.seeks is None:
-            return
+        way: Way = self.transport.way
         self._flowing.intersection_update(assigned)
-        self._flowing.update(
-            await type(self).seeks({tp for tp in assigned if tp.topic in BatchRecords.source_topics})  # type: ignore[misc]
-        )
+        self._flowing.update(await way.seeks({tp for tp in assigned if tp.topic in way.unpacking.topics}))
         self._sought.set()
 
     async def _wait_next_records(self, timeout: float) -> Any:
@@ -355,34 +382,9 @@ class Transport(driver.Transport):  # type: ignore[misc]
     Consumer = Consumer
     Producer = Producer
 
+    def __init__(self, app: faust.App, way: Way) -> None:
+        super().__init__(app.conf.broker_consumer, app)
+        self.way = way
+
     async def _create_topic(self, owner: Any, *args: Any, **kwargs: Any) -> None:
         """All topics are there before the app starts: asking for one again would only need the right to create it."""
-
-
-def install(
-    app: faust.App,
-    source_topics: Iterable[str],
-    header_topics: Iterable[str],
-    seeks: Seeks,
-    deliver: Deliver,
-    refused: Callable[[BaseException], None],
-    backpressure: Backpressure,
-    rack: str | None,
-    inputs: Iterable[str],
-) -> None:
-    """Make `app` hand the records of `source_topics` to `deliver`. `seeks` is told all that is assigned, and returns
-    what of it may be fetched, once that is sought.
-    Those of `header_topics` have their headers. `refused` is told why the client may not go on. rack : from whose
-    replicas to fetch. inputs : topics of which what is fetched of one waits for the others (`Answers`), and the first
-    of them shall wait least; none where nothing does.
-
-    What unpacks records is exchanged for the whole process: a process runs one worker.
-    """
-    unpacking.install(frozenset(source_topics), frozenset(header_topics))
-    Consumer.seeks = staticmethod(seeks)
-    Consumer.deliver = staticmethod(deliver)
-    Consumer.refused = staticmethod(refused)
-    Consumer.backpressure = backpressure
-    Consumer.rack = rack
-    Consumer.inputs = tuple(inputs)
-    app.transport = Transport(app.conf.broker_consumer, app)

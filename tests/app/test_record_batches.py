@@ -14,7 +14,7 @@ from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
 from app.kafka import unpacking
-from app.kafka.unpacking import Answer, BatchRecords, size_of
+from app.kafka.unpacking import Answer, BatchRecords, Unpacking, size_of
 from app.partition.merge import concatenate
 from tests.conftest import jit
 from topics.records import RawBatch
@@ -29,13 +29,8 @@ LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PartitionRecords", "MemoryRecords"):
         monkeypatch.setattr(fetcher, name, getattr(fetcher, name))
-    for name in ("source_topics", "header_topics"):
-        monkeypatch.setattr(BatchRecords, name, frozenset())
-    monkeypatch.setattr(BatchRecords, "positions", {})
-    monkeypatch.setattr(BatchRecords, "jumps", {})
-    monkeypatch.setattr(BatchRecords, "kernel", None)
     monkeypatch.setattr(unpacking, "LEAST", 1)
-    unpacking.install(frozenset({"source"}))
+    unpacking.install()
 
 
 def sealed(data: bytearray, base: int = 0, flags: int = 0) -> bytes:
@@ -66,12 +61,12 @@ def batch(random_: random.Random, base: int, n: int, headers: int = 0) -> tuple[
 
 def read(data: bytes, answer: type, offset: int = 0, crc: bool = True, **more: object) -> tuple[list, str, int]:
     """Columns of all pieces, the error that ended them, and where the next fetch begins."""
-    BatchRecords.positions.clear()
-    records = BatchRecords(TP, answer(data), more.get("aborted"), offset, None, None, crc, more.get("isolation", 0))
+    asked = Unpacking(["source"])
+    records = BatchRecords(TP, answer(data), more.get("aborted"), offset, None, asked, crc, more.get("isolation", 0))
     pieces, error = [], ""
     try:
         for piece in records:
-            assert records.next_fetch_offset == BatchRecords.positions[TP] > piece.offsets[-1]
+            assert records.next_fetch_offset == asked.positions[TP] > piece.offsets[-1]
             pieces.append(piece)
     except (CorruptRecordException, UnicodeDecodeError) as raised:
         error = type(raised).__name__
@@ -82,10 +77,8 @@ def read(data: bytes, answer: type, offset: int = 0, crc: bool = True, **more: o
 
 def usual(data: bytes) -> bool:
     """Whether all that is read stands in slices."""
-    BatchRecords.positions.clear()
-    return all(
-        isinstance(piece.values, Slices) for piece in BatchRecords(TP, Answer(data), None, 0, None, None, True, 0)
-    )
+    records = BatchRecords(TP, Answer(data), None, 0, None, Unpacking(["source"]), True, 0)
+    return all(isinstance(piece.values, Slices) for piece in records)
 
 
 @pytest.mark.parametrize("headers", [0, 1, 2])

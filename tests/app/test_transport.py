@@ -8,7 +8,7 @@ import types
 
 import aiokafka.consumer.fetcher as fetcher
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
@@ -21,6 +21,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.web.drivers.aiohttp import Web
 
+from app.kafka import unpacking
+from app.kafka.unpacking import Unpacking
 from app.worker import transport
 from topics.records import RawBatch
 
@@ -68,6 +70,8 @@ def test_attributes_that_are_read_are_there():
     assert "transactional_id" in MessageAccumulator.create_builder.__code__.co_names  # decided for each batch
     assert list(inspect.signature(BatchBuilder.__init__).parameters)[1:3] == ["batch_size", "compression_type"]
     assert "_batch_size" in MessageAccumulator.create_builder.__code__.co_names
+    assert "_value_deserializer" in AIOKafkaConsumer.start.__code__.co_names  # handed on to its fetcher
+    assert "_value_deserializer" in fetcher.Fetcher._proc_fetch_request.__code__.co_names
     assert "_recovery" in TableManager.recovery.fget.__code__.co_names
     records = inspect.signature(fetcher.PartitionRecords.__init__).parameters
     assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]
@@ -105,44 +109,47 @@ class FakePartition:
     topic = "source"
 
 
-def test_a_fetch_becomes_a_batch_without_control_records_and_known_records(monkeypatch):
-    monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({"source"}))
+def _records(tp, memory, offset, asked):
+    return unpacking.BatchRecords(tp, memory, None, offset, None, asked, False, 0)
+
+
+def test_a_fetch_becomes_a_batch_without_control_records_and_known_records():
     memory = FakeMemory([FakeBatch(0, 4), FakeBatch(4, 1, control=True), FakeBatch(5, 2), FakeBatch(7, 0)])
-    records = transport.BatchRecords(FakePartition, memory, None, 2, None, None, False, 0)
+    records = _records(FakePartition, memory, 2, Unpacking({"source"}))
     batches = list(records)
     assert batches == [RawBatch([2, 3, 5, 6], [20, 30, 50, 60], [b"k"] * 4, [b"v2", b"v3", b"v5", b"v6"])]
     assert records.next_fetch_offset == 7
 
 
-def test_a_fetch_that_begins_elsewhere_than_the_last_one_ended_is_noticed(monkeypatch):
-    source = "source"
-    monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({source}))
-    monkeypatch.setattr(transport.BatchRecords, "positions", {TopicPartition(source, 0): 3})
-    monkeypatch.setattr(transport.BatchRecords, "jumps", {})
+def test_a_fetch_that_begins_elsewhere_than_the_last_one_ended_is_noticed():
+    tp = TopicPartition("source", 0)
+    ours, others = Unpacking({"source"}), Unpacking({"source"})
+    ours.positions[tp] = 3
 
-    def fetch(offset, *batches):
-        memory = FakeMemory(list(batches))
-        records = transport.BatchRecords(TopicPartition(source, 0), memory, None, offset, None, None, False, 0)
-        return [batch.offsets for batch in records]
+    def fetch(offset, *batches, asked=ours):
+        return [batch.offsets for batch in _records(tp, FakeMemory(list(batches)), offset, asked)]
 
     # From where it was sought to, over control records, over what compaction has left out, and a fetch without records.
     assert fetch(3, FakeBatch(3, 2), FakeBatch(5, 1, control=True)) == [[3, 4]]
     assert fetch(6, FakeBatch(9, 2)) == [[9, 10]]
+    # Another consumer of this process reads the same topic from elsewhere: that is its own affair.
+    assert fetch(2, FakeBatch(2, 1), asked=others) == [[2]]
     assert fetch(11, FakeBatch(11, 1, control=True)) == []
     assert fetch(12, FakeBatch(12, 1)) == [[12]]
-    assert transport.BatchRecords.jumps == {}
+    assert ours.jumps == {}
     assert fetch(20, FakeBatch(20, 1)) == [[20]]
-    assert transport.BatchRecords.jumps.pop(TopicPartition(source, 0)) == (13, 20)
+    assert ours.jumps.pop(tp) == (13, 20)
     assert fetch(0, FakeBatch(0, 1)) == [[0]]
-    assert transport.BatchRecords.jumps == {TopicPartition(source, 0): (21, 0)}
+    assert ours.jumps == {tp: (21, 0)}
+    assert others.positions == {tp: 3}
+    assert others.jumps == {}
 
 
-def test_a_consumer_that_deserializes_is_given_records(monkeypatch):
-    monkeypatch.setattr(transport.BatchRecords, "source_topics", frozenset({"source"}))
+@pytest.mark.parametrize("asked", [None, bytes, Unpacking(["another"])])
+def test_a_consumer_that_does_not_ask_for_pieces_of_a_topic_is_given_records(monkeypatch, asked):
     monkeypatch.setattr(fetcher.PartitionRecords, "_consumer_record", lambda self, tp, record: (tp, record.offset))
     tp = TopicPartition("source", 0)
-    records = transport.BatchRecords(tp, FakeMemory([FakeBatch(3, 2)]), None, 4, None, bytes, False, 0)
-    assert list(records) == [(tp, 4)]
+    assert list(_records(tp, FakeMemory([FakeBatch(3, 2)]), 4, asked)) == [(tp, 4)]
 
 
 def test_an_assignment_goes_on_where_partitions_stay_and_begins_an_epoch_where_they_do_not():

@@ -10,7 +10,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from app.kafka import decompression, unpacking
-from app.kafka.unpacking import BatchRecords, size_of
+from app.kafka.unpacking import BatchRecords, Unpacking, size_of
 from app.partition.merge import concatenate
 from topics.codecs import CODECS
 from topics.names import dead_letter
@@ -25,11 +25,7 @@ TP = TopicPartition("source", 0)
 @pytest.fixture(autouse=True)
 def installed(monkeypatch):
     monkeypatch.setattr(fetcher, "PartitionRecords", fetcher.PartitionRecords)
-    monkeypatch.setattr(BatchRecords, "source_topics", frozenset())
-    monkeypatch.setattr(BatchRecords, "header_topics", frozenset())
-    monkeypatch.setattr(BatchRecords, "positions", {})
-    monkeypatch.setattr(BatchRecords, "jumps", {})
-    unpacking.install(frozenset({"source"}))
+    unpacking.install()
 
 
 def batch(values, compression="none", base=0, headers=()):
@@ -41,8 +37,9 @@ def batch(values, compression="none", base=0, headers=()):
     return bytes(data)
 
 
-def fetch(data, offset=0, deserializer=None):
-    return BatchRecords(TP, MemoryRecords(data), None, offset, None, deserializer, True, 0)
+def fetch(data, offset=0, asked=None, crc=True):
+    """What a consumer is given that has asked for nothing before."""
+    return BatchRecords(TP, MemoryRecords(data), None, offset, None, asked or Unpacking(["source"]), crc, 0)
 
 
 @pytest.mark.parametrize("compression", CODECS_OF_KAFKA)
@@ -70,12 +67,12 @@ def test_a_large_batch_comes_in_pieces_and_goes_on_from_each(compression):
     assert max(sizes) <= 2 * unpacking.PIECE_BYTES
     assert stops == sorted(stops)
     # Whoever stops after a piece asks for the rest, and is given the whole batch again.
-    BatchRecords.positions.clear()
-    begun = fetch(data)
+    asked = Unpacking(["source"])
+    begun = fetch(data, asked=asked)
     taken = next(begun).offsets + next(begun).offsets
-    again = fetch(data, begun.next_fetch_offset)
+    again = fetch(data, begun.next_fetch_offset, asked)
     assert taken + [o for piece in again for o in piece.offsets] == list(range(1001))
-    assert BatchRecords.jumps == {}
+    assert asked.jumps == {}
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
@@ -93,7 +90,7 @@ def test_a_bomb_is_one_record_without_a_value(compression, monkeypatch):
     assert unread == b"the batch of offsets 10 to 39: more than 2,000,000 bytes when decompressed"
     assert records.next_fetch_offset == 50
     # Everybody who reads records one by one sees the same.
-    told = list(fetch(data, deserializer=lambda value: value))
+    told = list(BatchRecords(TP, MemoryRecords(data), None, 0, None, None, True, 0))
     assert [(r.offset, r.value) for r in told] == list(zip(found.offsets, found.values, strict=True))
 
     mapping = Mapping("classification", (Feature("a", "numeric", ("x", "a")),))
@@ -114,7 +111,7 @@ def test_the_memory_of_a_bomb_is_bounded():
 def test_what_cannot_be_decompressed_is_a_record_that_says_so(compression, monkeypatch):
     data = bytearray(batch([b"value"] * 500, compression))
     data[-20:] = bytes(20)
-    records = BatchRecords(TP, MemoryRecords(bytes(data)), None, 0, None, None, False, 0)
+    records = fetch(bytes(data), crc=False)
     (found,) = records
     assert found.offsets == [499]
     assert found.values[0].startswith(b"the batch of offsets 0 to 499: ")
@@ -136,9 +133,7 @@ def test_headers_are_kept_only_of_topics_that_are_asked_for_them(compression):
     data = batch([b"v"] * 3, compression, headers=about) + batch([b"w"], compression, base=3)
     (plain,) = fetch(data)
     assert plain.headers is None
-    unpacking.install(frozenset({"source"}), frozenset({"source"}))
-    BatchRecords.positions.clear()
-    (found,) = fetch(data)
+    (found,) = fetch(data, asked=Unpacking(["source"], ["source"]))
     assert found[:4] == plain[:4]
     assert found.headers == [about] * 3 + [[]]
     assert size_of(found) == size_of(plain) + 3 * (3 * unpacking.HEADER_BYTES + 11)
@@ -153,15 +148,13 @@ def test_a_name_of_a_header_that_is_no_text_spoils_its_batch_alone():
     data = good + bad + batch([b"x"], base=23)
     unread = b"the batch of offsets 3 to 22: the name of a header is not UTF-8"
     for asked in (frozenset(), frozenset({"source"})):
-        unpacking.install(frozenset({"source"}), asked)
-        BatchRecords.positions.clear()
-        records = BatchRecords(TP, MemoryRecords(data), None, 0, None, None, False, 0)
+        records = fetch(data, asked=Unpacking(["source"], asked), crc=False)
         (found,) = records
         assert found.offsets == [0, 1, 2, 22, 23]
         assert found.values == [b"v", b"v", b"v", unread, b"x"]
         assert isinstance(found.values[3], Unread)
         assert records.next_fetch_offset == 24
-    told = list(BatchRecords(TP, MemoryRecords(data), None, 0, None, lambda value: value, False, 0))
+    told = list(BatchRecords(TP, MemoryRecords(data), None, 0, None, None, False, 0))
     assert [r.offset for r in told] == [0, 1, 2, 22, 23]
     assert told[3].value == unread
 
@@ -178,8 +171,7 @@ def test_what_comes_before_such_a_name_does_not_depend_on_pieces(at, monkeypatch
     data = spoiled(bytes(builder.build())) + batch([b"x"], base=41)
     for few in (1, 7, 16, 1000):
         monkeypatch.setattr(unpacking, "_few", lambda n_bytes, mean, few=few: few)
-        BatchRecords.positions.clear()
-        records = BatchRecords(TP, MemoryRecords(data), None, 0, None, None, False, 0)
+        records = fetch(data, crc=False)
         (found,) = records
         assert found.offsets == [*range(at), 40, 41]
         assert found.values[:at] == [b"v%d" % i for i in range(at)]
