@@ -13,6 +13,8 @@ RiparianError            one sentence: what was expected, what was found, what t
 The command line prints the sentence and exits with 2; it never shows a traceback for one of these.
 """
 
+from typing import Self
+
 
 class RiparianError(Exception):
     """Base of all errors that end the program with one sentence and exit code 2.
@@ -23,6 +25,12 @@ class RiparianError(Exception):
     def __str__(self) -> str:
         said = super().__str__()
         return said if said.isprintable() else "".join(map(_shown, said))
+
+    def within(self, place: str) -> Self:
+        """The same error, whose sentence begins with the name of a file, as far as it does not yet."""
+        if not str(self).startswith(f"{place}: "):
+            self.args = (f"{place}: {super().__str__()}",)
+        return self
 
 
 class SpecError(RiparianError):

@@ -81,6 +81,7 @@ def watch(ticker: Ticker | None) -> None:
 
     for module in (
         "app.worker.application",
+        "app.worker.host",
         "app.kafka.admin",
         "app.state.changelog",
         "app.cli.worker",

@@ -144,6 +144,9 @@ def broker_option(function: Any, default: str | None = DEFAULT, help: str = "Kaf
 
     @functools.wraps(function)
     def connected(*args: Any, broker: str | None, kafka_config: Path | None, **given: Any) -> Any:
+        if "streams" in given:  # of one command: a connection each
+            connections = [_connection(broker, kafka_config, stream) for stream in given["streams"]]
+            return function(*args, connections=connections, **given)
         connection = _connection(broker, kafka_config, given.get("stream"))
         anything = broker or kafka_config or connection.settings
         return function(*args, connection=connection if anything else None, **given)

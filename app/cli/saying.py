@@ -11,6 +11,8 @@ from types import TracebackType
 
 import click
 
+from app.worker.naming import STREAM
+
 log_format_option = click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
@@ -22,7 +24,8 @@ _as_json = False
 
 
 class JsonFormatter(logging.Formatter):
-    """time (UTC, ISO 8601), level, logger, message and, where there is one, the exception with its traceback."""
+    """time (UTC, ISO 8601), level, logger, message and, where there is one, the stream, and the exception with its
+    traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -32,6 +35,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if (stream := STREAM.get()) is not None:
+            line["stream"] = stream
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

@@ -4,26 +4,34 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
 from app.cli.saying import configure, log_format_option, say
-from app.errors import AccessError, BrokerError, SpecError, UnreachableError
+from app.errors import AccessError, BrokerError, RiparianError, SpecError, UnreachableError
 from app.kafka.connection import Connection
 
 LONGEST_SESSION = 90.0  # Faust's broker_request_timeout, which a session may not outlast
 
 if TYPE_CHECKING:
     from app.stream_file.spec import Spec
+    from app.worker.engine import Engine
 
 
 @click.command("worker")
-@click.argument("stream", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument(
+    "streams",
+    nargs=-1,
+    required=True,
+    metavar="STREAM...",
+    type=click.Path(path_type=Path, dir_okay=False),
+)
 @broker_option
 @click.option(
     "--web-port",
@@ -71,8 +79,8 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     context: click.Context,
-    stream: Path,
-    connection: Connection,
+    streams: tuple[Path, ...],
+    connections: list[Connection],
     web_port: int,
     web_host: str,
     data_dir: Path,
@@ -82,10 +90,14 @@ def command(
     log_level: str,
     log_format: str,
 ) -> None:
-    """Predict, join labels, learn and report for the stream of STREAM.yaml.
+    """Predict, join labels, learn and report for the stream of STREAM.yaml, or for several streams in one process.
 
     Start more workers, on this machine or others, to share the partitions. Ctrl-C (or SIGTERM) writes a last
     checkpoint and hands the partitions over.
+
+    \b
+      riparian worker fraud.yaml
+      riparian worker fraud.yaml churn.yaml --web-port 7000
     """
     from app.stream_file import spec as stream_file
 
@@ -98,65 +110,105 @@ def command(
         )
     from app.worker import membership
 
-    spec = stream_file.load(stream)
-    instance = membership.instance_id(instance_id, connection.instance_id, os.environ)
-    connection = connection.with_instance(instance)
-    for remark in remarks(spec):
-        say(remark)
-    check_key(spec)
-
-    from app.kafka import rights
-    from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
-    from app.state.changelog import ensure_changelog
-
-    async def prepare() -> None:
-        until = time.monotonic() + wait
-        while True:
-            await wait_for_broker(connection, max(0.0, until - time.monotonic()), say)
-            try:
-                await rights.check(spec, connection, "worker")
-                await ensure_topics(spec, connection)
-                await ensure_changelog(spec, connection)
-                return await ensure_coordinator(spec, connection)
-            except BrokerError as error:  # it went away again
-                if isinstance(error, AccessError) or time.monotonic() >= until:
-                    raise
-
-    asyncio.run(prepare())
-    for warning in asyncio.run(ask_registry(spec, wait, say)):
-        say(warning)
+    specs = [stream_file.load(file) for file in streams]
+    check_apart(specs, streams)
+    instances = [membership.instance_id(instance_id, one.instance_id, os.environ) for one in connections]
+    connections = [one.with_instance(own) for one, own in zip(connections, instances, strict=True)]
+    several = len(specs) > 1
+    for file, spec, connection in zip(streams, specs, connections, strict=True):
+        with about(file if several else None) as tell:
+            for remark in remarks(spec):
+                tell(remark)
+            check_key(spec)
+            asyncio.run(prepare(spec, connection, wait, tell))
+            for warning in asyncio.run(ask_registry(spec, wait, tell)):
+                tell(warning)
 
     from app.cli.progress import progress
     from app.kafka import record_batches, written_batches
     from app.kafka.ports import listen
     from app.partition.learner import PartitionLearner
-    from app.worker.application import create_app, run
+    from app.worker.application import create_app
+    from app.worker.host import Hosted, run
     from app.worker.metrics import Metrics
     from app.worker.web import expose
 
-    with progress(f"stream {spec.name}", only_compiling=True):
-        PartitionLearner(spec).warm_up()
-        record_batches.warm_up()
-        written_batches.warm_up()
+    for spec in specs:
+        with progress(f"stream {spec.name}", only_compiling=True):
+            PartitionLearner(spec).warm_up()
+            record_batches.warm_up()
+            written_batches.warm_up()
     chosen = context.get_parameter_source("web_port") is not ParameterSource.DEFAULT
     web = listen(web_host, web_port, or_next=not chosen) if web_port else None
-    metrics = Metrics(spec, None if web is None else f"{socket.gethostname()}:{web.getsockname()[1]}")
-    app, engine = create_app(
-        spec,
-        connection,
-        web=web,
-        data_dir=data_dir,
-        observer=metrics,
-        session_timeout=session_timeout,
+    port = None if web is None else web.getsockname()[1]
+    hosted: list[tuple[Any, Engine, Metrics]] = []
+    for spec, connection in zip(specs, connections, strict=True):
+        metrics = Metrics(spec, None if port is None else f"{socket.gethostname()}:{port}")
+        app, engine = create_app(
+            spec,
+            connection,
+            web=None if hosted else web,  # one for all
+            port=port,
+            data_dir=data_dir / spec.name if several else data_dir,
+            observer=metrics,
+            session_timeout=session_timeout,
+        )
+        hosted.append((app, engine, metrics))
+    expose(hosted)
+    for spec, connection, instance in zip(specs, connections, instances, strict=True):
+        named = "" if instance is None else f", instance id {instance}"
+        say(f"worker of stream {spec.name} on {connection}{named}")
+    if port is not None:
+        taken = "" if port == web_port else f" (port {web_port} is taken, perhaps by another worker)"
+        say(f"metrics at http://{web_host}:{port}/metrics{taken}")
+    run(
+        [Hosted(file, app, engine) for file, (app, engine, _) in zip(streams, hosted, strict=True)],
+        loglevel=log_level,
+        own_lines=log_format == "json",
     )
-    expose(app, engine, metrics)
-    named = "" if instance is None else f", instance id {instance}"
-    say(f"worker of stream {spec.name} on {connection}{named}")
-    if web is not None:
-        found = web.getsockname()[1]
-        taken = "" if found == web_port else f" (port {web_port} is taken, perhaps by another worker)"
-        say(f"metrics at http://{web_host}:{found}/metrics{taken}")
-    run(app, engine, loglevel=log_level, own_lines=log_format == "json")
+
+
+@contextmanager
+def about(file: Path | None) -> Iterator[Callable[[str], None]]:
+    """What says lines, and sentences of errors, of one of several streams by the name of its file."""
+    try:
+        yield say if file is None else lambda line: say(f"{file}: {line}")
+    except RiparianError as error:
+        if file is not None:
+            error.within(str(file))
+        raise
+
+
+def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:
+    """SpecError where two files of one worker are of one stream: of one state, and of one consumer group but for their
+    prefixes."""
+    known: dict[str, Path] = {}
+    for spec, file in zip(specs, files, strict=True):
+        if spec.name in known:
+            raise SpecError(
+                f'{file}: name is "{spec.name}", as in {known[spec.name]}, and a worker runs a stream once: leave one '
+                "of them out, or give it another name"
+            )
+        known[spec.name] = file
+
+
+async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Callable[[str], None]) -> None:
+    """Make the topics that a stream lacks, and see that the others fit. Waits `wait` seconds for the broker."""
+    from app.kafka import rights
+    from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
+    from app.state.changelog import ensure_changelog
+
+    until = time.monotonic() + wait
+    while True:
+        await wait_for_broker(connection, max(0.0, until - time.monotonic()), waiting)
+        try:
+            await rights.check(spec, connection, "worker")
+            await ensure_topics(spec, connection)
+            await ensure_changelog(spec, connection)
+            return await ensure_coordinator(spec, connection)
+        except BrokerError as error:  # it went away again
+            if isinstance(error, AccessError) or time.monotonic() >= until:
+                raise
 
 
 async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]) -> list[str]:

@@ -1,13 +1,10 @@
-"""The Faust application of a worker: its subscription, the state's table, the web server, the life cycle.
+"""The Faust application of a stream: its subscription, the state's table, the web server, the life cycle.
 
-Faust does membership, assignment (with standbys), the web server and the life cycle; the engine does the rest.
+Faust does membership, assignment (with standbys), the web server and the life cycle; the engine does the rest. What a
+process of several applications shares is in host.py.
 """
 
-import gc
-import logging
-import signal
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +22,6 @@ from app.worker.silence import LOOK_SECONDS
 from topics.names import AS_IT_COMES, changelog_topic
 
 HEARTBEAT_SECONDS = 1.0
-COLLECT_SECONDS = 5.0
-REPEAT_SECONDS = 10.0
-
-# Every worker says so whenever another one starts or stops.
-REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
-
-
-class Repeated(logging.Filter):
-    """Lets each line of a logger through once in `REPEAT_SECONDS`: while the broker is away, the Kafka client would
-    write 40 lines a second. What is said of every healthy rebalance stays out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._until: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        now, line = time.monotonic(), f"{record.name} {record.msg}"
-        if record.msg == REBALANCING or now < self._until.get(line, 0.0):
-            return False
-        self._until[line] = now + REPEAT_SECONDS
-        return True
 
 
 def create_app(
@@ -53,18 +29,21 @@ def create_app(
     connection: Connection,
     *,
     web: socket.socket | None,
+    port: int | None = None,
     data_dir: Path,
     observer: Observer,
     session_timeout: float = 10.0,
 ) -> tuple[Any, Engine]:
-    """The Faust app of one worker process and its engine. The stream's topics must exist.
+    """The Faust app of one stream in a worker process, and its engine. The stream's topics must exist.
 
     Parameters
     ----------
     spec : Spec
     connection : Connection
     web : socket, optional
-        Where the web server listens; None for no web server.
+        Where the web server listens; None for no web server of this app's.
+    port : int, optional
+        Of the web server that another app of the process has.
     data_dir : Path
         A directory of this worker's own.
     observer : Observer
@@ -96,7 +75,7 @@ def create_app(
         broker_heartbeat_interval=HEARTBEAT_SECONDS,
         broker_check_crcs=True,
         web_enabled=web is not None,
-        web_port=6066 if web is None else web.getsockname()[1],
+        web_port=port or 6066 if web is None else web.getsockname()[1],
         web_host="127.0.0.1",
         # Pages of Faust's that hand requests on to whatever address a member of the group has given as its own.
         web_router_enabled=False,
@@ -148,41 +127,4 @@ def create_app(
         await engine.silence.look([runner.learner for runner in engine.runners.values()])
         await access.look(engine.thread._consumer)
 
-    @app.timer(COLLECT_SECONDS)  # type: ignore[untyped-decorator]
-    async def collect() -> None:
-        # The Kafka client leaves cycles behind that hold on to fetched batches, megabytes each.
-        gc.collect()
-
     return app, engine
-
-
-def run(app: Any, engine: Engine, *, loglevel: str, own_lines: bool = False) -> None:
-    """Run the worker until a signal; raises what made it crash. Kernels must be warm by now.
-
-    own_lines : leave the log as it is set up; else Faust sets up lines of its own.
-    """
-    # Batches are lists of short-lived objects: collecting at Python's default threshold costs more than it frees. What
-    # is in cycles goes with the timer.
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 50)
-    front.raise_file_limit()
-    # Faust sets the root logger to DEBUG whatever is asked for; its client would build a record for every debug line,
-    # a quarter of the fetching thread's time.
-    for library in ("aiokafka", "asyncio", "faust", "mode"):
-        logging.getLogger(library).setLevel(loglevel.upper())
-    if loglevel != "debug":
-        for name in logging.root.manager.loggerDict:
-            if name.partition(".")[0] == "aiokafka":
-                logging.getLogger(name).addFilter(Repeated())
-    worker = faust.Worker(
-        app, loglevel=loglevel, redirect_stdouts=False, quiet=True, logging_config=None, override_logging=not own_lines
-    )
-    worker.spinner = None  # it writes escape codes, into log files too
-    engine.give_up = lambda: signal.raise_signal(signal.SIGTERM)
-    try:
-        worker.execute_from_commandline()
-    except SystemExit:
-        if engine.failure is not None:
-            raise engine.failure from None
-        raise
-    logging.shutdown()

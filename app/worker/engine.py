@@ -42,6 +42,7 @@ from app.worker.backpressure import Backpressure
 from app.worker.continuity import check_inputs
 from app.worker.copied import Copied
 from app.worker.copying import Copier
+from app.worker.naming import STREAM
 from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
@@ -103,7 +104,7 @@ class Engine:
         self._loaded = False  # whether all that is assigned has been
         self._between = False  # two assignments: nobody knows what is ours
         self._dropping = asyncio.Lock()
-        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="learner")
+        self._pool = ThreadPoolExecutor(2, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
     def attach(self, app: Any) -> None:
         """Give the engine the app whose consumer feeds it."""

@@ -11,9 +11,7 @@ A step costs 11 µs here, and 0.02 µs per record: arrays go into histograms who
 runners when somebody scrapes.
 """
 
-import importlib.metadata
 import os
-import platform
 import socket
 import time
 from collections import Counter, deque
@@ -21,9 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
 
 from app import __version__
 from app.partition.distributions import MOST_TOLD
@@ -155,7 +151,6 @@ DECISION_TARGET = "riparian_decision_target_ratio"
 ADVANTAGE = "riparian_challenger_advantage"
 COMPARED = "riparian_challenger_compared_labels"
 MODEL = "riparian_model_info"
-BUILD = "riparian_build_info"
 
 QUALITY = "over the whole stream (scope overall), the last labels (window) or with the past fading (fading)"
 RECENT = "of the last labels (scope window) or with the past fading (fading)"
@@ -314,8 +309,8 @@ class Series:
         self.last_snapshot = time.monotonic()
 
 
-class Metrics(Collector):
-    """The observer of a worker's runners, and the collector that Prometheus scrapes.
+class Metrics:
+    """The observer of a stream's runners in this worker, and what Prometheus scrapes of them (`scrape`).
 
     Parameters
     ----------
@@ -323,21 +318,13 @@ class Metrics(Collector):
         The stream whose partitions are reported.
     worker : str, optional
         What the worker is called in the records of its partitions: host and port of its web server.
-
-    Attributes
-    ----------
-    registry : CollectorRegistry
-        This worker's own; the library's global one is left alone.
     """
 
     def __init__(self, spec: Spec, worker: str | None = None) -> None:
         self.spec = spec
         self.worker = worker or f"{socket.gethostname()} (process {os.getpid()})"
-        self.registry = CollectorRegistry()
         self._series: dict[int, Series] = {}
         self._engine: Engine | None = None
-        self.registry.register(self)
-        ProcessCollector(registry=self.registry)
 
     # -- what the runners report -------------------------------------------------------------------------------
 
@@ -418,7 +405,7 @@ class Metrics(Collector):
     # -- what is scraped ---------------------------------------------------------------------------------------
 
     def collect(self) -> Iterator[Any]:
-        """All families, by the library's protocol; called at each scrape."""
+        """All families; called at each scrape."""
         kinds = {COUNTER: CounterMetricFamily, GAUGE: GaugeMetricFamily, HISTOGRAM: HistogramMetricFamily}
         families: dict[str, Any] = {
             name: kinds[measure.kind](name, measure.text, labels=("stream", "partition", *measure.labels))
@@ -439,9 +426,6 @@ class Metrics(Collector):
             for tp, n in copier.lost.items():
                 families[LOST].add_metric((self.spec.name, str(tp.partition), tp.topic), n)
         yield from families.values()
-        build = GaugeMetricFamily(BUILD, "1, with the versions of this worker.", labels=tuple(_versions()))
-        build.add_metric(tuple(_versions().values()), 1)
-        yield build
         engine = self._engine
         fenced = CounterMetricFamily(FENCED, "Partitions lost to another worker while writing.", labels=("stream",))
         fenced.add_metric((self.spec.name,), 0 if engine is None else engine.n_fenced)
@@ -578,12 +562,3 @@ def _quantiles(steps: deque[Any], shares: Sequence[float]) -> list[float | None]
     values = np.concatenate(steps) if steps else np.zeros(0)
     steps.clear()
     return np.quantile(values, shares).tolist() if len(values) else [None] * len(shares)
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "version": __version__,
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in ("numba", "numpy", "aiokafka")},
-        "faust": importlib.metadata.version("faust-streaming"),
-    }

@@ -1,16 +1,22 @@
 """The pages of a worker's web server: `/metrics`; `/health`, whether its partitions are alive; `/ready`, whether it has
 them."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from aiohttp import web
+
 from app import __version__
+from app.worker import scrape
 from app.worker.engine import Engine
 from app.worker.metrics import Metrics
 from topics.names import place_field
 
+STATUSES = ("failed", "recovering", "ok")  # the worst first
+
 
 def health(engine: Engine) -> tuple[int, dict[str, Any]]:
-    """HTTP status and body of `/health`: 200 while no partition has failed, 503 after.
+    """HTTP status and body of a stream's `/health`: 200 while no partition has failed, 503 after.
 
     `status` is "recovering" while the worker waits for partitions or their state, "ok" when it has them all (none,
     where there are more workers than partitions), "failed" once it ends because of an error.
@@ -41,29 +47,52 @@ def health(engine: Engine) -> tuple[int, dict[str, Any]]:
     return (200 if failure is None else 503), body
 
 
-def ready(engine: Engine) -> tuple[int, dict[str, str]]:
-    """HTTP status and body of `/ready`: 200 while the worker has all that it was assigned, 503 otherwise."""
-    status = health(engine)[1]["status"]
+def health_of(engines: Sequence[Engine]) -> tuple[int, dict[str, Any]]:
+    """Of a worker: of several streams an entry each, and their worst status."""
+    bodies = [health(engine)[1] for engine in engines]
+    status = min((body["status"] for body in bodies), key=STATUSES.index)
+    if len(bodies) == 1:
+        body = bodies[0]
+    else:
+        streams = {body.pop("stream"): body for body in bodies}
+        body = {"status": status, "version": __version__, "streams": streams}
+    return (503 if status == "failed" else 200), body
+
+
+def ready(engines: Sequence[Engine]) -> tuple[int, dict[str, str]]:
+    """HTTP status and body of `/ready`: 200 while the worker has all that its streams were assigned, 503 otherwise."""
+    status = health_of(engines)[1]["status"]
     return (200 if status == "ok" else 503), {"status": status}
 
 
-def expose(app: Any, engine: Engine, metrics: Metrics) -> None:
-    """Serve `/metrics` (Faust's own metrics with them, as `faust_*`), `/health` and `/ready` on the app's web
-    server, if it has one."""
-    metrics.watch(engine)
-    if not app.conf.web_enabled:
+def expose(streams: Sequence[tuple[Any, Engine, Metrics]]) -> None:
+    """Serve `/metrics` (Faust's own metrics with them, as `faust_*`), `/health` and `/ready` on the web server of the
+    first stream's app, if it has one. streams : app, engine and metrics of each."""
+    for _, engine, metrics in streams:
+        metrics.watch(engine)
+    server = streams[0][0]
+    if not server.conf.web_enabled:
         return
-    from faust.sensors.prometheus import setup_prometheus_sensors
+    from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-    # Its sensors cost 16 µs an event (3.5 µs without Prometheus), and an event here is a batch.
-    setup_prometheus_sensors(app, pattern="/metrics", registry=metrics.registry, name_prefix="faust")
+    engines, counted = [engine for _, engine, _ in streams], []
+    for app, _, _ in streams:
+        counted.append(CollectorRegistry())
+        # Its sensors cost 16 µs an event (3.5 µs without Prometheus), and an event here is a batch.
+        app.monitor = PrometheusMonitor(metrics=FaustMetrics.create(counted[-1], "faust"))
+    scraped = scrape.registry([metrics for _, _, metrics in streams], counted)
 
-    @app.page("/health")  # type: ignore[untyped-decorator]
+    @server.page("/metrics")  # type: ignore[untyped-decorator]
+    async def show(view: Any, request: Any) -> Any:
+        return web.Response(body=generate_latest(scraped), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    @server.page("/health")  # type: ignore[untyped-decorator]
     async def page(view: Any, request: Any) -> Any:
-        status, body = health(engine)
+        status, body = health_of(engines)
         return view.json(body, status=status)
 
-    @app.page("/ready")  # type: ignore[untyped-decorator]
+    @server.page("/ready")  # type: ignore[untyped-decorator]
     async def whether_ready(view: Any, request: Any) -> Any:
-        status, body = ready(engine)
+        status, body = ready(engines)
         return view.json(body, status=status)

@@ -13,7 +13,7 @@ import pytest
 from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import REGISTRY, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.partition.inputs import Gaps
@@ -25,7 +25,8 @@ from app.stream_file.spec import Spec, loads
 from app.worker import metrics as names
 from app.worker.histogram import Histogram
 from app.worker.metrics import METRICS, PREQUENTIAL, Metrics
-from app.worker.web import health, ready
+from app.worker.scrape import BUILD, registry
+from app.worker.web import health, health_of, ready
 from models.prequential import Prequential
 from topics import reports
 from topics.names import FEATURES, INPUTS, LABELS
@@ -53,7 +54,7 @@ NOTHING = {
     "silence": SimpleNamespace(apart=0.0),
     "copier": None,
 }
-WORKER = (names.BUILD, names.FENCED, names.LOADED, names.STANDBYS, names.APART, names.REKEY_LAG)  # not of a partition
+WORKER = (BUILD, names.FENCED, names.LOADED, names.STANDBYS, names.APART, names.REKEY_LAG)  # not of a partition
 
 
 class Runner:
@@ -127,7 +128,7 @@ class Scrape:
     """An exposition, parsed from its text."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self.text = generate_latest(metrics.registry).decode()
+        self.text = generate_latest(registry([metrics])).decode()
         self.families = {family.name: family for family in text_string_to_metric_families(self.text)}
         self.samples = [sample for family in self.families.values() for sample in family.samples]
 
@@ -468,16 +469,59 @@ def test_health_names_partitions_and_failure() -> None:
     engine = SimpleNamespace(spec=spec, runners={0: runner}, failure=None, copier=None, recovering=True)
     runner.work([("a", 1, None)])
     assert (health(engine)[0], health(engine)[1]["status"]) == (200, "recovering")  # not dead, and not ready
-    assert ready(engine) == (503, {"status": "recovering"})
+    assert ready([engine]) == (503, {"status": "recovering"})
     engine.recovering = False
-    assert ready(engine) == (200, {"status": "ok"})
+    assert ready([engine]) == (200, {"status": "ok"})
     status, body = health(engine)
     assert (status, body["status"], body["stream"]) == (200, "ok", "taps")
     assert body["partitions"]["0"] == {"offset": 1, "label_offset": 0, "instances": 1, "labels": 0, "waiting": 1}
     engine.failure = ValueError("the disk is full")
     status, body = health(engine)
     assert (status, body["status"], body["failure"]) == (503, "failed", "the disk is full")
-    assert ready(engine)[0] == 503
+    assert ready([engine])[0] == 503
+
+
+def test_of_several_streams_health_has_an_entry_each_and_the_worst_counts() -> None:
+    def engine(name: str, **fields: Any) -> Any:
+        known = {
+            "spec": SimpleNamespace(name=name),
+            "runners": {},
+            "failure": None,
+            "copier": None,
+            "recovering": False,
+        }
+        return SimpleNamespace(**known | fields)
+
+    status, body = health_of([engine("a"), engine("b")])
+    assert (status, body["status"], {name: one["status"] for name, one in body["streams"].items()}) == (
+        200,
+        "ok",
+        {"a": "ok", "b": "ok"},
+    )
+    assert body["streams"]["a"]["partitions"] == {}
+    assert ready([engine("a"), engine("b")]) == (200, {"status": "ok"})
+    late = [engine("a"), engine("b", recovering=True)]
+    assert health_of(late)[0] == 200
+    assert ready(late) == (503, {"status": "recovering"})
+    status, body = health_of([*late, engine("c", failure=ValueError("the disk is full"))])
+    assert (status, body["status"], body["streams"]["c"]["failure"]) == (503, "failed", "the disk is full")
+
+
+def test_several_streams_are_scraped_as_one_page_of_their_series() -> None:
+    first, second = stream(), loads(STREAM.format(task="classification").replace("taps", "other"))
+    one, two = Metrics(first), Metrics(second)
+    one.rejected(Runner(first), "empty")
+    two.rejected(Runner(second), "empty")
+    faust = [CollectorRegistry(), CollectorRegistry()]
+    for n, counted in enumerate(faust):
+        Counter("faust_total_events", "Total events received", registry=counted).inc(n)
+    text = generate_latest(registry([one, two], faust)).decode()
+    families = list(text_string_to_metric_families(text))
+    assert len({family.name for family in families}) == len(families)
+    samples = {s.labels.get("stream"): s.value for f in families for s in f.samples if s.name == names.REJECTED}
+    assert samples == {"taps": 1, "other": 1}
+    counts = {s.labels["stream"]: s.value for f in families for s in f.samples if s.name == "faust_total_events_total"}
+    assert counts == {"taps": 0, "other": 1}
 
 
 def test_names_follow_the_conventions_and_no_label_grows_without_bound() -> None:

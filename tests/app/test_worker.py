@@ -1,13 +1,19 @@
-"""The worker: what its log leaves out, and where it listens."""
+"""The worker: what its log leaves out and whom it names, where it listens, and how several streams are told apart."""
 
+import json
 import logging
 import socket
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from app.cli.saying import JsonFormatter
+from app.cli.worker import command
 from app.errors import RiparianError
 from app.kafka import ports
-from app.worker import application as worker
+from app.worker import host as worker
+from app.worker.naming import STREAM, Named
 
 
 def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
@@ -25,6 +31,60 @@ def test_a_line_that_comes_again_and_again_is_written_now_and_then(monkeypatch):
     now = worker.REPEAT_SECONDS
     assert shown("no broker at %s", "a")
     assert not shown(worker.REBALANCING, "riparian-elec")
+    token = STREAM.set("fraud")  # what another stream has said says nothing of this one
+    assert shown("no broker at %s", "a")
+    assert not shown("no broker at %s", "a")
+    STREAM.reset(token)
+
+
+def test_lines_name_the_stream_that_they_are_about():
+    record = logging.LogRecord("app.worker.engine", logging.WARNING, "", 0, "partition %d: 100%%", (3,), None)
+    lines = Named(logging.Formatter("%(levelname)s %(message)s"))
+    assert lines.format(record) == "WARNING partition 3: 100%"
+    token = STREAM.set("fraud")
+    assert lines.format(record) == "WARNING fraud: partition 3: 100%"
+    assert lines.format(record) == "WARNING fraud: partition 3: 100%"
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["stream"], line["message"]) == ("fraud", "partition 3: 100%")
+    STREAM.reset(token)
+    assert "stream" not in json.loads(JsonFormatter().format(record))
+
+
+def _file(folder, name, **fields):
+    path = folder / f"{len(list(folder.iterdir()))}.yaml"
+    path.write_text(yaml.safe_dump({"name": name, "task": "classification", "features": {"a": "numeric"}, **fields}))
+    return str(path)
+
+
+def _refused(*arguments):
+    found = CliRunner().invoke(command, [*arguments, "--wait", "0", "--web-port", "0"])
+    assert isinstance(found.exception, RiparianError), found.output
+    return str(found.exception)
+
+
+def test_two_files_of_one_stream_are_refused(tmp_path):
+    """Also with two prefixes, and so two groups: their state is one."""
+    first = _file(tmp_path, "orders")
+    for second in (first, _file(tmp_path, "orders", kafka={"prefix": "team-"})):
+        said = _refused(first, second, "--broker", "127.0.0.1:1")
+        assert said.startswith(f'{second}: name is "orders", as in {first}, and a worker runs a stream once: leave one')
+
+
+def test_each_of_several_streams_is_reached_as_its_file_says(tmp_path):
+    """And what stops one is told by its file's name, which a stream alone does not need."""
+    there = _file(tmp_path, "there", kafka={"bootstrap.servers": "127.0.0.1:1"})
+    here = _file(tmp_path, "here")
+    assert "127.0.0.1:1" in _refused(there)
+    assert not _refused(there).startswith(there)
+    assert _refused(there, here).startswith(f"{there}: ")
+    assert "127.0.0.1:1" in _refused(there, here)
+    assert _refused(here, there, "--broker", "127.0.0.1:2").startswith(f"{here}: ")
+
+
+def test_a_failure_names_the_file_of_its_stream_once():
+    error = RiparianError("the disk is full; make room")
+    assert str(error.within("a.yaml")) == "a.yaml: the disk is full; make room"
+    assert str(error.within("a.yaml")) == "a.yaml: the disk is full; make room"
 
 
 def test_a_port_that_is_taken_is_one_sentence_or_the_next_one():

@@ -244,7 +244,7 @@ def _raw(records: Sequence[ConsumerRecord]) -> RawBatch:
 
 def _known(prediction: dict[str, Any]) -> dict[str, Any]:
     """A class may be listed with probability 0 or not at all, depending on what else was in the batch."""
-    p = {name: value for name, value in (prediction["p"] or {}).items() if value}
+    p = {name: value for name, value in (prediction.get("p") or {}).items() if value}
     return {**prediction, "p": p}
 
 
