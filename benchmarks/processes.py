@@ -145,10 +145,14 @@ class Worker(Child):
             return None
 
     def partitions(self) -> dict[str, dict[str, int]]:
-        """Its partitions with their counts, empty while it starts."""
+        """Its partitions with their counts, empty while it starts; STREAM/PARTITION where it has several streams."""
         text = self._get("/health")
-        found: dict[str, dict[str, int]] = json.loads(text)["partitions"] if text else {}
-        return found
+        said: dict[str, Any] = json.loads(text) if text else {"partitions": {}}
+        if "streams" not in said:
+            found: dict[str, dict[str, int]] = said["partitions"]
+            return found
+        streams = said["streams"].items()
+        return {f"{name}/{p}": counts for name, stream in streams for p, counts in stream["partitions"].items()}
 
     def wait_for_partitions(self, n: int, seconds: float = 60.0) -> None:
         self.wait(lambda: len(self.partitions()) == n, seconds, f"no assignment of {n} partitions")
