@@ -121,9 +121,12 @@ def _section(stream: Path) -> dict[str, str] | None:
         return None
 
 
-def broker_option(function: Any, default: str | None = DEFAULT, help: str = "Kafka bootstrap server") -> Any:
+def broker_option(
+    function: Any, default: str | None = DEFAULT, help: str = "Kafka bootstrap server", each: bool = False
+) -> Any:
     """The options --broker and --kafka-config, the same for every command that speaks to Kafka: the parameter
-    `connection`, which is None where nothing is given and there is no default."""
+    `connection`, which is None where nothing is given and there is no default. each : instead a list, `connections`,
+    with one for each of the command's `streams`."""
     config = click.option(
         "--kafka-config",
         metavar="FILE",
@@ -144,7 +147,7 @@ def broker_option(function: Any, default: str | None = DEFAULT, help: str = "Kaf
 
     @functools.wraps(function)
     def connected(*args: Any, broker: str | None, kafka_config: Path | None, **given: Any) -> Any:
-        if "streams" in given:  # of one command: a connection each
+        if each:
             connections = [_connection(broker, kafka_config, stream) for stream in given["streams"]]
             return function(*args, connections=connections, **given)
         connection = _connection(broker, kafka_config, given.get("stream"))

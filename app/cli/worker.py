@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     "streams",
     nargs=-1,
     required=True,
-    metavar="STREAM...",
+    metavar="STREAM.yaml...",
     type=click.Path(path_type=Path, dir_okay=False),
 )
-@broker_option
+@partial(broker_option, each=True)
 @click.option(
     "--web-port",
     type=click.IntRange(0, 65535),
