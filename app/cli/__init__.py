@@ -9,6 +9,7 @@ import importlib
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from app import __version__
-from app.errors import RiparianError
+from app.errors import RiparianError, SpecError
 from app.kafka.connection import DEFAULT, Connection
 
 # command name -> module under app.cli, which holds a click command named `command`, or as stands behind the colon
@@ -60,6 +61,9 @@ COMMANDS = {
 }
 
 
+OF_ONE_CLIENT = ("client.id", "group.instance.id")  # settings that say who a client is, not how it comes to Kafka
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module only when the command is wanted."""
 
@@ -89,15 +93,23 @@ def cli() -> None:
     """Streaming decision trees on Kafka: predict, join late labels, learn, report."""
 
 
-def _connection(broker: str | None, config: Path | None, stream: Path | None) -> Connection:
-    """The connection of both options, the environment and the stream file's `kafka`."""
+def _connection(broker: str | None, config: Path | None, streams: Sequence[Path]) -> Connection:
+    """The connection of both options, the environment and the `kafka` that all stream files have."""
     context = click.get_current_context()
 
     def option(name: str) -> bool:
         return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
     given = broker if option("broker") else None
-    section = None if stream is None else _section(stream)
+    sections = [_section(stream) or {} for stream in streams] or [{}]
+    ways = [{name: value for name, value in section.items() if name not in OF_ONE_CLIENT} for section in sections]
+    differs = next((stream for stream, way in zip(streams, ways, strict=False) if way != ways[0]), None)
+    if differs is not None and not (option("broker") or option("kafka_config")):
+        raise SpecError(
+            f"{differs}: kafka names another connection than that of {streams[0]}, and this command has one for all "
+            "streams: name it by --broker or --kafka-config, or give streams of one cluster"
+        )
+    section = sections[0] if differs is None else None
     return Connection.of(given, config, os.environ, section, file_first=option("kafka_config"))
 
 
@@ -111,7 +123,6 @@ def _section(stream: Path) -> dict[str, str] | None:
 
     from pydantic import ValidationError
 
-    from app.errors import SpecError
     from app.stream_file.kafka_spec import KafkaSpec
     from app.stream_file.strict_yaml import read_yaml
 
@@ -148,9 +159,10 @@ def broker_option(
     @functools.wraps(function)
     def connected(*args: Any, broker: str | None, kafka_config: Path | None, **given: Any) -> Any:
         if each:
-            connections = [_connection(broker, kafka_config, stream) for stream in given["streams"]]
+            connections = [_connection(broker, kafka_config, [stream]) for stream in given["streams"]]
             return function(*args, connections=connections, **given)
-        connection = _connection(broker, kafka_config, given.get("stream"))
+        stream = given.get("stream")
+        connection = _connection(broker, kafka_config, given.get("streams", [stream] if stream else []))
         anything = broker or kafka_config or connection.settings
         return function(*args, connection=connection if anything else None, **given)
 

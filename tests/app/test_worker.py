@@ -3,11 +3,14 @@
 import json
 import logging
 import socket
+from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from app.cli import broker_option
 from app.cli.saying import JsonFormatter
 from app.cli.worker import command
 from app.errors import RiparianError
@@ -99,3 +102,26 @@ def test_a_port_that_is_taken_is_one_sentence_or_the_next_one():
         assert everywhere.getsockname()[0] == "0.0.0.0"
     with pytest.raises(RiparianError, match=r"cannot listen on 192\.0\.2\.1:6066 \(.*--web-host"):
         ports.listen("192.0.2.1", 6066)  # nobody's, for documentation
+
+
+def test_a_command_of_one_connection_takes_what_all_files_say(tmp_path):
+    """As `riparian ui` and `riparian top` do, which show several streams."""
+
+    @click.command()
+    @click.argument("streams", nargs=-1, type=click.Path(path_type=Path))
+    @broker_option
+    def show(streams, connection):
+        click.echo(str(connection))
+
+    def said(*arguments):
+        found = CliRunner(env={"RIPARIAN_BROKER": "127.0.0.1:9"}).invoke(show, list(arguments))
+        return found.output.strip() if found.exception is None else str(found.exception)
+
+    one, two = (_file(tmp_path, name, kafka={"bootstrap.servers": "127.0.0.1:1"}) for name in "ab")
+    none, prefixed = _file(tmp_path, "c"), _file(tmp_path, "d", kafka={"prefix": "team-"})
+    assert said(one, two) == said(one) == said(two)
+    assert said(none, prefixed) == said(none) == said() == "127.0.0.1:9"
+    assert said(one, none).startswith(
+        f"{none}: kafka names another connection than that of {one}, and this command has"
+    )
+    assert said(one, none, "--broker", "127.0.0.1:2") == "127.0.0.1:2"
