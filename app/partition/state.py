@@ -295,8 +295,13 @@ class PartitionState:
             **self.steering.state(),
             **self.promotion.state(self.comparing.proposed()),
             **({} if self.spoke is None else {"spoke": self.spoke.name}),
-            **({"keys": keys} if (keys := {n: r.key for n, r in self.roles.items() if r.key != n}) else {}),
+            **({} if self.sharing is None else self._keys()),
         }
+
+    def _keys(self) -> dict[str, dict[str, str]]:
+        """Keys of models that are called otherwise by now; nothing where there are none."""
+        keys = {name: role.key for name, role in self.roles.items() if role.key != name}
+        return {"keys": keys} if keys else {}
 
     def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
         """Take the state of `snapshot` into a fresh learner. Returns sentences on what the stream file changed since.
