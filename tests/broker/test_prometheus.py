@@ -106,7 +106,10 @@ def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path:
         assert {a.get("stream") for a in firing} == {of_sine.name}
         assert {a["model"] for a in firing if a["alertname"] == "RiparianDrift"} == {"champion"}
 
-        assert [what for board in BOARDS for what in empty(prometheus, board)] == []
+        missing = [what for board in BOARDS for what in empty(prometheus, board)]
+        prometheus.wait_for(
+            f"a value of {missing}", lambda: not any(empty(prometheus, board) for board in BOARDS) or None
+        )
         page = metrics_page(ports[0])
         worker.kill()
         prometheus.wait_for_alert("RiparianWorkerDown", instance=f"127.0.0.1:{ports[0]}")
