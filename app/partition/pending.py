@@ -71,6 +71,12 @@ class Joined(NamedTuple):
     waited: Floats
 
 
+def renamed(name: str, names: Mapping[str, str]) -> str:
+    """The name of an output, where its model is called otherwise. names : of models, before -> from here on."""
+    role, slash, i = name.partition("/")
+    return names.get(role, role) + slash + i
+
+
 class PendingStore:
     """Waiting instances and waiting labels of one partition.
 
@@ -204,8 +210,7 @@ class PendingStore:
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Models get other names, and keep what they predicted. names : of before -> from here on."""
-        parts = {name: name.partition("/") for name in self.out}
-        self.out = {names.get(role, role) + slash + i: self.out[name] for name, (role, slash, i) in parts.items()}
+        self.out = {renamed(name, names): out for name, out in self.out.items()}
         self._segments["instances"].outdate()
 
     def add(self, names: Sequence[str], width: int) -> None:

@@ -18,7 +18,7 @@ from app.partition.role import Role
 from app.partition.steering import Steered, Steering
 from app.partition.watch import Finding
 from models.contract import PREDICT, Floats, Program
-from topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord, WrongCommandError, read_command
+from topics.commands import APPLIED, PROMOTE, PROPOSED, EventRecord
 from topics.learned import LearnedCommand
 from topics.names import CHAMPION, FEATURES, LABELS
 from topics.places import index_of, offset_of
@@ -59,11 +59,10 @@ class Promotion:
     def obey(self, record: LearnedCommand) -> list[DeadLetter]:
         """Apply a command to models that all partitions learn, at its place of their log; dead letters, where it is
         none."""
-        try:
-            command = read_command(record.value)
-        except WrongCommandError as error:
-            return [DeadLetter(record.offset, None, record.value, error.reason, str(error))]
-        if not self._steering.knows(command):
+        command = self._steering.read(record.offset, None, record.value)
+        if isinstance(command, DeadLetter):
+            return [command]
+        if command is not None:
             event, said = self._steering.answer(command)
             self._due.append(
                 _Due(

@@ -21,7 +21,7 @@ from app.errors import StateError
 from app.partition.deciding import DECIDED
 from app.partition.merge import Piece
 from app.partition.outcome import Joint
-from app.partition.pending import PendingStore
+from app.partition.pending import PendingStore, renamed
 from app.stream_file.spec import Spec
 from models.contract import LEARN, Floats, Program
 from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, read
@@ -61,9 +61,8 @@ class LearnedRows:
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Models get other names. names : of before -> from here on."""
-
-        self._widths = {_renamed(name, names): width for name, width in self._widths.items()}
-        self.out = {_renamed(name, names): out for name, out in self.out.items()}
+        self._widths = {renamed(name, names): width for name, width in self._widths.items()}
+        self.out = {renamed(name, names): out for name, out in self.out.items()}
 
     def drop(self, name: str) -> None:
         """A model goes."""
@@ -196,7 +195,7 @@ class Sharing:
         listed = None if classes is None else _listed(y, classes)
         at = self._pending.out[AT][rows, 0].astype(np.int64)
         there = [name for name in self.rows.out if name in self._pending.out]
-        out = {_renamed(name, keys): self._pending.out[name][rows] for name in there}
+        out = {renamed(name, keys): self._pending.out[name][rows] for name in there}
         return Joint(self._pending.counts["joined"] - n, x, y, at, values, listed, out)
 
     # -- learning ----------------------------------------------------------------------------------------------
@@ -290,7 +289,7 @@ class Sharing:
             y = np.maximum(codes, 0.0)
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
         left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
-        return x, y, w, at, {_renamed(key, names): one for key, one in left.items()}
+        return x, y, w, at, {renamed(key, names): one for key, one in left.items()}
 
     @property
     def most_behind(self) -> int:
@@ -338,12 +337,6 @@ class Sharing:
             raise ValueError("the numbers of learned instances are damaged")
         self.count_width()
         return values, found["classes"]
-
-
-def _renamed(name: str, names: Mapping[str, str]) -> str:
-    """The name of an output, where its model is called otherwise."""
-    role, slash, i = name.partition("/")
-    return names.get(role, role) + slash + i
 
 
 def together(joined: Sequence[Joint]) -> list[Joint]:

@@ -135,23 +135,23 @@ class Steering:
         """
         events, letters = [], []
         for record in records:
-            offset, value = int(record.offsets[0]), record.raw.values[0]
-            try:
-                command = commands.read_command(value)  # type: ignore[arg-type]
-            except WrongCommandError as error:
-                letters.append(DeadLetter(offset, record.raw.keys[0], value, error.reason, str(error)))  # type: ignore[arg-type]
-            else:
-                if not self.knows(command):
-                    events.append(self._apply(command, offset, place))
+            offset = int(record.offsets[0])
+            command = self.read(offset, record.raw.keys[0], record.raw.values[0])  # type: ignore[arg-type]
+            if isinstance(command, DeadLetter):
+                letters.append(command)
+            elif command is not None:
+                event, said = self.answer(command)
+                events.append(self.event(event, command.command, said, place, command, offset))
         return events, letters
 
-    def _apply(self, command: Command, offset: int, place: int) -> EventRecord:
-        event, said = self.answer(command)
-        return self.event(event, command.command, said, place, command, offset)
-
-    def knows(self, command: Command) -> bool:
-        """Whether a command of this id was applied, or refused, before."""
-        return command.id in self._ids
+    def read(self, offset: int, key: bytes | None, value: bytes | None) -> Command | DeadLetter | None:
+        """The command of a record of the control topic, a dead letter where it is none; None where one of its id was
+        applied, or refused, before."""
+        try:
+            command = commands.read_command(value)
+        except WrongCommandError as error:
+            return DeadLetter(offset, key, value, error.reason, str(error))
+        return None if command.id in self._ids else command
 
     def answer(self, command: Command) -> tuple[str, str]:
         """Apply a command, and remember its id. APPLIED or REFUSED, and a sentence."""

@@ -174,7 +174,7 @@ class Feed:
             try:
                 await self._fetch()
             except OffsetOutOfRangeError:
-                self._failed(StateError(self._sentence()))
+                self._failed(StateError(self._gone()))
                 return
             except (KafkaError, OSError) as error:
                 log.warning("%s cannot be read (%r): trying again", self._tp.topic, error)
@@ -183,17 +183,16 @@ class Feed:
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
-    def _sentence(self) -> str:
-        topic, at = self._tp.topic, self._buffer.fetch_offset
-        if isinstance(self._buffer, Commands):
-            return (
-                f"{topic} ends before offset {at:,}, and commands up to there were obeyed: it was made anew; restore "
-                "it, or give the stream a new name to start afresh"
-            )
+    def _gone(self) -> str:
+        """The sentence where the topic does not hold what comes next."""
         return (
-            f"{topic} does not hold offset {at:,} any more, which the state has not learned yet: give it a longer "
-            "retention than checkpoints are kept for, and give the stream a new name to start afresh"
+            f"{self._tp.topic} does not hold offset {self._buffer.fetch_offset:,} any more, which the state has not "
+            "learned yet: give it a longer retention than checkpoints are kept for, and give the stream a new name to "
+            "start afresh"
         )
+
+    async def _begin(self, consumer: "Consumer") -> None:
+        """Before the first record is asked for."""
 
     async def _fetch(self) -> None:
         unpacking.install()
@@ -203,8 +202,7 @@ class Feed:
         await consumer.start()
         try:
             consumer.assign([self._tp])
-            if isinstance(self._buffer, Commands):
-                self._buffer.begin((await consumer.beginning_offsets([self._tp]))[self._tp], self._tp.topic)
+            await self._begin(consumer)
             consumer.seek(self._tp, self._buffer.fetch_offset)
             while True:
                 while len(self._buffer) + self._held() > MOST_WAITING:
@@ -215,6 +213,21 @@ class Feed:
                     self._wake()
         finally:
             await consumer.stop()
+
+
+class CommandFeed(Feed):
+    """Fetches commands: those that were deleted unread are passed over."""
+
+    _buffer: Commands
+
+    def _gone(self) -> str:
+        return (
+            f"{self._tp.topic} ends before offset {self._buffer.fetch_offset:,}, and commands up to there were obeyed: "
+            "it was made anew; restore it, or give the stream a new name to start afresh"
+        )
+
+    async def _begin(self, consumer: "Consumer") -> None:
+        self._buffer.begin((await consumer.beginning_offsets([self._tp]))[self._tp], self._tp.topic)
 
 
 class LogHost(Protocol):
@@ -260,9 +273,9 @@ class SharedLog:
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
         self._commands = Commands(sharing.next_command)
-        self._feeds = [Feed(host.connection, topics.learned, buffer, wake, failed, lambda: learner.n_held)]
+        self._feeds: list[Feed] = [Feed(host.connection, topics.learned, buffer, wake, failed, lambda: learner.n_held)]
         if topics.control is not None and learner.partition in host.spec.commanded:
-            self._feeds.append(Feed(host.connection, topics.control, self._commands, wake, failed))
+            self._feeds.append(CommandFeed(host.connection, topics.control, self._commands, wake, failed))
 
     def start(self) -> None:
         for feed in self._feeds:
