@@ -288,6 +288,9 @@ class Engine:
                 if asyncio.current_task().cancelling():  # type: ignore[union-attr]
                     raise
                 log.warning("partitions %s are not loaded yet (a request was cancelled): trying again", partitions)
+            except Exception:
+                self._check(generation)  # whatever it is, nobody wants it any more: the worker stops, say
+                raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             self._check(generation)

@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from app.kafka.connection import Connection
-from app.worker.engine import Engine
+from app.worker.engine import Engine, SupersededError
 from app.worker.metrics import Metrics
 from tests.broker.harness import stream_file
 
@@ -36,5 +38,28 @@ def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
         assert not signal.done()
         runner.stepped.set()
         await asyncio.gather(rebalance, signal)
+
+    asyncio.run(run())
+
+
+def test_a_partition_that_is_loaded_while_the_worker_stops_ends_it_in_good_order(tmp_path, monkeypatch):
+    _, spec = stream_file(tmp_path, "stops")
+
+    async def run():
+        engine = Engine(spec, Connection("127.0.0.1:9092"), Metrics(spec))
+        begun, stopped = asyncio.Event(), asyncio.Event()
+
+        async def load(partitions, generation):
+            begun.set()
+            await stopped.wait()
+            await engine.in_thread(int)  # restores the state, in threads that have ended
+
+        monkeypatch.setattr(engine, "_load", load)
+        loading = asyncio.create_task(engine._insist([0], engine._generation))
+        await begun.wait()
+        await engine.stop()
+        stopped.set()
+        with pytest.raises(SupersededError):
+            await loading
 
     asyncio.run(run())
