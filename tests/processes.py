@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+PATIENCE = 400.0  # seconds until a test gives up waiting, on a busy machine too; nothing is asserted about times
+
 
 def fitters(parent: int) -> list[int]:
     """Processes that fit batch learners for `parent`."""
@@ -20,8 +22,8 @@ def gone(pid: int) -> bool:
         return True
 
 
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"it did not happen in {seconds:.0f} s"
+        assert time.monotonic() < deadline, f"it did not happen in {PATIENCE:.0f} s"
         time.sleep(0.05)

@@ -28,11 +28,11 @@ from app.partition.merge import EVERYTHING, Buffer, Merge, Script
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import Spec, load
+from tests.processes import PATIENCE, until
 from topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
 from topics.records import DriftRecord, RawBatch, place_type
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 400.0  # seconds until a test gives up waiting, on a busy machine too; nothing is asserted about times
 
 
 class Worker:
@@ -89,6 +89,11 @@ class Worker:
     @property
     def output(self) -> str:
         return self.log.read_text(errors="replace")
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the output holds `text`."""
+        until(lambda: text in self.output or self.process.poll() is not None)
+        assert text in self.output, self.output[-3000:]
 
 
 def stream_file(folder: Path, name: str, **fields: Any) -> tuple[Path, Spec]:

@@ -3,8 +3,7 @@
 import asyncio
 import re
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from tests.broker.harness import (
 )
 from tests.broker.secured import LIMITED, Secured, secured_broker
 from tests.broker.test_ui import Ui
+from tests.processes import until
 
 pytestmark = [
     pytest.mark.broker,
@@ -51,14 +51,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 @pytest.fixture
 def config(cluster: Secured) -> Path:
     return cluster.scram("limited", sasl_username=LIMITED)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """ACLs take a moment to come from the controller to the broker."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Lists:
@@ -125,8 +117,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
     # A worker makes all topics by what it is given, learns, and cuts its changelog off.
     lists.grant(needed(spec, "worker"), needed(spec, "worker"))
     with Worker(path, cluster.sasl, tmp_path, options=option) as worker:
-        until(lambda: "Worker ready" in worker.output or worker.process.poll() is not None)
-        assert worker.process.poll() is None, worker.output
+        worker.wait_for("Worker ready")
         features, labels = instances(500)
         send(cluster.plain, spec.topics.features, [*features, Sent(b"{", features[-1].time)])  # a dead letter
         send(cluster.plain, spec.topics.labels, labels)

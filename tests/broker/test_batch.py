@@ -14,7 +14,6 @@ from app.kafka.ports import free_port
 from app.partition.learner import PartitionLearner
 from app.worker import metrics as names
 from tests.broker.harness import (
-    PATIENCE,
     Sent,
     Worker,
     check_against_oracle,
@@ -63,7 +62,7 @@ def as_file(records: list[Sent], path: Path) -> DataFile:
 
 def stopped(worker: Worker, page: Page) -> tuple[int, float]:
     """Stop the process that fits for a worker, so that no fit ends; and how often the stream has waited."""
-    until(lambda: fitters(worker.process.pid), PATIENCE)
+    until(lambda: fitters(worker.process.pid))
     (child,) = fitters(worker.process.pid)
     os.kill(child, signal.SIGSTOP)
     return child, page.value(names.WAITS, model="champion")
@@ -126,7 +125,7 @@ def test_a_fit_that_is_killed_each_time_ends_the_worker_with_a_sentence(broker, 
                 os.kill(child, signal.SIGKILL)
             return worker.process.poll() is not None
 
-        until(ended, PATIENCE)
+        until(ended)
         assert worker.process.returncode == 1
         assert "the process that fits random-forest ended 3 times before it was done" in worker.output
     with Worker(path, broker, tmp_path) as worker:

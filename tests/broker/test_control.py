@@ -31,6 +31,7 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
+from tests.processes import until
 from topics import commands
 from topics.names import HEADER_REASON, HEADER_TOPIC
 
@@ -42,13 +43,6 @@ AT = [800, 1300, 2100]  # instances after which a worker is killed
 
 def events(broker, spec, partition=0):
     return [commands.read_event(record.value) for record in read(broker, spec.topics.events, partition)]
-
-
-def until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def asked(name, n=1, **arguments):
@@ -191,7 +185,7 @@ def test_a_stream_gets_a_control_topic_at_a_restart(broker, tmp_path, topic_name
         assert worker.stop() == 0
     path, spec = stream_file(tmp_path, topic_name, control=True)
     with Worker(path, broker, tmp_path) as worker:
-        until(lambda: "Worker ready" in worker.output or worker.process.poll() is not None)
+        worker.wait_for("Worker ready")
         send(broker, spec.topics.control, asked("promote", model="nb"))
         send(broker, spec.topics.features, features[200:], pause=0.05, chunk=20)
         send(broker, spec.topics.labels, labels[200:])
@@ -200,7 +194,7 @@ def test_a_stream_gets_a_control_topic_at_a_restart(broker, tmp_path, topic_name
     assert [one.event for one in events(broker, spec)] == ["applied"]
     # A restart by the same file goes on with the models that the command has left.
     with Worker(path, broker, tmp_path) as worker:
-        until(lambda: "the models are those that commands have left" in worker.output)
+        worker.wait_for("the models are those that commands have left")
         assert worker.stop() == 0
     # The models of before cannot go back alone: their names belong to others now.
     _, kept = asyncio.run(versions(spec, Connection(broker), 0))

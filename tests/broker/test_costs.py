@@ -10,7 +10,6 @@ from app.kafka.connection import Connection
 from app.page.predictions import explained
 from app.state.audit import audit
 from tests.broker.harness import (
-    PATIENCE,
     Worker,
     check_against_oracle,
     create_topics,
@@ -46,7 +45,7 @@ def test_thresholds_go_on_through_kills_and_hold_in_an_audit(broker, tmp_path, t
             send(broker, spec.topics.labels, labels[start : start + 1500])
             learner = wait_for_state(broker, spec, known, known - 100 if known < N else N, worker=worker)
             if known == N:
-                until(lambda: measured(broker, spec, N), PATIENCE)
+                until(lambda: measured(broker, spec, N))
             worker.kill()
     check_against_oracle(broker, spec, learner)
     report = asyncio.run(audit(spec, Connection(broker), 0))

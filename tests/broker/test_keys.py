@@ -1,7 +1,6 @@
 """Features and labels whose clients choose partitions differently: `riparian check` sees it, and says what to do."""
 
 import json
-import time
 import urllib.request
 import zlib
 from pathlib import Path
@@ -103,14 +102,6 @@ def ratio(port: int) -> float:
     return float(line.rpartition(" ")[2])
 
 
-def wait_to_read(worker: Worker, text: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while text not in worker.output:
-        assert time.monotonic() < deadline, worker.output[-3000:]
-        assert worker.process.poll() is None, worker.output[-3000:]
-        time.sleep(0.2)
-
-
 SAID = "few labels meet their instances"
 
 
@@ -125,7 +116,7 @@ def test_a_worker_warns_once_of_features_and_labels_that_never_meet(
     with Worker(path, broker, tmp_path, web_port=port) as worker:
         send_by(broker, spec.topics.features, features[:3000], murmur2)
         send_by(broker, spec.topics.labels, labels[:3000], crc32)
-        wait_to_read(worker, SAID)
+        worker.wait_for(SAID)
         assert 0.65 < ratio(port) < 0.85
         send_by(broker, spec.topics.features, features[3000:], murmur2)
         send_by(broker, spec.topics.labels, labels[3000:], crc32)
@@ -151,7 +142,7 @@ def test_a_worker_does_not_warn_where_few_labels_meet_for_another_reason(
     with Worker(path, broker, tmp_path, web_port=port) as worker:
         send_by(broker, spec.topics.features, features, murmur2)
         send_by(broker, spec.topics.labels, others + labels[::100], murmur2)
-        wait_to_read(worker, SAID)
+        worker.wait_for(SAID)
         assert ratio(port) == 0.0
         assert worker.stop() == 0, worker.output[-3000:]
         assert not [line for line in worker.output.splitlines() if SAID in line and "WARNING" in line]

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 
 import pytest
 from click.testing import CliRunner
@@ -40,9 +39,7 @@ def test_workers_of_two_prefixes_fence_each_other(broker, tmp_path, topic_name):
     features, labels = instances(1500)
     with Worker(path, broker, tmp_path, name="plain") as one, Worker(other, broker, tmp_path, name="prefixed") as two:
         for worker in (one, two):
-            while "Worker ready" not in worker.output:
-                assert worker.process.poll() is None, worker.output
-                time.sleep(0.1)
+            worker.wait_for("Worker ready")
         for start in range(0, 1500, 300):
             send(broker, spec.topics.features, features[start : start + 300])
             send(broker, spec.topics.labels, labels[start : start + 300])

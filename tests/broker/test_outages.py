@@ -48,14 +48,10 @@ def test_a_worker_started_before_its_broker_waits_for_it(tmp_path, topic_name):
     address = local.bootstrap
     local.stop()
     with Worker(path, address, tmp_path) as worker:
-        while "trying again" not in worker.output:
-            assert worker.process.poll() is None
-            time.sleep(0.1)
+        worker.wait_for("trying again")
         with local:
             features, labels = instances(200)
-            while "Worker ready" not in worker.output:
-                assert worker.process.poll() is None, worker.output
-                time.sleep(0.1)
+            worker.wait_for("Worker ready")
             send(address, spec.topics.features, features)
             send(address, spec.topics.labels, labels)
             check_against_oracle(address, spec, wait_for_state(address, spec, 200, 200, worker=worker))

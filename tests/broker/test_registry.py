@@ -162,7 +162,7 @@ def invoke(*arguments):
 
 
 def until(condition, worker):
-    until_true(lambda: worker.process.poll() is not None or condition(), PATIENCE)
+    until_true(lambda: worker.process.poll() is not None or condition())
     assert condition(), worker.output[-3000:]
 
 
@@ -359,7 +359,7 @@ def test_a_registry_that_does_not_answer_loses_nothing(codec, broker, registry, 
             send(broker, topics.features, [Sent(NOBODY + b"?", features[600].time, b"k")])
             send(broker, topics.features, encoded(features[600:], second, wire, wire.second))
             until(lambda: predicted() == 600, worker)
-            until(lambda: "has not answered within" in worker.output, worker)
+            worker.wait_for("has not answered within")
             assert predicted() == 600
             assert letters(broker, spec) == []
         finally:

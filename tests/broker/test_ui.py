@@ -78,7 +78,7 @@ class Ui:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
 
     def __enter__(self) -> "Ui":
-        until(lambda: self.answers("/health") is not None or self.process.poll() is not None, PATIENCE)
+        until(lambda: self.answers("/health") is not None or self.process.poll() is not None)
         assert self.process.poll() is None, self.log.read_text()
         return self
 
@@ -201,7 +201,7 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
                     settled = [row | {"since": 0} for row in rows] == [row._asdict() | {"since": 0} for row in expected]
                     return settled and all(-10_000 < each <= 0 for each in early)
 
-                until(same, PATIENCE)
+                until(same)
                 look.open(name, "models")
                 for words in ("Challengers beside the champion", "so nobody can promote", "all", "for sure"):
                     look.until_said(words)
@@ -253,7 +253,7 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
             local.kill()
             look.until_said("does not answer since", "#pill")
             local.start()
-            until(lambda: ui.status(name)["away"] is None, PATIENCE)
+            until(lambda: ui.status(name)["away"] is None)
             with Worker(path, broker, tmp_path) as worker:
                 page.wait_for_function("() => !document.querySelector('main').textContent.includes('Nobody works')")
                 assert worker.stop() == 0
@@ -264,7 +264,7 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
 
         # What was seen is kept: after a restart the topics are read from where it stopped, and nothing is missing.
         with Ui(tmp_path, broker, path) as ui:
-            until(lambda: ui.status(name)["progress"] is None, PATIENCE)
+            until(lambda: ui.status(name)["progress"] is None)
             found = ui.answers(f"/api/streams/{name}/events")
             assert found is not None
             kinds = [event["kind"] for event in json.loads(found[1])["events"]]

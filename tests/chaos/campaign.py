@@ -112,8 +112,11 @@ def run(
             asked.start()
         for slot in range(n_workers):
             cluster.act(Step(0.0, "start", slot, None))
+        deadline = time.monotonic() + CATCH_UP_SECONDS
         while not all(READY in worker.output for worker in cluster.workers.values()):
             cluster.pause(POLL_SECONDS)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the workers are not ready in {CATCH_UP_SECONDS:.0f} s: {cluster.failures}")
         tell(f"{n_workers} workers are ready, {load.n_sent} records waited for them")
         for step in steps:
             cluster.pause(step.pause)
