@@ -328,6 +328,16 @@ class PartitionState:
                 f"{str(error).strip().partition(chr(10))[0]}; go back to an older checkpoint (riparian rollback)"
             ) from error
 
+    def _restore_keys(self, takes: Mapping[str, str | None], keys: Mapping[str, str]) -> None:
+        """Models go on under their keys. One that is new, or goes on with what another has learned, gets a free one."""
+        taken = set[str]()
+        for name, source in sorted(takes.items(), key=lambda one: one[1] is None):
+            role = self.roles[name]
+            role.key = name if source is None else keys.get(source, source)
+            while role.key in taken:
+                role.key += "+"
+            taken.add(role.key)
+
     def _restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None) -> list[str]:
         """Whatever the state holds that nobody wrote may raise anything here."""
         meta, arrays, *_ = snapshot
@@ -360,7 +370,7 @@ class PartitionState:
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].restore(arrays, source, was, decides)
-                self.roles[name].key = (meta.get("keys") or {}).get(source, source)
+        self._restore_keys(changes.takes, meta.get("keys") or {})
         proposed = self.promotion.restore(meta)
         if same_costs(then.get(DECISION), self.settings.get(DECISION)):
             self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)

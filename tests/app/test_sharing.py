@@ -596,6 +596,31 @@ def test_what_cannot_be_shared_is_said_at_the_start(fields: dict[str, Any], sent
     assert sentence in str(found.value)
 
 
+def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
+    """By its key the log names what a model predicted: the champion was called nb when it began."""
+    world = World(stream(1, control=True))
+    for i, made in enumerate((rows(60)[:30], rows(60)[30:])):
+        world.come(made)
+        world.step(0)
+        if i == 0:
+            world.ask("promote", model="nb")
+    world.step(0)
+    assert {name: role.key for name, role in world.learners[0].roles.items()} == {
+        "champion": "nb",
+        "hoeffding-tree": "champion",
+    }
+    for found, key in (("majority-class", "nb+"), ("naive-bayes", "nb+")):  # that one takes over from the champion
+        spec = stream(1, control=True, champion="naive-bayes", challengers={"new": "last-label", "nb": found})
+        world.learners[0], before = PartitionLearner(spec, 0), world.learners[0]
+        world.learners[0].restore(before.snapshot())
+        assert {name: role.key for name, role in world.learners[0].roles.items()} == {
+            "champion": "nb",
+            "new": "new",
+            "nb": key,
+        }
+        world.learners[0] = before
+
+
 def test_the_kind_of_learning_cannot_change() -> None:
     for before, after in (("shared", "partition"), ("partition", "shared")):
         world = lived(stream(1, before), 30)
