@@ -70,6 +70,9 @@ lock: setup
 sbom: setup
 	$(BIN)/python -m supply.sbom dist/riparian.cdx.json
 
+# Tests start a thousand processes, each of which would compile our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute.
 PYTEST_PROCESSES ?= 3
 

@@ -22,6 +22,7 @@ the same file, and the index then leads to the other variant's machine code.
 
 import fcntl
 import hashlib
+import importlib
 import os
 import re
 import time
@@ -102,6 +103,22 @@ def _wherever_it_stands(dispatcher: Any, folder: str) -> Any:
     return dispatcher
 
 
+@cache
+def _without_blas() -> None:
+    """Load numba's array functions without SciPy's linear algebra: where SciPy is installed they look for it, a quarter
+    of a second of every start, for covariances, which no kernel calls."""
+    linalg: Any = importlib.import_module("numba.np.linalg")
+    found, linalg.ensure_blas = linalg.ensure_blas, _no_blas
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = found
+
+
+def _no_blas() -> None:
+    raise ImportError
+
+
 def _one_at_a_time(dispatcher: Any) -> Any:
     """Let no other process compile, load or save this kernel at the same time."""
     compile_one, function = dispatcher.compile, dispatcher.py_func
@@ -111,6 +128,7 @@ def _one_at_a_time(dispatcher: Any) -> Any:
 
     def compile_alone(sig: Any) -> Any:
         nonlocal inside
+        _without_blas()
         # Threads first, then processes: a thread that waits for the file lets no other one of its process hold it.
         with global_compiler_lock:
             if inside or sig in dispatcher.overloads:

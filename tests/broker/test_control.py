@@ -96,8 +96,12 @@ def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_p
         send(broker, spec.topics.labels, labels[stop - 40 : stop])
         at = stop
     with Worker(path, broker, tmp_path) as worker:
-        send(broker, spec.topics.features, features[at:])
         send(broker, spec.topics.labels, labels[at:])
+        while len(events(broker, spec)) < 5 and at < N:  # a command waits for an instance that comes after it was read
+            send(broker, spec.topics.features, features[at : at + 20])
+            at += 20
+            until(lambda: len(predictions(broker, spec)) >= at or worker.process.poll() is not None)  # noqa: B023
+        send(broker, spec.topics.features, features[at:])
         learner = wait_for_state(broker, spec, N, N, worker=worker)
         assert worker.stop() == 0, worker.output
     told = events(broker, spec)
@@ -243,7 +247,7 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
     said = riparian("promote", path, "nb", "--broker", broker, code=2)
     assert f"the topic {topic_name}.control is missing" in said
     create_topics(spec, broker)
-    features, labels = instances(20_000)
+    features, labels = instances(60_000)  # more than come while it runs
     done = threading.Event()
 
     def flow():
