@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.errors import BrokerError
+from app.kafka import rebootstrap
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer as Consumer
@@ -51,6 +52,12 @@ def _read_passwords_anew() -> None:
 
     if aiokafka.client.create_conn is create_conn:
         aiokafka.client.create_conn = create
+
+
+def _ask_for_brokers_again() -> None:
+    from aiokafka.client import AIOKafkaClient
+
+    rebootstrap.install(AIOKafkaClient)
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,7 @@ class Connection:
 
     def _settings(self) -> dict[str, Any]:
         """What every client of this connection is made with. Certificates are read anew for each."""
+        _ask_for_brokers_again()
         if self.settings is None:
             return {"bootstrap_servers": self._hosts}
         logging.getLogger("aiokafka.conn").addFilter(_no_secret)
@@ -190,6 +198,7 @@ class Connection:
 
     def faust(self) -> dict[str, Any]:
         """The settings by which a Faust app makes its own clients of this connection."""
+        _ask_for_brokers_again()
         found: dict[str, Any] = {"broker": ";".join(f"kafka://{host}" for host in self._hosts)}
         if self.settings is not None:
             _read_passwords_anew()

@@ -10,6 +10,7 @@ import aiokafka.consumer.fetcher as fetcher
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
@@ -40,6 +41,7 @@ SIGNATURES = {
     recovery.Recovery._restart_recovery.fun: "(self) -> None",
     recovery.Recovery.on_partitions_revoked: "(self, revoked: Set[faust.types.tuples.TP]) -> None",
     GroupCoordinator._send_req: "(self, request)",
+    AIOKafkaClient._metadata_update: "(self, cluster_metadata, topics)",
     AIOKafkaClient.send: "(self, node_id, request, *, group=<ConnectionGroup.DEFAULT: 0>)",
     SubscriptionState.assign_from_subscribed: "(self, assignment: 'set[TopicPartition]')",
     SubscriptionState.begin_reassignment: "(self)",
@@ -70,6 +72,8 @@ def test_attributes_that_are_read_are_there():
     assert "transactional_id" in MessageAccumulator.create_builder.__code__.co_names  # decided for each batch
     assert list(inspect.signature(BatchBuilder.__init__).parameters)[1:3] == ["batch_size", "compression_type"]
     assert "_batch_size" in MessageAccumulator.create_builder.__code__.co_names
+    metadata = set(ClusterMetadata.brokers.__code__.co_names) & set(ClusterMetadata.broker_metadata.__code__.co_names)
+    assert "_bootstrap_brokers" in metadata  # what stands in for brokers as long as none are known
     assert "_value_deserializer" in AIOKafkaConsumer.start.__code__.co_names  # handed on to its fetcher
     assert "_value_deserializer" in fetcher.Fetcher._proc_fetch_request.__code__.co_names
     assert "_recovery" in TableManager.recovery.fget.__code__.co_names

@@ -1,0 +1,53 @@
+"""A client that knows no broker that answers asks its bootstrap servers again, as those of KIP-899 do.
+
+aiokafka asks them once, when it starts. Two things leave such a client without a broker for good, and it says "Unable
+to update metadata" until it is killed: a cluster that answered with an empty list (a KRaft broker that is fenced, as it
+is right after its start or when its machine is too busy for its heartbeats) over a connection that ended since; and
+brokers that all came back under other addresses, as those of a cluster that was moved or made anew.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+
+def install(client: Any) -> None:
+    """Give all clients of this process that behaviour, once. client : aiokafka's AIOKafkaClient, the class."""
+    ask_known = client._metadata_update
+    if getattr(ask_known, "asks_bootstrap_servers", False):
+        return
+
+    @functools.wraps(ask_known)
+    async def update(self: Any, metadata: Any, topics: Sequence[str]) -> bool:
+        """As aiokafka's own; then by the bootstrap servers if no broker that is known could say."""
+        servers = _as_brokers(self)
+        self.cluster._bootstrap_brokers = servers  # what ClusterMetadata takes for brokers as long as it knows none
+        return await ask_known(self, metadata, topics) or await _ask_servers(self, metadata, topics, servers)
+
+    update.asks_bootstrap_servers = True  # type: ignore[attr-defined]
+    client._metadata_update = update
+
+
+def _as_brokers(client: Any) -> dict[str, Any]:
+    from aiokafka.structs import BrokerMetadata
+
+    named = {f"bootstrap-{host}:{port}": (host, port) for host, port, _ in client.hosts}
+    return {name: BrokerMetadata(name, host, port, None) for name, (host, port) in named.items()}
+
+
+async def _ask_servers(client: Any, metadata: Any, topics: Sequence[str], servers: dict[str, Any]) -> bool:
+    from aiokafka.errors import KafkaError
+    from aiokafka.protocol.metadata import MetadataRequest
+
+    for name in servers:
+        connection = await client._get_conn(name)
+        if connection is None:
+            continue
+        try:
+            answer = await connection.send(MetadataRequest(list(topics) if topics else None))
+        except (KafkaError, TimeoutError):
+            continue
+        if answer.brokers:
+            metadata.update_metadata(answer)
+            return True
+    return False
