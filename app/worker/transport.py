@@ -128,6 +128,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         self.way: Way = self.transport.way
         self.epochs: dict[TP, int] = {}
         self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
+        self.passed: dict[TP, int] = {}  # position of the client, all before which was handed on, or is no record
         self.answers = Answers(frozenset(self.way.inputs[:1]))
         self._to_commit: dict[TP, int] = {}
         self._committing: asyncio.Task[None] | None = None
@@ -257,7 +258,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             unpacking.positions[topic_partition] = offset
             unpacking.jumps.pop(topic_partition, None)
             self.epochs[tp] = self.epochs.get(tp, 0) + 1
-            self.drained[tp] = 0
+            self.drained[tp] = self.passed[tp] = 0
         return {tp: self.epochs[tp] for tp in offsets}
 
     def commit_sources(self, offsets: Mapping[TP, int]) -> None:
@@ -293,17 +294,31 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             (consumer.pause if paused else consumer.resume)(tp)
 
     def reached(self, tp: TP, end: int, next_offset: int) -> bool:
-        """Whether all records below `end` have arrived at `next_offset`, or are none (control records, say)."""
+        """Whether all records below `end` have arrived at `next_offset`, or are none (control records, say).
+
+        The client's position is ahead of what was handed on while the fetching thread is at it. So that thread notes
+        it, between two fetches; where it has not yet, ask again in a moment.
+        """
         if next_offset >= end:
             return True
-        if next_offset < self.drained.get(tp, 0) or self._consumer is None:
+        passed = self.passed.get(tp, 0)  # before `drained`, which the other thread writes first
+        if next_offset < self.drained.get(tp, 0):
             return False
-        subscription = self._consumer._subscription.subscription
-        assignment = subscription.assignment if subscription is not None else None
-        if assignment is None or TopicPartition(tp.topic, tp.partition) not in assignment.tps:
-            return False
-        position = assignment.state_value(TopicPartition(tp.topic, tp.partition))._position
-        return position is not None and position >= end
+        if passed < end <= self._position(tp):
+            self.thread_loop.call_soon_threadsafe(self._note_position, tp)
+        return passed >= end
+
+    def _note_position(self, tp: TP) -> None:
+        self.passed[tp] = self._position(tp)
+
+    def _position(self, tp: TP) -> int:
+        """Of the client, in an assigned partition; 0 where there is none."""
+        topic_partition = TopicPartition(tp.topic, tp.partition)
+        subscription = None if self._consumer is None else self._consumer._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        if assignment is None or topic_partition not in assignment.tps:
+            return 0
+        return assignment.state_value(topic_partition)._position or 0
 
     def end_offset(self, tp: TP) -> int | None:
         """Where the partition ended at the last answered fetch: before the first transaction that is open."""

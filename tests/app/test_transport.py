@@ -203,3 +203,25 @@ def test_an_assignment_goes_on_where_partitions_stay_and_begins_an_epoch_where_t
 
 def _epoch(of, tp):
     return getattr(of, "epochs", of).get(TP(*tp), 0)
+
+
+def test_what_the_client_has_read_and_not_handed_on_yet_has_not_arrived():
+    """The client's position moves before its records are handed on: a backlog of features went ahead of its labels."""
+    asked, tp, position = list[tuple[object, ...]](), TP("labels", 0), 600
+    thread = object.__new__(transport.ConsumerThread)
+    thread.drained, thread.passed = {tp: 0}, {tp: 0}
+    thread.thread_loop = types.SimpleNamespace(call_soon_threadsafe=lambda *call: asked.append(call))
+    thread._position = lambda _: position  # type: ignore[method-assign]
+    assert not thread.reached(tp, 600, 0)
+    ((note, *arguments),) = asked
+    thread.drained[tp] = 600  # handed on, and then the fetching thread has time
+    note(*arguments)
+    assert not thread.reached(tp, 600, 0)  # on their way
+    assert thread.reached(tp, 600, 600)
+    position = 601  # the end of a transaction is no record
+    assert not thread.reached(tp, 601, 600)
+    note, *arguments = asked[-1]
+    note(*arguments)
+    assert thread.reached(tp, 601, 600)
+    assert not thread.reached(tp, 602, 600)
+    assert len(asked) == 2
