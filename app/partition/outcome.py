@@ -191,7 +191,10 @@ def together(outcomes: list[Outcome]) -> Outcome:
         waited=np.concatenate([o.waited for o in outcomes]),
         feature_times=np.concatenate([o.feature_times for o in outcomes]),
         n_labels=sum(o.n_labels for o in outcomes),
-        rejected=_joined([o.rejected for o in outcomes], lambda parts: [one for part in parts for one in part]),
+        rejected={
+            role: [one for o in outcomes for one in o.rejected.get(role, [])]
+            for role in dict.fromkeys(role for o in outcomes for role in o.rejected)
+        },
         decode_seconds=sum(o.decode_seconds for o in outcomes),
         kernel_seconds=sum(o.kernel_seconds for o in outcomes),
         drifts=[drift for o in outcomes for drift in o.drifts],
