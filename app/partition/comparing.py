@@ -94,6 +94,12 @@ class Comparing:
         self._of = self._begun(roles, known)
         self._proposed = {role for role in self._proposed if role in known}
 
+    def follow(self, leads: "Comparing", roles: Mapping[str, Role]) -> None:
+        """The comparisons are those of roles of the same names, which learn for these."""
+        self._champion = roles[CHAMPION]
+        self._of = {roles[role.name]: comparison for role, comparison in leads._of.items()}
+        self._proposed = {roles[role.name] for role in leads._proposed}
+
     def score(self, program: Program, n_learned: int) -> list[Decision]:
         """Take the labels of a program that all models have run; what the rule has decided, in order.
 

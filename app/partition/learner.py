@@ -6,9 +6,11 @@ agree to the last bit. What is kept between batches is `app.partition.state`.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from app.partition.merge import Buffer, Ints, Piece, Release, empty_piece
 from app.partition.outcome import DeadLetter, Figures, Joint, Outcome, dead_letters, together
 from app.partition.pending import Joined
 from app.partition.prediction_columns import columns_of
+from app.partition.promotion import Decided
 from app.partition.role import Role
 from app.partition.sharing import Sharing
 from app.partition.state import PartitionState, present
@@ -35,8 +38,44 @@ from topics.slices import chained
 MOST_CLASSES = 20  # of which figures are told
 
 
+class Learned(NamedTuple):
+    """What came of learning records of the log that partitions share.
+
+    decided : by the rule that promotes. findings, times : about drift, and the time of each instance, ms
+    """
+
+    decided: list[Decided]
+    findings: list[Finding]
+    times: Ints
+
+
 class PartitionLearner(PartitionState):
-    """Predicts, learns and scores what a partition's merge releases."""
+    """Predicts, learns and scores what a partition's merge releases.
+
+    Attributes
+    ----------
+    news : list, optional
+        Takes what came of the log that partitions share, commands among it, in order, where anybody asks.
+    """
+
+    news: list[Learned | LearnedCommand] | None = None
+
+    @contextmanager
+    def still(self) -> Iterator[list[DriftRecord] | None]:
+        """Between two steps: nothing changes what is known meanwhile. Yields events of drift that were found on the way
+        there, and None where no checkpoint can be made of what is known."""
+        yield []
+
+    def hold(self) -> bool:
+        """Whether a step would begin at once, and not wait for another partition: then call `let_go` after it, in the
+        same thread."""
+        return True
+
+    def let_go(self) -> None:
+        """After a step for which `hold` was true."""
+
+    def leave(self) -> None:
+        """Nothing more comes."""
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
@@ -129,6 +168,8 @@ class PartitionLearner(PartitionState):
             for one in found:
                 if isinstance(one, LearnedCommand) and sharing.obeys(one):
                     letters += self.promotion.obey(one)
+                    if self.news is not None:
+                        self.news.append(one)
         self._take(LEARNED, piece)
         return drifts
 
@@ -144,10 +185,18 @@ class PartitionLearner(PartitionState):
             role.score(program)
         champion = self.roles[CHAMPION]
         findings = self.promotion.carry_out(self.comparing.score(program, sharing.n), program, findings)
+        self.led_by(champion)
+        times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
+        if self.news is not None and (self.promotion.decided or findings):
+            self.news.append(Learned(self.promotion.decided, findings, times))
+        return self.drift.heard(findings, times)
+
+    def led_by(self, champion: Role) -> None:
+        """This was the champion before the rule may have promoted another one."""
         if self.roles[CHAMPION] is not champion:
             self.spoke = self.spoke or champion
-        times = np.repeat(np.array([record.time for record in records], np.int64), sharing.lengths)
-        return self.drift.heard(findings, times)
+        if self.spoke is self.roles[CHAMPION]:
+            self.spoke = None
 
     def decode_features(self, raw: RawBatch, of_models: bool = False) -> Features:
         """Feature records, with a column for each feature that there ever was.

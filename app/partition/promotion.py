@@ -6,7 +6,7 @@ prediction, which records how many labels came before it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -42,16 +42,25 @@ class _Due(msgspec.Struct, omit_defaults=True):
     control_offset: int | None = None
 
 
+class Decided(NamedTuple):
+    """What the rule has decided, as it is told. promoted : whether the challenger is the champion from there on."""
+
+    promoted: bool
+    due: _Due
+
+
 class Promotion:
     """Carries out decisions of the rule in a learner.
 
     Attributes
     ----------
     lineups : of the last program: from which of its predictions on which models were called how.
+    decided : what the rule has decided in it
     """
 
     def __init__(self, learner: Steered, steering: Steering) -> None:
         self._learner, self._steering = learner, steering
+        self.decided: list[Decided] = []
         self._due: list[_Due] = []
         self._starts: list[int] = []  # number of the prediction in the last program that each of these is told with
         self._lined: list[tuple[int, dict[str, Role]]] = []
@@ -84,7 +93,7 @@ class Promotion:
 
     def carry_out(self, decisions: Sequence[Decision], program: Program, findings: Sequence[Finding]) -> list[Finding]:
         """Promote and propose. Returns what was found in the program, by the names that models had then."""
-        learner, found = self._learner, list(findings)
+        learner, found, self.decided = self._learner, list(findings), []
         predicted = np.flatnonzero(program.op == PREDICT) if decisions else np.zeros(0, np.int64)
         self._starts, self._lined = [0] * len(self._due), [(0, dict(learner.roles))]
         for one in decisions:
@@ -96,11 +105,23 @@ class Promotion:
                 now = {names[role]: role.name for role in names}
                 found = [f if f.place <= one.place or f.role is None else f._replace(role=now[f.role]) for f in found]
                 self._lined.append((start, dict(learner.roles)))
-            self._due.append(_Due(APPLIED if one.promoted else PROPOSED, name, said, self._models()))
+            due = _Due(APPLIED if one.promoted else PROPOSED, name, said, self._models())
+            self.decided.append(Decided(one.promoted, due))
+            self._due.append(due)
             self._starts.append(start)
         if len(self._lined) > 1:  # events of one label come in the order of the roles, as they are then
             found.sort(key=lambda f: self._rank(f, [one.place for one in decisions if one.promoted]))
         return found
+
+    def repeat(self, one: Decided) -> None:
+        """Do what the rule has decided where another learner learns for this one."""
+        if one.promoted:
+            self._steering.promote(str(one.due.model))
+        self._due.append(one.due)
+
+    def forget(self) -> None:
+        """Nobody is told anything of it here."""
+        self._due = []
 
     def _rank(self, finding: Finding, places: Sequence[int]) -> int:
         """Number of the finding's role among those of its place; features come last. places : of promotions."""

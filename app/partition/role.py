@@ -168,6 +168,7 @@ class Role:
         # Arrival number of the first instance that `model` predicted; None: it predicted all that wait.
         self._since: int | None = None
         self._findings: list[Finding] = []  # of the program that is being run
+        self._leads: Role | None = None  # whose models these are, where another one learns for it
         self._n_reasons = spec.predictions.reasons or 0
         self.reasons: Reasons | None = None  # of that program, where they are asked for
         if self._n_reasons and name == CHAMPION and not self.model.tells_why:
@@ -251,10 +252,12 @@ class Role:
     def resize(self, schema: Schema) -> None:
         """Make room for values and classes seen since."""
         self.schema = schema
-        self.model.resize(self._known(schema))
-        self.metrics.resize(schema.n_outputs)
         if self.calibration is not None:
             self.calibration.resize(schema.n_outputs)
+        if self._leads is not None:
+            return
+        self.model.resize(self._known(schema))
+        self.metrics.resize(schema.n_outputs)
         if self.trial is not None:
             self.trial.model.resize(self._known(schema))
 
@@ -338,6 +341,9 @@ class Role:
     def predict(self, x: Floats, rows: NDArray[np.int32]) -> None:
         """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), they as the
         model knows them."""
+        if not len(rows):  # the model may be learning, for another partition
+            self.reasons = None
+            return
         n, names = len(rows), [self.name, *kept_names(self.name, self.model.n_kept)]
         out, *kept = (np.zeros((n, self._pending.out[name].shape[1])) for name in names)
         program = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
@@ -457,6 +463,8 @@ class Role:
 
     def reset(self) -> None:
         """A new model takes over, which knows all features; the scores go on, as at a drift."""
+        if self._leads is not None:  # there it was done
+            return
         self._end_trial()
         self.columns = None
         self.model = self._fresh()
@@ -514,6 +522,14 @@ class Role:
 
     def _end_trial(self) -> None:
         self.trial = self._asked = None
+
+    def follow(self, leads: "Role") -> None:
+        """Whatever depends on what is learned from the log of all partitions is that of a role which learns it. What
+        this partition knows of its own predictions stays."""
+        self._leads = leads
+        self.model, self.metrics, self.signal, self.trial = leads.model, leads.metrics, leads.signal, leads.trial
+        self._asked, self._since = leads._asked, leads._since
+        self.frozen, self.reactions, self.action = leads.frozen, leads.reactions, leads.action
 
     # -- trials ------------------------------------------------------------------------------------------------
 

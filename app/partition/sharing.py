@@ -302,6 +302,15 @@ class Sharing:
         """Instances that this partition has joined and the models have not learned yet."""
         return self._pending.counts["joined"] - self.numbers.get(self._partition, 0)
 
+    def follow(self, leads: "Sharing") -> None:
+        """Models that are learned for these have come further: know what they know. Its commands were obeyed."""
+        for known, theirs in zip((*self.vocabularies, self.classes), (*leads.vocabularies, leads.classes), strict=True):
+            if known is not None and theirs is not None and len(theirs) > len(known):
+                for value in theirs.values[len(known) :]:
+                    known.code(value)
+        self.n, self.numbers = leads.n, leads.numbers
+        self.rows.counts["joined"] = leads.rows.counts["joined"]
+
     # -- state -------------------------------------------------------------------------------------------------
 
     def meta(self) -> dict[str, Any]:

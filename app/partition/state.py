@@ -428,6 +428,9 @@ class PartitionState:
         digest = hashlib.blake2b(f"{self.places.get(LEARNED)} {self.schema}".encode(), digest_size=16)
         arrays = over("compared/", self.comparing.state())
         for role in self.roles.values():
+            if role.trial is not None:
+                trial = over(f"drift/trials/{role.name}/", role.trial.state())
+                arrays |= {name: a for name, a in trial.items() if name not in role.incomparable}
             arrays |= {f"{role.name}/{name}": array for name, array in role.state_of_watching().items()}
             arrays |= {name: a for name, a in role.learned_state().items() if name not in role.incomparable}
         for name in sorted(arrays):

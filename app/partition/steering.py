@@ -448,6 +448,11 @@ class Steering:
         for name, action in learner.spec.on_drift().items():
             roles[name].react(action)
 
+    def same(self, other: "Steering") -> bool:
+        """Whether both have obeyed the same."""
+        fields = ("_on_drift", "_ids", "_files", "_called", "_before", "paused")
+        return all(getattr(self, field) == getattr(other, field) for field in fields)
+
     # -- state -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:

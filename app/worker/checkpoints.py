@@ -18,6 +18,7 @@ from app.stream_file.spec import Spec
 from topics.names import changelog_topic
 from topics.records import DriftRecord
 
+AGAIN_SECONDS = 0.2  # until a checkpoint is tried again that could not be made
 TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request
 
 
@@ -62,6 +63,8 @@ class Checkpoints:
         Told the manifest's meta and its events as soon as the manifest is with the broker.
     done : callable
         Told how many seconds a checkpoint took and how many bytes were written.
+    heard : callable
+        Told the drift events that were found on the way to the place of a checkpoint.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Checkpoints:
         outputs: Outputs,
         durable: Callable[[Mapping[str, Any], Sequence[DriftRecord]], None],
         done: Callable[[float, int], None],
+        heard: Callable[[Sequence[DriftRecord]], None],
     ) -> None:
         self.dirty = False  # something is known that no checkpoint has, nor will have once written
         self.due = time.monotonic() + host.spec.checkpoint.every
@@ -85,7 +89,7 @@ class Checkpoints:
         self._changelog = changelog_topic(host.spec.name)
         self._encoder = encoder
         self._outputs = outputs
-        self._durable, self._done = durable, done
+        self._durable, self._done, self._heard = durable, done, heard
         self._sequence = state.manifest.sequence if state.manifest is not None else 0
         self._task: asyncio.Task[None] | None = None
 
@@ -103,11 +107,16 @@ class Checkpoints:
         if self._task is not None and self._task.done():
             self._task.result()
 
-    async def begin(self, beside: Beside) -> None:
-        """Between two steps: copy what changed, and go on to write it."""
+    async def begin(self, beside: Callable[[], Beside]) -> None:
+        """Between two steps: copy what changed, and go on to write it, with what is beside it then. Where no checkpoint
+        can be made now, it is due again in a moment."""
         self.dirty, now = False, time.monotonic()
-        seconds = await self._host.in_thread(self._take)
-        self._task = asyncio.create_task(self._write(beside, now, seconds))
+        seconds, drifts = await self._host.in_thread(self._take)
+        if drifts is None:
+            self.dirty, self.due = True, now + AGAIN_SECONDS
+            return
+        self._heard(drifts)
+        self._task = asyncio.create_task(self._write(beside(), now, seconds))
 
     async def settle(self) -> None:
         """Wait for what is being written; raises what it failed for."""
@@ -119,12 +128,14 @@ class Checkpoints:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _take(self) -> float:
-        """Off the event loop: copy what changed. CPU seconds."""
-        began = time.thread_time()
-        self._encoder.features = [(name, one.type) for name, one in self._learner.spec.features.items()]
-        self._encoder.take(self._learner.checkpoint())
-        return time.thread_time() - began
+    def _take(self) -> tuple[float, list[DriftRecord] | None]:
+        """Off the event loop: copy what changed. CPU seconds, and drift events; None: nothing was copied."""
+        with self._learner.still() as drifts:
+            began = time.thread_time()
+            if drifts is not None:
+                self._encoder.features = [(name, one.type) for name, one in self._learner.spec.features.items()]
+                self._encoder.take(self._learner.checkpoint())
+            return time.thread_time() - began, drifts
 
     def _encode(self, beside: Beside) -> tuple[checkpoint.Encoded, float]:
         """Off the event loop: hash, compress, choose the older checkpoints to keep. And CPU seconds."""

@@ -32,6 +32,7 @@ from app.kafka.reading import COMMITTED
 from app.kafka.unpacking import RECORD_BYTES
 from app.partition.inputs import Lost
 from app.partition.learner import PartitionLearner
+from app.partition.replica import LedLearner
 from app.registry.client import Registry
 from app.state import checkpoint
 from app.state.follower import Follower
@@ -43,6 +44,7 @@ from app.worker.continuity import check_inputs
 from app.worker.copied import Copied
 from app.worker.copying import Copier
 from app.worker.naming import STREAM
+from app.worker.replica import ReplicaOfWorker
 from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
@@ -104,6 +106,10 @@ class Engine:
         self._loaded = False  # whether all that is assigned has been
         self._between = False  # two assignments: nobody knows what is ours
         self._dropping = asyncio.Lock()
+        self.replica: ReplicaOfWorker | None = None
+        if spec.topics.learned is not None:
+            told = self._learned_more, self._cannot_learn
+            self.replica = ReplicaOfWorker(spec, connection, self.in_thread, *told)
         self._pool = ThreadPoolExecutor(2, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
     def attach(self, app: Any) -> None:
@@ -140,10 +146,20 @@ class Engine:
         else:
             await self._app.crash(error)
 
+    def _learned_more(self) -> None:
+        for runner in self.runners.values():
+            runner.learned_more()
+
+    def _cannot_learn(self, error: Exception) -> None:
+        self._begin_crash(error)
+
     def denied(self, error: BaseException) -> None:
         """Stop the worker, which may not fetch any more."""
+        self._begin_crash(error)
+
+    def _begin_crash(self, error: BaseException) -> None:
         if self.failure is None:
-            task = asyncio.create_task(self.crash(error), name="denied")
+            task = asyncio.create_task(self.crash(error), name="crash")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -374,7 +390,7 @@ class Engine:
     def _restore(self, state: StateLog) -> Loaded:
         """Off the event loop: a learner and what writes its checkpoints, as the last manifest has them."""
         partition, manifest = state.partition, state.manifest
-        learner = PartitionLearner(self.spec, partition)
+        learner = PartitionLearner(self.spec, partition) if self.replica is None else LedLearner(self.spec, partition)
         topics = self.spec.input_topics
         if manifest is None:
             encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics.values())
@@ -468,6 +484,8 @@ class Engine:
         self._generation += 1
         self._loaded, self._between = False, True
         await self._drop(list(self.runners.values()))
+        if self.replica is not None:
+            await self.replica.stop()
         await self.follower.stop()
         if self.copied is not None:
             await self.copied.stop()

@@ -285,6 +285,10 @@ class SharedLog:
         for feed in self._feeds:
             await feed.stop()
 
+    async def read_no_more(self) -> None:
+        """The log is read for the partition elsewhere, from here on."""
+        await self._feeds.pop(0).stop()
+
     @property
     def due(self) -> float:
         """When to append what waits (monotonic); never, where nothing does."""

@@ -25,7 +25,8 @@ from app.partition import inputs
 from app.partition.inputs import Gaps, Lost
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Ends, Merge, Release
-from app.partition.outcome import Outcome
+from app.partition.outcome import Figures, Outcome
+from app.partition.replica import LedLearner
 from app.registry.asking import Asking
 from app.registry.client import Registry
 from app.state import checkpoint
@@ -33,6 +34,7 @@ from app.state.log import StateLog
 from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
 from app.worker.learned import SharedLog
 from app.worker.letters import Sendable, letters, sendable
+from app.worker.replica import ReplicaOfWorker
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics import commands, reports
@@ -70,6 +72,7 @@ class Host(CheckpointHost, Protocol):
     connection: Connection
     limits: Mapping[str, int]  # output topic -> bytes of the largest batch that it takes
     registry: Registry | None
+    replica: ReplicaOfWorker | None
 
     @property
     def copying(self) -> float:
@@ -153,7 +156,8 @@ class Runner:
         self.started = time.time()
         self.figures = learner.figures()
         self._ignored = self.figures.counts["ignored_leaps"]  # that the log tells of
-        self.checkpoints = Checkpoints(host, learner, state, encoder, outputs, self._is_durable, self._has_checkpoint)
+        told = self._is_durable, self._has_checkpoint, self._hear
+        self.checkpoints = Checkpoints(host, learner, state, encoder, outputs, *told)
         self._tail = tail
         self._metrics_sent = dict(tail.metrics)
         self._told_place, self._told_at = (-1, -1), 0.0  # of the last record of the partition
@@ -247,6 +251,7 @@ class Runner:
                 if self._end is not None:
                     raise self._end
                 self._wake.clear()
+                await self._meet_replica()
                 release = self._rest or await self._release()
                 if release.n:
                     await self._step_known(release)
@@ -259,6 +264,23 @@ class Runner:
             await self._fail(error)  # the client has cancelled what we waited for
         except Exception as error:
             await self._fail(error)
+
+    async def _meet_replica(self) -> None:
+        """Once what was sent before us has been replayed, leave it to the worker's replica to learn the shared log."""
+        learner, replica = self.learner, self.host.replica
+        if replica is None or self._shared is None or self.merge.follows or not isinstance(learner, LedLearner):
+            return
+        if learner.follows or learner.apart:
+            return
+        self._hear(await replica.meet(learner, self.merge.release_only(LEARNED).piece(LEARNED)))
+        self.checkpoints.dirty = True
+        if learner.follows:
+            await self._shared.read_no_more()
+
+    def learned_more(self) -> None:
+        """The worker's replica has."""
+        self.checkpoints.dirty = True
+        self._wake.set()
 
     async def _fail(self, error: BaseException) -> None:
         self.lost = error is not self._end
@@ -374,8 +396,11 @@ class Runner:
 
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
-        if release.n <= FEW and self._brief:
-            outcome, batches, letters, reasons = self._work(release)
+        if release.n <= FEW and self._brief and self.learner.hold():
+            try:
+                outcome, batches, letters, reasons = self._work(release)
+            finally:
+                self.learner.let_go()
         else:
             outcome, batches, letters, reasons = await self.host.in_thread(self._work, release)
         if release.n <= FEW:
@@ -391,14 +416,7 @@ class Runner:
             await self._shared.keep(outcome.joint, self.merge.limit)
         for reason in reasons:
             self.host.observer.rejected(self, reason)
-        # What the last worker sent already is in the topic, as are its predictions. Events behind these were not sent,
-        # even where a changed stream file has fewer of them and their numbers come again.
-        bits = self.learner.bits[FEATURES]
-        self._untold += [
-            d
-            for d in outcome.drifts
-            if d.number >= self._tail.drift or place_of(d.offset, d.index, bits) >= self.sent_offset
-        ]
+        self._hear(outcome.drifts)
         if outcome.ids and self._untold:
             self._told = self.learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
             await self._tell()
@@ -440,6 +458,13 @@ class Runner:
             rejected[topics.control], bits[topics.control] = outcome.rejected.get(CONTROL, []), 0
         made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
         return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
+
+    def _hear(self, drifts: Sequence[DriftRecord]) -> None:
+        """Keep drift events until they may be told. What the last worker sent already is in the topic, as are its
+        predictions. Events behind these were not sent, even where a changed stream file has fewer of them and their
+        numbers come again."""
+        bits, sent = self.learner.bits[FEATURES], self.sent_offset
+        self._untold += [d for d in drifts if d.number >= self._tail.drift or place_of(d.offset, d.index, bits) >= sent]
 
     async def _tell(self) -> None:
         """Send the drift events that will not be otherwise, whatever happens.
@@ -484,10 +509,17 @@ class Runner:
         if now >= self.checkpoints.due and self.checkpoints.wanted:
             if self._shared is not None:
                 await self._shared.append()
-            await self.checkpoints.begin(self._beside())
+            await self.checkpoints.begin(self._beside)
+
+    def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
+        """Off the event loop: figures, and drift events that were found on the way to them."""
+        with self.learner.still() as drifts:
+            return self.learner.figures(), drifts or []
 
     async def _send_metrics(self) -> None:
-        figures = self.figures = await self.host.in_thread(self.learner.figures)
+        figures, drifts = await self.host.in_thread(self._take_figures)
+        self.figures = figures
+        self._hear(drifts)
         spec, ignored = self.learner.spec, figures.counts["ignored_leaps"]
         if ignored > self._ignored:
             said = (
@@ -578,7 +610,7 @@ class Runner:
                 if self._shared is not None:
                     await self._shared.append()
                 if self.checkpoints.dirty:
-                    await self.checkpoints.begin(self._beside())
+                    await self.checkpoints.begin(self._beside)
                     await self.checkpoints.settle()
                 await self._send_metrics()
                 await self._tell()
@@ -598,4 +630,5 @@ class Runner:
             if self._shared is not None:
                 await self._shared.stop()
             await self.checkpoints.cancel()
+            self.learner.leave()
             await self.outputs.stop()

@@ -34,7 +34,7 @@ def spec():
 
 
 def runner_of(spec, sent: Tail | None = None, lost: dict[str, Lost] | None = None, **positions: int) -> Runner:
-    host = types.SimpleNamespace(spec=spec, registry=None, copying=0.0)
+    host = types.SimpleNamespace(spec=spec, registry=None, replica=None, copying=0.0)
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> Runner:

@@ -1,0 +1,316 @@
+"""One replica of the models that all partitions learn, for several partitions of a worker. Pure, but for a lock.
+
+A partition's replica stands at some place of the log. So does this one, and no partition stands behind it when it
+predicts: right before a partition's next instance is predicted the replica learns what has come, and the partition
+takes over all that follows from the log alone, by reference: models, scores, detectors, trials, comparisons. Of the way
+there only commands, promotions and findings about drift concern a partition; it takes them in their order, as if it had
+learned the records itself. So it predicts, tells and keeps, to the bit, what a replica of its own would have come to.
+
+A partition that has just been loaded follows its recorded order with models of its own. It gives them up once it stands
+where the replica stands, if both hold the same; the first partition's become the replica.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+
+import msgspec
+import numpy as np
+
+from app.partition.arrays import over
+from app.partition.learner import Learned, PartitionLearner
+from app.partition.merge import Piece, Release, concatenate, empty_piece
+from app.partition.outcome import DeadLetter, Outcome, together
+from app.partition.sharing import Sharing
+from app.partition.state import Snapshot
+from app.stream_file.spec import Spec
+from topics.learned import LearnedCommand, is_command
+from topics.names import CHAMPION, CONTROL, FEATURES, LEARNED
+from topics.records import DriftRecord, RawBatch
+
+News = Learned | LearnedCommand
+
+
+class Replica:
+    """Models that learn the log for all partitions that follow them.
+
+    Whoever learns, predicts or copies holds the lock; the event loop never waits for it. Records are added without it.
+
+    Parameters
+    ----------
+    spec : Spec
+        The stream file.
+
+    Attributes
+    ----------
+    lock : RLock
+    learner : PartitionLearner, optional
+        Of no partition: it only follows the log. None before the first partition has come.
+    fetch_offset : int
+        Of the next record of the log.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.lock = RLock()
+        self.learner: PartitionLearner | None = None
+        self.fetch_offset = 0
+        self._spec = spec
+        self._came: deque[RawBatch] = deque()
+        self._n_added = self._n_taken = 0  # each counted by one thread at a time
+        self._news: dict[PartitionLearner, list[News]] = {}
+
+    def __len__(self) -> int:
+        """Records that wait to be learned."""
+        return self._n_added - self._n_taken
+
+    def add(self, raw: RawBatch) -> None:
+        """Take fetched records; known ones are left out."""
+        known = int(np.searchsorted(np.asarray(raw.offsets, np.int64), self.fetch_offset))
+        raw = raw.part(known)
+        if len(raw.offsets):
+            self.fetch_offset = int(raw.offsets[-1]) + 1
+            self._n_added += len(raw.offsets)
+            self._came.append(raw)
+
+    def begin(self, learner: PartitionLearner) -> None:
+        """Begin with the models of a partition, as a restart would restore them."""
+        made = PartitionLearner(self._spec, self._spec.partitions)
+        meta = msgspec.msgpack.decode(msgspec.msgpack.encode(learner._meta()))
+        arrays = {name: array.copy() for name, array in learner._arrays().items()}
+        made.restore(Snapshot(meta, arrays | over("pending/", made.pending.state())))
+        made.promotion.forget()
+        made.news = []
+        self.learner, self.fetch_offset = made, made.places[LEARNED]
+
+    def advance(self) -> None:
+        """Learn what has come, holding the lock."""
+        with self.lock:
+            self.follow()
+
+    def follow(self, until: int | None = None) -> None:
+        """Learn what has come, below this place. The caller holds the lock."""
+        learner = self.learner
+        if learner is None or learner.sharing is None or learner.news is None:
+            return
+        piece = self._taken(until)
+        if not len(piece.offsets):
+            return
+        learner._follow(piece, learner.sharing, [])
+        learner.promotion.forget()
+        for follower, news in self._news.items():
+            news += [one for one in learner.news if concerns(one, follower)]
+        learner.news.clear()
+
+    def _taken(self, until: int | None) -> Piece:
+        found = list[RawBatch]()
+        while self._came:
+            raw = self._came.popleft()
+            n = len(raw.offsets) if until is None else int(np.searchsorted(np.asarray(raw.offsets, np.int64), until))
+            if n:
+                found.append(raw.part(0, n))
+            if n < len(raw.offsets):
+                self._came.appendleft(raw.part(n))
+                break
+        if not found:
+            return empty_piece()
+        raw = concatenate(found)
+        self._n_taken += len(raw.offsets)
+        stamps = np.asarray(raw.timestamps, np.int64)
+        return Piece(raw, np.asarray(raw.offsets, np.int64), stamps, stamps)
+
+    def join(self, learner: PartitionLearner) -> None:
+        """A partition that stands where this does follows from here on."""
+        self._news[learner] = []
+
+    def leave(self, learner: PartitionLearner) -> None:
+        with self.lock:
+            self._news.pop(learner, None)
+
+    def first(self, learner: PartitionLearner) -> bool:
+        """Whether a partition is the one that answers for what all of them hold together."""
+        return next(iter(self._news), None) is learner
+
+    def news_of(self, learner: PartitionLearner) -> list[News]:
+        """What has happened since a partition last took it."""
+        return self._news[learner]
+
+
+def concerns(one: News, learner: PartitionLearner) -> bool:
+    return isinstance(one, LearnedCommand) or bool(one.decided) or learner.partition == 0
+
+
+class LedLearner(PartitionLearner):
+    """A partition that may leave it to a replica to learn the log.
+
+    Attributes
+    ----------
+    apart : bool
+        Whether its models differ from the replica's: it keeps them.
+    """
+
+    apart = False
+    _replica: Replica | None = None
+
+    @property
+    def follows(self) -> bool:
+        """Whether a replica learns for it."""
+        return self._replica is not None
+
+    def meet(self, replica: Replica, piece: Piece) -> list[DriftRecord]:
+        """Between two steps: give the models up for the replica, where that comes to stand at one place with them.
+        Returns the events of drift on the way there.
+
+        piece : records of the log that came for this partition, which it has not learned.
+        """
+        self._held = self._held.with_next(piece)
+        sharing, drifts = self.sharing, list[DriftRecord]()
+        if sharing is None:
+            return []
+        with replica.lock:
+            if replica.learner is None:
+                replica.begin(self)
+            replica.follow(self.places[LEARNED])
+            if replica.learner is None:
+                return []
+            drifts = self._come_to(replica.learner.places[LEARNED], sharing)
+            if self.places[LEARNED] != replica.learner.places[LEARNED]:
+                return drifts
+            if not self._equals(replica.learner, sharing):
+                self.apart = True
+                return drifts
+            replica.join(self)
+            self._replica, self._held = replica, empty_piece()
+            self._take_over(replica.learner, sharing)
+        return drifts
+
+    def _come_to(self, place: int, sharing: Sharing) -> list[DriftRecord]:
+        """Learn what waits below this place, but no command: it waits for an instance that is predicted."""
+        n = int(np.searchsorted(self._held.after(), place, side="right"))
+        n = next((i for i in range(n) if is_command(self._held.raw.values[i])), n)  # type: ignore[arg-type]
+        piece, self._held = self._held.part(0, n), self._held.part(n)
+        return self._follow(piece, sharing, [])
+
+    def _equals(self, leads: PartitionLearner, sharing: Sharing) -> bool:
+        """Whether both have come to the same: a changed stream file may have begun a challenger, say, at another place
+        of the log here."""
+        lineups = [
+            [(n, r.key, r.learner_name, r.model.parameters(), r.frozen, r.action) for n, r in one.roles.items()]
+            for one in (self, leads)
+        ]
+        return (
+            leads.sharing is not None
+            and self.settings == leads.settings
+            and sharing.meta() == leads.sharing.meta()
+            and bytes(sharing.state()["learned/values"]) == bytes(leads.sharing.state()["learned/values"])
+            and lineups[0] == lineups[1]
+            and self.steering.same(leads.steering)
+            and self.comparing.proposed() == leads.comparing.proposed()
+            and self.learned_digest() == leads.learned_digest()
+        )
+
+    def leave(self) -> None:
+        """Nothing is predicted any more."""
+        if self._replica is not None:
+            self._replica.leave(self)
+
+    # -- following ---------------------------------------------------------------------------------------------
+
+    def step(self, release: Release) -> Outcome:
+        """Decode and apply a release of the merge; records of the log in it are the replica's to learn, if any."""
+        replica = self._replica
+        if replica is None:
+            return super().step(release)
+        pieces, earlier = dict(release.pieces), dict(release.before)
+        pieces.pop(LEARNED, None)
+        earlier.pop(LEARNED, None)
+        release = Release(pieces, earlier)
+        features = release.pieces[FEATURES]
+        if not len(features.offsets):
+            return self._step(release)
+        letters, outcomes, at = list[DeadLetter](), list[Outcome](), 0
+        with replica.lock:
+            replica.follow()
+            if self.waits:
+                predicted = np.flatnonzero(self._predicted(features))
+                if not len(predicted):
+                    return self._step(release)
+                at = int(predicted[0])
+            before, rest = release.parts([at])
+            if before.n:
+                outcomes.append(self._step(before))
+            drifts = self._catch_up(replica, letters)
+            outcome = self._step(rest)
+        n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
+        rejected = {**outcome.rejected, CONTROL: letters} if letters and self.tells else outcome.rejected
+        drifts += outcome.drifts
+        return together([*outcomes, outcome._replace(drifts=drifts, n_settled=n_settled, rejected=rejected)])
+
+    @property
+    def waits(self) -> bool:
+        """Whether the replica has obeyed commands that wait here for an instance that is predicted. Until then there is
+        nothing that a checkpoint could hold: the models have learned what came behind them."""
+        return self._replica is not None and any(isinstance(one, LearnedCommand) for one in self._replica.news_of(self))
+
+    @contextmanager
+    def still(self) -> Iterator[list[DriftRecord] | None]:
+        """As of every learner; it stands where the replica does, which learns nothing meanwhile."""
+        replica = self._replica
+        if replica is None:
+            with super().still() as drifts:
+                yield drifts
+            return
+        with replica.lock:
+            yield None if self.waits else self._catch_up(replica, [])
+
+    def hold(self) -> bool:
+        """As of every learner: false where another thread has the replica."""
+        return self._replica is None or self._replica.lock.acquire(blocking=False)
+
+    def let_go(self) -> None:
+        if self._replica is not None:
+            self._replica.lock.release()
+
+    def _catch_up(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
+        """Take what has happened in the replica, right before an instance is predicted. letters : takes commands that
+        are none."""
+        leads, sharing, drifts = replica.learner, self.sharing, list[DriftRecord]()
+        if leads is None or sharing is None or leads.places[LEARNED] == self.places[LEARNED]:
+            return []
+        news = replica.news_of(self)
+        for one in news:
+            if isinstance(one, LearnedCommand):
+                sharing.obeys(one)
+                letters += self.promotion.obey(one)
+                continue
+            champion = self.roles[CHAMPION]
+            for decided in one.decided:
+                self.promotion.repeat(decided)
+            self.led_by(champion)
+            if self.partition == 0:
+                drifts += self.drift.heard(one.findings, one.times)
+        news.clear()
+        self._take_over(leads, sharing)
+        return drifts
+
+    def _take_over(self, leads: PartitionLearner, sharing: Sharing) -> None:
+        if leads.sharing is None:
+            return
+        for name, role in self.roles.items():
+            role.follow(leads.roles[name])
+        self.comparing.follow(leads.comparing, self.roles)
+        sharing.follow(leads.sharing)
+        self.places[LEARNED] = leads.places[LEARNED]
+        if LEARNED in leads.last_taken:
+            self.last_taken[LEARNED] = leads.last_taken[LEARNED]
+        self.fit_schema()
+
+    # -- what is told ------------------------------------------------------------------------------------------
+
+    @property
+    def n_bytes(self) -> dict[str, int]:
+        """As of every learner; models that partitions hold together are counted for the first of them."""
+        parts = super().n_bytes
+        if self._replica is None or self._replica.first(self):
+            return parts
+        return {part: n for part, n in parts.items() if part not in self.roles}

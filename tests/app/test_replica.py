@@ -1,0 +1,168 @@
+"""One replica of the shared models for several partitions of a worker: to the bit what each would have learned for
+itself, by the order that its predictions recorded."""
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from app.partition.learner import PartitionLearner
+from app.partition.merge import Merge, Script, empty_piece
+from app.partition.replica import LedLearner, Replica
+from app.partition.state import Snapshot
+from app.stream_file.spec import Spec
+from tests.app.test_sharing import COMMANDS, DECISIONS, RESETS, RULE, World, replayed, rows, said, stream
+from topics.names import CONTROL, FEATURES, LABELS, LEARNED
+from topics.records import RawBatch
+
+
+class Led(World):
+    """A worker with all partitions: they follow one replica once they have replayed what was sent before."""
+
+    def __init__(self, spec: Spec, seed: int = 0) -> None:
+        super().__init__(spec)
+        self.replica = Replica(spec)
+        self.learners: list[LedLearner] = [LedLearner(spec, p) for p in range(spec.partitions)]  # type: ignore[assignment]
+        self.kept: list[Snapshot | None] = [None for _ in self.learners]
+        self.drifts: list[list[Any]] = [[] for _ in self.learners]
+        self.rng = np.random.default_rng(seed)
+        self.n_restarts = self.n_waited = 0
+        self.labels: list[bytes] = []
+        self.letters: list[set[int]] = [set() for _ in self.learners]
+        self.wrong: set[int] = set()  # commands that are none
+
+    def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 12) -> None:
+        """As in every world, with labels so many instances later, between two features, and some records rejected."""
+        for x, y in given:
+            self._n += 1
+            at, time = self.raw[self._n % len(self.raw)], 1000 + 10 * self._n
+            if self.rng.random() < 0.2:
+                at[FEATURES].append((time - 4, b"{"))
+            at[FEATURES].append((time, json.dumps({"id": str(self._n), "x": x}).encode()))
+            self.labels.append(json.dumps({"id": str(self._n), "y": y}).encode())
+            if self._n > late:
+                n = self._n - late
+                self.raw[n % len(self.raw)][LABELS].append((time - 2, self.labels[n - 1]))
+
+    def step(self, p: int, n_learned: int | None = None) -> None:
+        learner = self.learners[p]
+        new = self.log[self.replica.fetch_offset :][:n_learned]
+        if self.replica.learner is not None and new:
+            at = self.replica.fetch_offset
+            self.replica.add(RawBatch(list(range(at, at + len(new))), [0] * len(new), [None] * len(new), new))
+        if not learner.follows and not learner.apart:
+            self.drifts[p] += learner.meet(self.replica, empty_piece())
+        if learner.follows:
+            self._taken[p][LEARNED] = len(self.log)  # it fetches no more itself
+        super().step(p, n_learned)
+        self.drifts[p] += self.outcomes[p][-1].drifts
+        self.letters[p] |= {one.offset for one in self.outcomes[p][-1].rejected.get(CONTROL, [])}
+
+    def keep(self, p: int) -> None:
+        """A checkpoint, if one can be made now."""
+        learner = self.learners[p]
+        with learner.still() as drifts:
+            if drifts is None:
+                self.n_waited += 1
+                return
+            self.drifts[p] += drifts
+            meta, arrays, *_ = learner.snapshot()
+            meta = msgspec.msgpack.decode(msgspec.msgpack.encode(meta))
+            self.kept[p] = Snapshot(meta, {name: array.copy() for name, array in arrays.items()})
+
+    def restart(self, p: int) -> None:
+        """The partition is loaded again, from its last checkpoint, and does again what was sent since."""
+        self.learners[p].leave()
+        made = LedLearner(self.spec, p)
+        snapshot = self.kept[p]
+        if snapshot is not None:
+            made.restore(snapshot)
+        codec = made.codec
+        places = [codec.read_place(v).places(codec.index_bits) for v in self.sent[p]]
+        script = Script.of(list(made.rules), places)
+        n_before = int(np.searchsorted(script.offsets, made.places[FEATURES]))
+        merge = Merge(made.buffers(), script.part(n_before))
+        every = {**self.raw[p], LEARNED: [(0, value) for value in self.log]}
+        for role, found in every.items():
+            at, stop = made.places[role], self._taken[p][role] if role in self.raw[p] else len(found)
+            fresh = found[at:stop]
+            columns = list(range(at, stop)), [t for t, _ in fresh], [None] * len(fresh), [v for _, v in fresh]
+            merge.buffers[role].add(RawBatch(*columns))
+        again = list[bytes]()
+        while merge.follows:
+            outcome = made.step(merge.release())
+            self.letters[p] |= {one.offset for one in outcome.rejected.get(CONTROL, [])}
+            again += made.encode(outcome)
+        told = [said(json.loads(one)) for one in self.sent[p][n_before:]]
+        assert [said(json.loads(one)) for one in again] == told
+        self.learners[p], self._merges[p] = made, merge
+        self._taken[p][LEARNED] = len(self.log)
+        self.n_restarts += 1
+
+
+def lived(spec: Spec, n: int = 660, seed: int = 0, chunk: int = 12, made: Any = None) -> Led:
+    """As a worker would have lived that loses partitions and gets them back, with commands where they are taken."""
+    world, given = Led(spec, seed), made or rows(n, seed)
+    rng, asked = world.rng, list(COMMANDS) if spec.control else []
+    for i, start in enumerate(range(0, n, chunk)):
+        world.come(given[start : start + chunk])
+        for k, p in enumerate(rng.permutation(spec.partitions).tolist()):
+            live = start < n - 5 * chunk  # and then all come to an end
+            world.step(p, int(rng.integers(0, 12)) if live else None)
+            if i % 3 == 1 and k == 1 and asked:
+                world.ask(**asked.pop(0))
+            if live and spec.control and rng.random() < 0.1:
+                world.wrong.add(world._asked)
+                world.ask_bytes(b"")
+            if rng.random() < 0.4:
+                world.keep(int(rng.integers(spec.partitions)))
+            if live and rng.random() < 0.06:
+                world.restart(p)
+    assert not asked
+    world.finish()
+    world.step(0)  # which hands the rest of the log on
+    with world.replica.lock:
+        world.replica.follow()
+    for p in range(spec.partitions):
+        world.keep(p)
+    return world
+
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "reset": {"predictions": {"coverage": 0.9, "calibrated": True, "reasons": 2, "challengers": True}},
+    "replace": {"drift": {**RESETS, "on_drift": "replace", "window": 50, "patience": 150}},
+    "forest": {"champion": {"model": "adaptive-random-forest", "n_models": 3}},
+    "pool": {"champion": {"model": "opinion-pool", "members": {"t": "hoeffding-tree", "n": "naive-bayes"}}},
+    "commands": {"control": True, "predictions": {"challengers": True, "coverage": 0.9, "calibrated": True}},
+    "rule": {"control": True, "promotion": RULE, "predictions": {"coverage": 0.9}},
+    "costs": {"control": True, "decision": DECISIONS["costs"]},
+    "recall": {"decision": DECISIONS["recall"]},
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", FIELDS)
+def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(name: str, seed: int) -> None:
+    """The twin: each partition folds its own topics and the whole log, by the order that its predictions recorded."""
+    world = lived(stream(**FIELDS[name]), n=1980 if name == "rule" else 660, seed=seed)
+    assert world.n_restarts
+    assert all(learner.follows for learner in world.learners)
+    assert world.letters == [world.wrong, set(), set()]
+    leads = world.replica.learner
+    assert leads is not None
+    assert all(one.model is leads.roles[n].model for learner in world.learners for n, one in learner.roles.items())
+    for p, learner in enumerate(world.learners):
+        assert learner.places[LEARNED] == len(world.log)
+        alone, sent = replayed(world, p, [], set())
+        assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
+        assert alone.digest() == learner.digest()
+        told = {event.number: event for event in world.drifts[p]}  # a restart finds again what it had found
+        assert sorted(told) == list(range(alone.drift.n_events))
+        assert all(told[event.number] == event for event in world.drifts[p])
+        assert (len(told) > 0) == (p == 0)
+        assert alone.learned_digest() == leads.learned_digest()
+        restored = PartitionLearner(world.spec, p)
+        restored.restore(world.kept[p])  # type: ignore[arg-type]
+        assert restored.digest() == learner.digest()
