@@ -98,7 +98,7 @@ class Replica:
             return
         learner._follow(piece, learner.sharing, [])
         learner.promotion.forget()
-        for follower, news in self._news.items():
+        for follower, news in list(self._news.items()):
             news += [one for one in learner.news if concerns(one, follower)]
         learner.news.clear()
 
@@ -124,8 +124,8 @@ class Replica:
         self._news[learner] = []
 
     def leave(self, learner: PartitionLearner) -> None:
-        with self.lock:
-            self._news.pop(learner, None)
+        """A partition takes no step any more. Needs no lock."""
+        self._news.pop(learner, None)
 
     def first(self, learner: PartitionLearner) -> bool:
         """Whether a partition is the one that answers for what all of them hold together."""
