@@ -227,9 +227,12 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
                 page.keyboard.press("Enter")
                 look.until_said("No label has come")
                 look.until_said("<img src=x onerror=")
+                # News of the stream while the page asks changes nothing of what was asked.
+                page.route("**/api/streams", lambda route: (page.wait_for_timeout(3000), route.continue_()))
                 page.get_by_role("textbox").fill("nobody")
                 page.keyboard.press("Enter")
                 look.until_said("has the id 'nobody'")
+                page.unroute("**/api/streams")
 
                 # By the keyboard: a branch of the tree opens and closes; a chart tells its values.
                 page = look.open(name, "models")

@@ -180,9 +180,9 @@ const app = {
     if (badge) badge.replaceChildren("Dead letters", ...(letters ? [h("span", { class: "n" }, count(letters))] : []));
     if (this.status.actions) byId("changes").textContent = "commands from this page need the token";
     this.page?.update();
-    const last = this.status.events.at(-1)?.time;
-    if (last !== this.last && this.to === null && Date.now() - this.drawn > HISTORY_MS[0]) this.history();
-    this.last = last;
+    const latest = this.status.events.at(-1)?.time;
+    if (latest !== this.latest && this.to === null && Date.now() - this.drawn > HISTORY_MS[0]) this.history();
+    this.latest = latest;
   },
 
   async history() {
