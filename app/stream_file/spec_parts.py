@@ -471,8 +471,8 @@ class CheckpointSpec(Part):
         default=0.1,
         gt=0,
         le=1,
-        description="Share of a processor core that checkpoints of a partition may take; they become rarer "
-        "to keep within it.",
+        description="Share of a processor core that checkpoints of a worker's partitions may take together; they "
+        "become rarer to keep within it.",
     )
     keep: int = Field(
         default=5,

@@ -27,6 +27,10 @@ class CheckpointHost(Protocol):
 
     spec: Spec
 
+    @property
+    def n_partitions(self) -> int:
+        """That run in the worker."""
+
     async def in_thread(self, function: Any, *args: Any) -> Any:
         """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
 
@@ -162,9 +166,11 @@ class Checkpoints:
         self._durable(encoded.manifest.meta, beside.events)
         n_bytes = len(encoded.data) + sum(map(len, encoded.new.values()))
         n_bytes += await self._clean(n_bytes)
-        # What it costs is the processor; waiting for the broker, in an outage say, must not put off the next one.
+        # What it costs is the processor; waiting for the broker, in an outage say, must not put off the next one. The
+        # worker's partitions share what checkpoints may take: that others cost as much is likely.
         settings = self._host.spec.checkpoint
-        self.due = started + max(settings.every, (seconds + more) / settings.share)
+        cost = max(1, self._host.n_partitions) * (seconds + more)
+        self.due = started + max(settings.every, cost / settings.share)
         self._done(time.monotonic() - started, n_bytes)
 
     async def _append(self, records: Mapping[bytes, bytes]) -> None:

@@ -123,6 +123,11 @@ class Engine:
         return not self._loaded or bool(self._tasks)
 
     @property
+    def n_partitions(self) -> int:
+        """That run in the worker."""
+        return len(self.runners)
+
+    @property
     def consumer(self) -> Any:
         return self._app.consumer
 

@@ -1,6 +1,7 @@
 """What a runner does with batches and offsets before any of it reaches Kafka."""
 
 import asyncio
+import time
 import types
 
 import msgspec
@@ -17,6 +18,7 @@ from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import build
 from app.worker.backpressure import MAX_RECORDS
+from app.worker.checkpoints import Beside, Checkpoints
 from app.worker.runner import Runner
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
@@ -304,3 +306,38 @@ def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
     runner = asyncio.run(make())
     asyncio.run(runner._tell())
     assert runner.outputs.log == ["flush", 4]
+
+
+@pytest.mark.parametrize(("n_partitions", "seconds"), [(1, 10.0), (8, 80.0)])
+def test_the_partitions_of_a_worker_share_what_checkpoints_may_take(spec, n_partitions, seconds):
+    """A checkpoint that takes a second of a core, where they may take a tenth of one."""
+
+    async def flush() -> None:
+        pass
+
+    async def write(_, records) -> list[int]:
+        return list(range(len(list(records))))
+
+    async def in_thread(function, *args):
+        return function(*args)
+
+    def ignore(*_) -> None:
+        pass
+
+    host = types.SimpleNamespace(spec=spec, in_thread=in_thread, n_partitions=n_partitions)
+    outputs = types.SimpleNamespace(flush=flush, write=write)
+    state, encoder = StateLog(0), checkpoint.Encoder("s", 0)
+    # The changelog's offsets do not matter here.
+    state.append = ignore
+
+    async def due_after() -> float:
+        one = Checkpoints(host, PartitionLearner(spec), state, encoder, outputs, ignore, ignore, ignore)
+        take, encode = one._take, one._encode
+        one._take = lambda: (0.5, take()[1])
+        one._encode = lambda beside: (encode(beside)[0], 0.5)
+        began = time.monotonic()
+        await one.begin(lambda: Beside({}, {}, []))
+        await one.settle()
+        return one.due - began
+
+    assert asyncio.run(due_after()) == pytest.approx(seconds, rel=0.4)
