@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,12 @@ class PartitionLearner(PartitionState):
         """Between two steps: nothing changes what is known meanwhile. Yields events of drift that were found on the way
         there, and None where no checkpoint can be made of what is known."""
         yield []
+
+    @property
+    def common(self) -> dict[str, Any] | None:
+        """Where copies are kept of the arrays that other partitions of the worker hold, too; None where none do. For
+        whoever makes checkpoints, while all is `still`."""
+        return None
 
     def hold(self) -> bool:
         """Whether a step would begin at once, and not wait for another partition: then call `let_go` after it, in the

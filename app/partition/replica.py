@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,6 +31,7 @@ from topics.names import CHAMPION, CONTROL, FEATURES, LEARNED
 from topics.records import DriftRecord, RawBatch
 
 News = Learned | LearnedCommand
+LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
 
 
 class Replica:
@@ -49,12 +51,16 @@ class Replica:
         Of no partition: it only follows the log. None before the first partition has come.
     fetch_offset : int
         Of the next record of the log.
+    common : dict
+        For whoever makes checkpoints of the partitions: what the last one of any of them had of the models. Whoever
+        looks at it holds the lock.
     """
 
     def __init__(self, spec: Spec) -> None:
         self.lock = RLock()
         self.learner: PartitionLearner | None = None
         self.fetch_offset = 0
+        self.common: dict[str, Any] = {}
         self._spec = spec
         self._came: deque[RawBatch] = deque()
         self._n_added = self._n_taken = 0  # each counted by one thread at a time
@@ -262,6 +268,15 @@ class LedLearner(PartitionLearner):
             return
         with replica.lock:
             yield None if self.waits else self._catch_up(replica, [])
+
+    @property
+    def common(self) -> dict[str, Any] | None:
+        return None if self._replica is None else self._replica.common
+
+    def checkpoint(self) -> Snapshot:
+        """As of every learner, and it says which arrays are the replica's."""
+        found = super().checkpoint()
+        return found if self._replica is None else found._replace(common={n for n in found.arrays if n.startswith(LED)})
 
     def hold(self) -> bool:
         """As of every learner: false where another thread has the replica."""

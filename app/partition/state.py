@@ -5,7 +5,7 @@ A snapshot is taken between steps, at exactly the next offset of each input log.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,12 +56,14 @@ class Snapshot(NamedTuple):
     arrays : name -> array
     frozen : arrays that are new and will not change (of the pending store)
     kept : names of frozen arrays of earlier snapshots that still belong to the state
+    common : names of arrays that other partitions of the worker hold, too
     """
 
     meta: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
     frozen: Mapping[str, NDArray[Any]] = {}
     kept: Sequence[str] = ()
+    common: Collection[str] = ()
 
 
 def present(spec: Spec) -> list[int] | None:

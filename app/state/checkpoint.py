@@ -36,7 +36,6 @@ CHUNK_BYTES = (
 )  # of uncompressed array: a leaf that changes often has its neighbours written, too, so chunks are small
 LARGE_CHUNK_BYTES = 256 * 1024  # of arrays over LARGE_BYTES, so that the manifest stays below 512 KB
 LARGE_BYTES = 512 * 1024 * 1024
-BLOCK_CHUNKS = 16  # compared at once
 MAX_CHUNK_BYTES = 4 * 1024 * 1024  # of one that is read: arrays have smaller ones, a manifest kept is below 1 MB
 MOST = 2**62  # no offset, count or size of an array is as large
 TYPES = {np.dtype(kind).str: np.dtype(kind).itemsize for kind in "?bBhHiIqQfd"}  # of arrays
@@ -167,54 +166,61 @@ def unpack(digest: bytes, packed: bytes) -> bytes | None:
     return data if hash_of(data) == digest else None
 
 
-class _Copy:
-    """An array as of the last snapshot, and the hashes of its chunks (None for a chunk that has changed since)."""
+class _Chunk:
+    """A part of an array as it was; hashed and compressed at most once, whichever partitions need it."""
 
-    def __init__(self, array: NDArray[Any], digests: list[bytes] | None = None) -> None:
-        self.dtype, self.shape = array.dtype.str, list(array.shape)
-        self.n_bytes = array.nbytes
-        self.size = LARGE_CHUNK_BYTES if self.n_bytes > LARGE_BYTES else CHUNK_BYTES
-        n_chunks = -(-self.n_bytes // self.size)
-        self.data = _bytes_of(array).copy()
-        self.digests: list[bytes | None] = [None] * n_chunks
-        if digests is not None and len(digests) == n_chunks:
-            self.digests = list(digests)
+    __slots__ = ("_digest", "_packed", "raw", "words")
+
+    def __init__(self, raw: bytes, digest: bytes | None = None) -> None:
+        self.raw = raw
+        self.words = np.frombuffer(raw, np.int64, len(raw) // 8)
+        self._digest = digest
+        self._packed: bytes | None = None
+
+    @property
+    def digest(self) -> bytes:
+        if self._digest is None:
+            self._digest = hash_of(self.raw)
+        return self._digest
+
+    @property
+    def packed(self) -> bytes:
+        if self._packed is None:
+            self._packed = pack(self.raw)
+        return self._packed
+
+
+class Held:
+    """An array as of the last snapshot, in chunks that never change: those that differ are replaced."""
+
+    def __init__(self, array: NDArray[Any], digests: Sequence[bytes] = ()) -> None:
+        self.size = _size_of(array)
+        self.chunks: list[_Chunk] = []
+        self.update(array)
+        if len(digests) == len(self.chunks):
+            self.chunks = [_Chunk(chunk.raw, digest) for chunk, digest in zip(self.chunks, digests, strict=True)]
 
     def update(self, array: NDArray[Any]) -> None:
-        """Copy the chunks of `array` that differ. O(bytes) to compare, at memory speed."""
-        raw = _bytes_of(array)
-        kept = min(self.n_bytes, len(raw))
-        if len(raw) > len(self.data):
-            larger = np.empty(max(len(raw), len(self.data) * 5 // 4), np.uint8)
-            larger[:kept] = self.data[:kept]
-            self.data = larger
-        n_chunks = -(-len(raw) // self.size)
-        if len(raw) != self.n_bytes:
-            # The last chunk that is in both may have another length now.
-            del self.digests[kept // self.size :]
-            self.digests += [None] * (n_chunks - len(self.digests))
-        self.dtype, self.shape, self.n_bytes = array.dtype.str, list(array.shape), len(raw)
-        block = BLOCK_CHUNKS * self.size
-        for start in range(0, len(raw), block):
-            if _same(self.data, raw, start, min(start + block, len(raw))):
-                continue
-            for at in range(start, min(start + block, len(raw)), self.size):
-                stop = min(at + self.size, len(raw))
-                if not _same(self.data, raw, at, stop):
-                    self.data[at:stop] = raw[at:stop]
-                    self.digests[at // self.size] = None
+        """Replace the chunks that differ. O(bytes) to compare, at memory speed."""
+        self.dtype, self.shape = array.dtype.str, list(array.shape)
+        raw, chunks = _bytes_of(array), self.chunks
+        whole = raw[: len(raw) // self.size * self.size].view(np.int64).reshape(-1, self.size // 8)
+        for i, words in enumerate(whole):
+            if i >= len(chunks) or len(chunks[i].raw) < self.size or not (chunks[i].words == words).all():
+                chunks[i : i + 1] = [_Chunk(words.tobytes())]
+        rest = raw[whole.nbytes :].tobytes()
+        if rest and [chunk.raw for chunk in chunks[len(whole) : len(whole) + 1]] != [rest]:
+            chunks[len(whole) : len(whole) + 1] = [_Chunk(rest)]
+        del chunks[-(-len(raw) // self.size) :]
+
+
+def _size_of(array: NDArray[Any]) -> int:
+    """Bytes of a chunk of an array."""
+    return LARGE_CHUNK_BYTES if array.nbytes > LARGE_BYTES else CHUNK_BYTES
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _same(one: NDArray[np.uint8], other: NDArray[np.uint8], start: int, stop: int) -> bool:
-    words = start + (stop - start) // 8 * 8
-    return bool(
-        (one[start:words].view(np.int64) == other[start:words].view(np.int64)).all()
-        and (one[words:stop] == other[words:stop]).all()
-    )
 
 
 class Encoder:
@@ -246,24 +252,36 @@ class Encoder:
         self.stream, self.partition = stream, partition
         self.features, self.topics = list(features), list(topics)
         self._entries: dict[str, tuple[str, list[int], list[bytes]]] = dict(last.arrays) if last is not None else {}
-        self._copies: dict[str, _Copy] = {}
+        self._own: dict[str, Held] = {}
+        self._taken: dict[str, tuple[str, list[int], list[_Chunk]]] = {}
         self._snapshot: Snapshot | None = None
         if last is not None and arrays is not None and last.version == VERSION:
-            self._copies = {name: _Copy(arrays[name], entry[2]) for name, entry in last.arrays.items()}
+            self._own = {name: Held(arrays[name], entry[2]) for name, entry in last.arrays.items()}
 
-    def take(self, snapshot: Snapshot) -> None:
+    def take(self, snapshot: Snapshot, common: dict[str, Held] | None = None) -> None:
         """Copy what changed since the last call. On the learner's thread, between two steps; one checkpoint at a time.
 
         snapshot : its `arrays` may be live, `frozen` are not looked at again after `encode`, `kept` are as an earlier
         `frozen` had them.
+        common : copies of the arrays that are `snapshot.common`, for all partitions that hold these; nobody else uses
+        them meanwhile.
         """
-        self._copies = {name: copy for name, copy in self._copies.items() if name in snapshot.arrays}
+        names = () if common is None else snapshot.common
+        if common is not None:
+            for name in set(common).difference(names):
+                del common[name]
+            for name in set(names).intersection(self._own):
+                common.setdefault(name, self._own.pop(name))
+        self._own = {name: held for name, held in self._own.items() if name in snapshot.arrays and name not in names}
+        self._taken = {}
         for name, array in snapshot.arrays.items():
-            copy = self._copies.get(name)
-            if copy is None or copy.size != (LARGE_CHUNK_BYTES if array.nbytes > LARGE_BYTES else CHUNK_BYTES):
-                self._copies[name] = _Copy(array)
+            copies = common if common is not None and name in names else self._own
+            held = copies.get(name)
+            if held is None or held.size != _size_of(array):
+                held = copies[name] = Held(array)
             else:
-                copy.update(array)
+                held.update(array)
+            self._taken[name] = (held.dtype, held.shape, list(held.chunks))
         self._snapshot = snapshot._replace(arrays={})
 
     def encode(
@@ -286,26 +304,21 @@ class Encoder:
         if self._snapshot is None:
             raise RuntimeError("encode is called before take")
         snapshot, self._snapshot = self._snapshot, None
+        taken, self._taken = self._taken, {}
         known, new = set(written), dict[bytes, bytes]()
+        known.update(*(digests for _, _, digests in self._entries.values()))
 
-        def put(part: memoryview) -> bytes:
-            digest = hash_of(part)
-            if digest not in known and digest not in new:
-                new[digest] = pack(part)
-            return digest
+        def put(chunk: _Chunk) -> bytes:
+            if chunk.digest not in known and chunk.digest not in new:
+                new[chunk.digest] = chunk.packed
+            return chunk.digest
 
         entries = {name: self._entries[name] for name in snapshot.kept}
         for name, array in snapshot.frozen.items():
-            raw = memoryview(_bytes_of(array))  # type: ignore[arg-type]
-            size = LARGE_CHUNK_BYTES if len(raw) > LARGE_BYTES else CHUNK_BYTES
-            digests = [put(raw[at : at + size]) for at in range(0, len(raw), size)]
-            entries[name] = (array.dtype.str, list(array.shape), digests)
-        for name, copy in self._copies.items():
-            raw = memoryview(copy.data)[: copy.n_bytes]  # type: ignore[arg-type]
-            for i, digest in enumerate(copy.digests):
-                if digest is None:
-                    copy.digests[i] = put(raw[i * copy.size : (i + 1) * copy.size])
-            entries[name] = (copy.dtype, copy.shape, [d for d in copy.digests if d is not None])
+            held = Held(array)
+            entries[name] = (held.dtype, held.shape, [put(chunk) for chunk in held.chunks])
+        for name, (dtype, shape, chunks) in taken.items():
+            entries[name] = (dtype, shape, [put(chunk) for chunk in chunks])
         self._entries = entries
         manifest = Manifest(
             version=VERSION,

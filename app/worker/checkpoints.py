@@ -138,7 +138,7 @@ class Checkpoints:
             began = time.thread_time()
             if drifts is not None:
                 self._encoder.features = [(name, one.type) for name, one in self._learner.spec.features.items()]
-                self._encoder.take(self._learner.checkpoint())
+                self._encoder.take(self._learner.checkpoint(), self._learner.common)
             return time.thread_time() - began, drifts
 
     def _encode(self, beside: Beside) -> tuple[checkpoint.Encoded, float]:

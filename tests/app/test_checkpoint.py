@@ -97,6 +97,51 @@ def test_a_grown_array_keeps_its_full_chunks():
     assert third.manifest.arrays == first.manifest.arrays
 
 
+@given(st.data())
+def test_partitions_that_hold_one_array_share_its_copy_and_each_has_its_own_moment(data):
+    """One may take a checkpoint between another's `take` and `encode`; arrays change, grow, come and go meanwhile."""
+    common, own = {}, [{"own": np.zeros(3)} for _ in range(3)]
+    encoders = [Encoder("s", i) for i in range(3)]
+    held = {"a": np.zeros(30_000), "b": np.zeros(5)}
+    written, expected = [{} for _ in range(3)], [None] * 3
+    for _ in range(data.draw(st.integers(1, 12))):
+        i, what = (
+            data.draw(st.integers(0, 2)),
+            data.draw(st.sampled_from(["change", "grow", "rename", "take", "encode"])),
+        )
+        if what == "change":
+            name = data.draw(st.sampled_from(sorted(held)))
+            held[name][data.draw(st.integers(0, len(held[name]) - 1))] += 1.0
+            own[i]["own"][0] += 1.0
+        elif what == "grow":
+            held["a"] = np.concatenate([held["a"], held["a"][:9_000] + 0.5])
+        elif what == "rename":
+            held = {("c" if name == "b" else "b" if name == "c" else name): array for name, array in held.items()}
+        elif what == "take" and expected[i] is None:
+            arrays = held | own[i]
+            encoders[i].take(Snapshot({"feature_offset": 0, "label_offset": 0}, arrays, common=set(held)), common)
+            expected[i] = {name: array.tobytes() for name, array in arrays.items()}
+        elif what == "encode" and expected[i] is not None:
+            encoded = encoders[i].encode(sequence=1, created_ms=0, outputs={}, written=written[i])
+            assert not set(encoded.new) & set(written[i])
+            written[i] |= encoded.new
+            back = checkpoint.decode(encoded.manifest, written[i]).arrays
+            assert {name: array.tobytes() for name, array in back.items()} == expected[i]
+            expected[i] = None
+    assert not encoders[0]._own.keys() & held.keys()
+
+
+def test_what_partitions_share_is_compressed_once(monkeypatch):
+    packed, pack = [], checkpoint.pack
+    monkeypatch.setattr(checkpoint, "pack", lambda raw: packed.append(raw) or pack(raw))
+    common, array = {}, np.random.default_rng(0).random(100_000)
+    for i in range(4):
+        encoder = Encoder("s", i)
+        encoder.take(Snapshot({"feature_offset": 0, "label_offset": 0}, {"a": array}, common={"a"}), common)
+        encoded = encoder.encode(sequence=1, created_ms=0, outputs={})
+        assert len(encoded.new) == len(packed) == -(-array.nbytes // CHUNK_BYTES)
+
+
 def test_a_missing_chunk_and_an_altered_one_are_refused():
     encoded = encode(Encoder("s", 3), {"weights": np.arange(10.0)})
     with pytest.raises(StateError, match=r"weights is missing .* rollback"):
