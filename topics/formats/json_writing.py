@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
-from models.words import SPARE, copied
+from models.words import SPARE, copied, in_all, lower_bytes, same_bytes
 from topics.formats.cells import view
 from topics.formats.json_shortest import LONGEST, real, whole
 from topics.records import Floats
@@ -21,17 +21,9 @@ from topics.slices import PADDING, Ints, Slices
 
 MOST_BYTES = 1 << 25  # of a buffer
 _NUMBER_BYTES = 20  # of a place
-_ZERO, _ONE, _EIGHT, _ALL = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(0xFFFFFFFFFFFFFFFF)
-
-
-def _in_all(byte: int) -> np.uint64:
-    """A word of equal bytes."""
-    return np.uint64(byte * 0x0101010101010101)
-
-
-_ONES, _TOPS, _SPACES, _DIGITS = _in_all(1), _in_all(128), _in_all(32), _in_all(48)
-_QUOTES, _BACKSLASHES = _in_all(34), _in_all(92)
-_SURROGATES = _in_all(0xED)  # how text begins that may be no text
+_ZERO, _EIGHT, _ALL = np.uint64(0), np.uint64(8), np.uint64(0xFFFFFFFFFFFFFFFF)
+_SPACES, _DIGITS, _QUOTES, _BACKSLASHES = in_all(32), in_all(48), in_all(34), in_all(92)
+_SURROGATES = in_all(0xED)  # how text begins that may be no text
 
 
 class Frame(NamedTuple):
@@ -96,13 +88,6 @@ def _said(words, at, text, ends, i):  # type: ignore[no-untyped-def]
     return copied(words, at, text, start, np.uint64(ends[i]) - start)
 
 
-@kernel(inline=True)
-def _is_in(word, bytes_):  # type: ignore[no-untyped-def]
-    """Not 0 where one of the bytes of a word is that of the other one, whose bytes are equal."""
-    word ^= bytes_
-    return (word - _ONES) & ~word & _TOPS
-
-
 @kernel
 def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, out, words, found):  # type: ignore[no-untyped-def]
     """Write records one behind the other; False where one is not usual.
@@ -129,8 +114,8 @@ def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, o
             if left < _EIGHT:
                 behind_it = _ALL << _EIGHT * left
                 eight = (eight & ~behind_it) | (_DIGITS & behind_it)
-            odd |= (eight - _SPACES) & ~eight & _TOPS
-            odd |= _is_in(eight, _QUOTES) | _is_in(eight, _BACKSLASHES) | _is_in(eight, _SURROGATES)
+            odd |= lower_bytes(eight, _SPACES)
+            odd |= same_bytes(eight, _QUOTES) | same_bytes(eight, _BACKSLASHES) | same_bytes(eight, _SURROGATES)
             at += min(left, _EIGHT)
             start += _EIGHT
         if odd != _ZERO:
