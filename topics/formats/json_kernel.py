@@ -63,8 +63,8 @@ def _digits(data, p, end, digits, n):  # type: ignore[no-untyped-def]
 
 @kernel(inline=True)
 def _run(words, p, end, digits, n):  # type: ignore[no-untyped-def]
-    """As `_digits`, eight bytes at a time; zeros before the first other digit may count, up to seven. Where digits go on
-    behind the end, the place is behind it."""
+    """As `_digits`, eight bytes at a time; zeros before the first other digit may count, up to seven. Where digits go
+    on behind the end, the place is behind it."""
     while p < end:
         found, more = digits_of(words[p])
         digits = digits * _POWERS[found] + more
