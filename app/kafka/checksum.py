@@ -126,4 +126,4 @@ def by_instruction(data: Any) -> int:
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
     if BY_INSTRUCTION:
-        by_instruction(bytes(8))
+        by_instruction(bytes(16))  # of two words at least: one alone would be another type to numba
