@@ -79,6 +79,8 @@ class Receiver(conn.AIOKafkaProtocol, asyncio.BufferedProtocol):  # type: ignore
 
     async def exactly(self, n: int) -> bytes:
         """The next n bytes. asyncio.IncompleteReadError where the connection ends before."""
+        if n < 0:
+            raise ValueError("an answer of fewer bytes than none")  # as asyncio's stream: the connection ends
         if n <= SMALL_BYTES:
             while self._stop - self._start < n:
                 await self._wait(self._stop - self._start, n)

@@ -100,6 +100,11 @@ def test_a_connection_that_ends_within_an_answer_says_so(size: int) -> None:
     assert error.expected == size
 
 
+def test_a_size_below_zero_is_an_error() -> None:
+    with pytest.raises(ValueError, match="fewer bytes than none"):
+        asyncio.run(receive([struct.pack(">i", -1) + b"abc"]))
+
+
 def test_requests_to_write_records_are_the_clients() -> None:
     asked = 0
     for request in vars(produce).values():
