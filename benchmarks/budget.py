@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
 from app.kafka.connection import Connection
@@ -64,9 +63,7 @@ class Stopwatch:
 async def fetch(broker: str, spec: Spec, n: int) -> tuple[list[tuple[str, RawBatch]], float]:
     """The first n instances and labels of partition 0 as the worker's transport unpacks them, and the CPU seconds."""
     topics = [topic for topic in (spec.topics.features, spec.topics.labels) if topic is not None]
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=broker,
-        enable_auto_commit=False,
+    consumer = Connection(broker).consumer(
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=FETCH_BYTES,
         value_deserializer=Unpacking(topics),

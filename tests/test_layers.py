@@ -17,8 +17,8 @@ ALLOWED = {
     "riparian": {"riparian", "models", "numpy"},
     "topics": {"topics", "numpy", "msgspec"},
 }
-# What numba makes code with, for the types that are not numba's own.
-CODE = {"models/simd.py", "models/simd_classes.py"}
+# What numba makes code with, for types and instructions that are not numba's own.
+CODE = {"models/simd.py", "models/simd_classes.py", "models/words.py"}
 # Libraries of the extras, each known to one module that is imported in a process of its own, or where they are there.
 EXTRAS = {
     "models/batch/fit.py": {"sklearn", "xgboost"},

@@ -143,7 +143,7 @@ class ColumnDecoder:
             columns.append(_Column(-1, dotted(mapping.y or ()), classes, y))
         for column, codes in zip(columns, _codes(columns, bad), strict=True):
             if column.at < 0:
-                y = codes
+                y = list(codes)
             else:
                 x[:, column.at] = codes
         if y is not None and classes is None:
@@ -419,12 +419,12 @@ def _texts(values: Any) -> list[str | None]:
     return [None if v is None else canonical(v) for v in values]
 
 
-def _codes(columns: list[_Column], bad: Bad) -> list[list[float]]:
+def _codes(columns: list[_Column], bad: Bad) -> list[Any]:
     """Codes of all columns, record by record where there is something new: a record that one vocabulary refuses
     is seen by none. NaN for None and for records in `bad`."""
     found = [_known(column) for column in columns]
-    if None not in found:
-        return found  # type: ignore[return-value]
+    if all(codes is not None for codes in found):
+        return found
     texts = [_texts(column.values) for column in columns]
     try:
         return [
@@ -456,7 +456,7 @@ def _codes(columns: list[_Column], bad: Bad) -> list[list[float]]:
     return [list(map(column.vocabulary.codes.__getitem__, text)) for column, text in zip(columns, texts, strict=True)]
 
 
-def _known(column: _Column) -> list[float] | None:
+def _known(column: _Column) -> Floats | None:
     """The codes of texts that no object was made of, where all of them are known."""
     if not isinstance(column.values, Texts):
         return None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.kernel import kernel
 from topics.slices import Texts
@@ -14,7 +15,7 @@ from topics.slices import Texts
 MOST = 64  # texts that are compared one after the other; a dictionary is sooner done with more
 
 
-def codes(texts: Texts, known: Sequence[str]) -> list[float] | None:
+def codes(texts: Texts, known: Sequence[str]) -> NDArray[np.float64] | None:
     """The place of each text among those that are known; None where one is not, or too many are."""
     if len(known) > MOST:
         return None
@@ -24,8 +25,7 @@ def codes(texts: Texts, known: Sequence[str]) -> list[float] | None:
     data, names = np.frombuffer(texts.data, np.uint8), np.frombuffer(b"".join(table) + b"\0", np.uint8)
     if not look_up(data, texts.starts, texts.stops, names, ends, found):
         return None
-    listed: list[float] = found.tolist()
-    return listed
+    return found
 
 
 def warm_up() -> None:

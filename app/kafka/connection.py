@@ -54,10 +54,14 @@ def _read_passwords_anew() -> None:
         aiokafka.client.create_conn = create
 
 
-def _ask_for_brokers_again() -> None:
+def _change_clients() -> None:
+    """All clients of this process: they ask for brokers again, and copy records less often."""
     from aiokafka.client import AIOKafkaClient
 
+    from app.kafka import wire
+
     rebootstrap.install(AIOKafkaClient)
+    wire.install()
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class Connection:
 
     def _settings(self) -> dict[str, Any]:
         """What every client of this connection is made with. Certificates are read anew for each."""
-        _ask_for_brokers_again()
+        _change_clients()
         if self.settings is None:
             return {"bootstrap_servers": self._hosts}
         logging.getLogger("aiokafka.conn").addFilter(_no_secret)
@@ -198,7 +202,7 @@ class Connection:
 
     def faust(self) -> dict[str, Any]:
         """The settings by which a Faust app makes its own clients of this connection."""
-        _ask_for_brokers_again()
+        _change_clients()
         found: dict[str, Any] = {"broker": ";".join(f"kafka://{host}" for host in self._hosts)}
         if self.settings is not None:
             _read_passwords_anew()

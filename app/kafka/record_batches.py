@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.kafka import decompression
+from app.kafka import checksum, decompression
 from models.kernel import kernel
 from topics.records import RawBatch
 from topics.slices import PADDING, Slices
@@ -18,6 +18,7 @@ from topics.slices import PADDING, Slices
 # Of a batch, without what only the client looks at: base offset, magic, attributes, first and greatest timestamp, count
 _HEADER = struct.Struct(">q8xb4xh4xqq14xi")
 _MAGIC = 2
+_CHECKSUM, _BEHIND_CHECKSUM = slice(17, 21), 21
 _CODEC, _LOG_APPEND_TIME = 0x07, 0x08
 _DECOMPRESS = {1: decompression.gzip, 2: decompression.snappy, 3: decompression.lz4, 4: decompression.zstd}
 
@@ -60,6 +61,13 @@ def body(raw: memoryview) -> Body | None:
 def count_of(raw: memoryview) -> int:
     """How many records a batch says that it holds; 0 of an older version."""
     return _HEADER.unpack_from(raw)[-1] if len(raw) >= _HEADER.size and raw[16] == _MAGIC else 0  # type: ignore[no-any-return]
+
+
+def sound(raw: memoryview, batch: Any) -> bool:
+    """Whether a batch has the checksum that it says. batch : the client's own of these bytes."""
+    if len(raw) <= checksum.SMALL or raw[16] != _MAGIC:
+        return bool(batch.validate_crc())
+    return checksum.crc32c(raw[_BEHIND_CHECKSUM:]) == int.from_bytes(raw[_CHECKSUM], "big")
 
 
 class Parser:
@@ -131,6 +139,7 @@ class Parser:
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
     Parser([Body((0, 0, 1, 1), memoryview(bytes(8)))], 0, 8).piece(1, 1, 1)
+    checksum.warm_up()
 
 
 @kernel(inline=True)

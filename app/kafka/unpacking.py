@@ -183,9 +183,15 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         records = self._records
         while records.has_next():
             batch = records.next_batch()
-            if self._check_crcs and not batch.validate_crc():
+            if self._check_crcs and not self._sound(batch):
                 raise aiokafka_fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
             yield batch, not (self._aborted(batch) or batch.is_control_batch)
+
+    def _sound(self, batch: Any) -> bool:
+        asked = self._value_deserializer
+        if isinstance(asked, Unpacking) and isinstance(self._records, Answer):
+            return bool(asked.kernel.sound(self._records.raw, batch))
+        return bool(batch.validate_crc())
 
     def _visible(self) -> Iterator[Any]:
         """Batches that may hold records; `next_fetch_offset` is moved over the others."""

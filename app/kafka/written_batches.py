@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.record.util import calc_crc32c
 
+from app.kafka import checksum
 from models.kernel import kernel
 from topics.slices import Slices
 
@@ -28,33 +28,33 @@ _MORE, _DIGITS = np.uint64(128), np.uint64(127)
 class WrittenBatch(BatchBuilder):  # type: ignore[misc]
     """A batch of n records that is whole, for the client's `send_batch`. Compressed at once, off the event loop.
 
-    body : the records. timestamp : ms, of all of them. codec : as in Kafka's record format.
+    body : bytes or what has them, the records. timestamp : ms, of all of them. codec : as in Kafka's record format.
     """
 
-    def __init__(self, body: bytes, n: int, timestamp: int, codec: int) -> None:
-        compressed = _COMPRESS[codec](body) if codec else body
+    def __init__(self, body: Any, n: int, timestamp: int, codec: int) -> None:
+        compressed = _COMPRESS[codec](bytes(body)) if codec else body
         if len(compressed) >= len(body):  # as the client: no gain
             compressed, codec = body, 0
-        self._body: Any = compressed
         self._relative_offset, self._timestamp, self._codec = n, timestamp, codec
         self._state = (-1, -1, 0)
-        self._size = _HEADER.size + len(compressed)
-        self._buffer: bytearray | None = None
+        self._buffer = bytearray().join((bytes(_HEADER.size), compressed))
+        self._size = len(self._buffer)
+        self._is_built = False
         self._closed = True
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         self._state = producer_id, producer_epoch, base_sequence
 
     def _build(self) -> bytearray:
-        if self._buffer is None:
-            n, now = self._relative_offset, self._timestamp
-            head = _HEADER.pack(
-                0, self._size - _BEFORE_LENGTH, _NO_EPOCH, _VERSION, 0, self._codec, n - 1, now, now, *self._state, n
-            )
-            self._buffer = bytearray(head) + self._body
-            self._body = None
-            checksum = calc_crc32c(memoryview(self._buffer)[_BEHIND_CHECKSUM:])
-            self._buffer[_BEFORE_CHECKSUM:_BEHIND_CHECKSUM] = checksum.to_bytes(4, "big")
+        if not self._is_built:
+            n, now, buffer = self._relative_offset, self._timestamp, self._buffer
+            _HEADER.pack_into(
+                buffer, 0, *(0, self._size - _BEFORE_LENGTH, _NO_EPOCH, _VERSION, 0, self._codec, n - 1, now, now),
+                *(*self._state, n),
+            )  # fmt: skip
+            found = checksum.crc32c(memoryview(buffer)[_BEHIND_CHECKSUM:])
+            buffer[_BEFORE_CHECKSUM:_BEHIND_CHECKSUM] = found.to_bytes(4, "big")
+            self._is_built = True
         return self._buffer
 
     def size(self) -> int:
@@ -75,7 +75,7 @@ def written(keys: Slices, values: Slices, size: int, codec: int, now: int) -> li
         more, end = write(
             key_bytes, keys.starts, keys.stops, value_bytes, values.starts, values.stops, n, size - _HEADER.size, out
         )  # fmt: skip
-        batches.append(WrittenBatch(out[:end].tobytes(), more, now, codec))
+        batches.append(WrittenBatch(out[:end].data, more, now, codec))
         n += more
     return batches
 
@@ -83,6 +83,7 @@ def written(keys: Slices, values: Slices, size: int, codec: int, now: int) -> li
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
     written(Slices.of([None]), Slices.of([b""]), 1, 0, 0)
+    checksum.warm_up()
 
 
 @kernel(inline=True)

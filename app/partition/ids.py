@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
+from models.words import SPARE
+from topics.formats.cells import view
 from topics.slices import Texts
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+
+_ONE, _FOUR, _EIGHT = np.uint64(1), np.uint64(4), np.uint64(8)
 
 
 def new_key() -> NDArray[np.uint64]:
@@ -40,26 +44,41 @@ def packed(ids: Sequence[str]) -> tuple[Bytes, Ints]:
 def gathered(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
     """Pieces of text one after the other, and the end of each."""
     ends = np.cumsum(lengths, dtype=np.int64)
-    pieces = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    _gather(text, starts, ends, pieces)
-    return pieces, ends
+    size = int(ends[-1]) if len(ends) else 0
+    pieces = np.empty(size + SPARE, np.uint8)
+    _gather(text, _words(text), starts, ends, pieces, _words(pieces))
+    return pieces[:size], ends
+
+
+def _words(text: Bytes) -> NDArray[np.uint64]:
+    """The number that begins at each byte, where eight follow; of a few bytes with zeros behind them, since one number
+    alone would be another type to numba."""
+    if len(text) < SPARE:
+        writeable, text = text.flags.writeable, np.concatenate((text, np.zeros(SPARE, np.uint8)))
+        text.flags.writeable = writeable
+    return view(text, "<u8")
 
 
 def tags(key: NDArray[np.uint64], text: Bytes, ends: Ints) -> Ints:
     """The hash of each id, of 31 bits. text, ends : as `packed` gives them."""
     found = np.empty(len(ends), np.int64)
-    _tags(key, text, ends, found)
+    _tags(key, text, _words(text), ends, found)
     return found
 
 
 @kernel
-def _gather(text, starts, ends, pieces):
-    n = 0
+def _gather(text, words, starts, ends, pieces, written):
+    """words, written : the numbers that begin at each byte of text and of pieces."""
+    n = np.uint64(0)
     for i in range(len(ends)):
-        start = starts[i] - n
-        while n < ends[i]:
+        start, stop = np.uint64(starts[i]) - n, np.uint64(ends[i])
+        while n < stop and start + n < len(words) and n < len(written):
+            written[n] = words[start + n]  # what is behind the piece, too: the next one comes there
+            n += _EIGHT
+        n = min(n, stop)
+        while n < stop:
             pieces[n] = text[start + n]
-            n += 1
+            n += _ONE
 
 
 @kernel(inline=True)
@@ -82,7 +101,7 @@ def _sip_round(a, b, c, d):
 
 
 @kernel
-def _tag(key, text, start, stop):
+def _tag(key, text, words, start, stop):
     """31 bits of the SipHash-1-3 of text[start:stop]."""
     a = key[0] ^ np.uint64(0x736F6D6570736575)
     b = key[1] ^ np.uint64(0x646F72616E646F6D)
@@ -90,18 +109,22 @@ def _tag(key, text, start, stop):
     d = key[1] ^ np.uint64(0x7465646279746573)
     i = start
     while True:
-        n = min(stop - i, 8)
+        n = min(stop - i, _EIGHT)
         word = np.uint64(0)
-        for j in range(n):
-            word |= np.uint64(text[i + j]) << np.uint64(8 * j)
-        if n < 8:
-            word |= np.uint64((stop - start) & 0xFF) << np.uint64(56)
+        if i < len(words):
+            half = (_EIGHT - n) * _FOUR  # in two steps: one of 64 bits would be none
+            word = words[i] << half << half >> half >> half
+        else:
+            for j in range(n):
+                word |= np.uint64(text[i + j]) << _EIGHT * j
+        if n < _EIGHT:
+            word |= (stop - start) << np.uint64(56)
         d ^= word
         a, b, c, d = _sip_round(a, b, c, d)
         a ^= word
-        if n < 8:
+        if n < _EIGHT:
             break
-        i += 8
+        i += _EIGHT
     c ^= np.uint64(0xFF)
     for _ in range(3):
         a, b, c, d = _sip_round(a, b, c, d)
@@ -109,9 +132,9 @@ def _tag(key, text, start, stop):
 
 
 @kernel
-def _tags(key, text, ends, written):
-    """Write the tag of each id. O(bytes)."""
-    start = 0
+def _tags(key, text, words, ends, written):
+    """Write the tag of each id. O(bytes). words : the numbers that begin at each byte of text."""
+    start = np.uint64(0)
     for i in range(len(ends)):
-        written[i] = _tag(key, text, start, ends[i])
-        start = ends[i]
+        written[i] = _tag(key, text, words, start, np.uint64(ends[i]))
+        start = np.uint64(ends[i])

@@ -67,7 +67,7 @@ class Sendable(NamedTuple):
 
 
 def sendable(
-    offsets: list[int],
+    offsets: Iterable[int],
     keys: Sequence[bytes | None],
     values: Sequence[bytes],
     room: int,
@@ -86,7 +86,7 @@ def sendable(
     kept = [i for i in range(first, len(values)) if not large[i]]
     detail = "a prediction of {} bytes, of {} that its topic takes"
     rejected = [
-        DeadLetter(offset, key, None, PREDICTION_TOO_LARGE, detail.format(len(value), room))
+        DeadLetter(int(offset), key, None, PREDICTION_TOO_LARGE, detail.format(len(value), room))
         for offset, key, value, is_large in zip(offsets, keys, values, large, strict=True)
         if is_large
     ]

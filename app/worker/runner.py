@@ -439,7 +439,7 @@ class Runner:
             predictions = Sendable([None] * len(packed), packed, [])
         else:
             offsets, keys, values = (
-                outcome.offsets[start:].tolist(),
+                outcome.offsets[start:],
                 outcome.keys[start:],
                 self.learner.encode(outcome, start),
             )

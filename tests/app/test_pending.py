@@ -530,9 +530,22 @@ def sip(key: bytes, data: bytes, c: int, d: int) -> int:
 def test_the_hash_is_siphash(n):
     assert sip(bytes(range(16)), bytes(range(15)), 2, 4) == 0xA129CA6149BE45E5  # from the paper
     key, data = bytes(range(100, 116)), bytes((7 * i) % 256 for i in range(n))
-    text = np.frombuffer(b"xyz" + data, np.uint8).copy()
-    tag = ids._tag(np.frombuffer(key, np.uint64).copy(), text, 3, 3 + n)
-    assert tag == sip(key, data, 1, 3) >> 33
+    for behind in (b"", b"z", b"\xff" * 20):  # what stands there does not count
+        text = np.frombuffer(b"xyz" + data + behind, np.uint8).copy()
+        tags = ids.tags(np.frombuffer(key, np.uint64).copy(), text, np.array([3, 3 + n]))
+        assert tags[1] == sip(key, data, 1, 3) >> 33
+
+
+def test_pieces_of_any_length_are_gathered_from_anywhere():
+    random_ = np.random.default_rng(0)
+    for size in (0, 1, 7, 8, 9, 15, 16, 17, 40, 500):
+        text = random_.integers(0, 256, size).astype(np.uint8)
+        for _ in range(20):
+            edges = np.sort(random_.integers(0, size + 1, (30, 2)), axis=1)
+            pieces, ends = ids.gathered(text, edges[:, 0], edges[:, 1] - edges[:, 0])
+            expected = [text[start:stop].tobytes() for start, stop in edges]
+            assert pieces.tobytes() == b"".join(expected)
+            assert ends.tolist() == np.cumsum([len(one) for one in expected]).tolist()
 
 
 def test_what_came_around_a_gap_has_waited_since_its_end():

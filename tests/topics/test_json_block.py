@@ -3,6 +3,7 @@ what `tests/fuzz/blocks.py` holds them to, in `make test` too."""
 
 import json
 import math
+import random
 import struct
 from typing import Any
 
@@ -19,7 +20,7 @@ from topics.formats.json_number import LARGEST, SMALLEST, decimal
 from topics.formats.json_program import program
 from topics.formats.tuples import Block
 from topics.records import Feature, Mapping, RawBatch
-from topics.slices import Texts
+from topics.slices import Slices, Texts
 from topics.vocabulary import Vocabulary
 
 N = 40
@@ -144,6 +145,32 @@ def test_what_is_no_such_record_is_left(blocks: list[Block | None], value: Any, 
         assert [(bad.position, bad.reason) for bad in found.rejected] == [(at, reason)]
         assert blocks[-1] is not None
         assert blocks[-1].left == [at]
+
+
+@pytest.mark.parametrize("number", ["-12.5", "0.000123456789e-05", "-7", "null", "123456789012", "1e+9"])
+def test_nothing_is_read_behind_the_end_of_a_record(blocks: list[Block | None], number: str) -> None:
+    """Whatever stands there: here the rest of the record, and then the next one."""
+    whole = json.dumps(record(1, id="id of more bytes than eight")).replace("-2", number).encode()
+    n, several = len(whole), [0] * N
+    cuts = range(n)
+    starts, stops = np.array([*several, *(0 for _ in cuts)]), np.array([*(n for _ in several), *cuts])
+    both(Slices(whole + whole[: n - 1] + bytes(16), starts, stops))
+    assert blocks[0] is not None
+    assert blocks[0].left == list(range(N, N + n))
+
+
+def test_numbers_and_texts_of_any_length_are_read_as_by_the_decoder() -> None:
+    random_ = random.Random(5)
+    values = []
+    for i in range(3000):
+        digits = ["".join(random_.choices("0123456789", k=random_.randrange(1, 22))) for _ in range(2)]
+        first = random_.choice(["0", digits[0].lstrip("0") or "0", "0", random_.choice("123456789")])
+        number = random_.choice(["", "-"]) + first + random_.choice(["", "." + digits[1], "." + digits[1][:6]])
+        number += random_.choice(["", "", "", "e5", "E-07", "e+300", "e-324"])
+        text = "".join(random_.choices("ab ~é日\x7f", k=random_.randrange(1, 30)))
+        one = record(i, id=text, x={"c": "u", "a": "HERE", "b": True})
+        values.append(json.dumps(one, ensure_ascii=False).replace('"HERE"', number).encode())
+    both(values)
 
 
 def test_records_of_which_none_is_like_another_are_not_tried_for_a_while(blocks: list[Block | None]) -> None:

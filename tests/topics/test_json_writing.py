@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from topics.formats.cells import view
 from topics.formats.json_predictions import PredictionWriter
 from topics.formats.json_shortest import LONGEST, real
-from topics.slices import Slices
+from topics.slices import Slices, Texts
 from topics.vocabulary import Vocabulary
 
 SPECIAL = [
@@ -20,9 +21,9 @@ SPECIAL = [
 
 
 def text(number: float) -> bytes:
-    out = np.full(LONGEST + 1, 7, np.uint8)
-    n = int(real(out, np.uint64(0), np.float64(number).view(np.uint64)))
-    assert n <= LONGEST
+    out = np.full(LONGEST + 8, 7, np.uint8)
+    n = int(real(out, view(out, "<u8"), np.uint64(0), np.float64(number).view(np.uint64)))
+    assert (out[LONGEST:] == 7).all()
     return out[:n].tobytes()
 
 
@@ -88,6 +89,26 @@ def test_models_that_know_nothing_or_have_room_for_classes_to_come() -> None:
 @pytest.mark.parametrize("odd", ['a"b', "a\\b", "a\nb", "\x00", "\ud7ff"])
 def test_ids_that_are_unusual_are_the_encoders(odd: str) -> None:
     assert isinstance(both(3, 2, ["a", odd, "b"]), list)
+
+
+def test_ids_are_looked_at_to_their_last_byte_and_no_further() -> None:
+    """Eight bytes are read at a time: of another id, too, or of what stands behind the last."""
+    plain = "~0 !#[]a^_zAZ{}|\x7f"
+    for n in range(1, 20):
+        ids = Slices.of([b"\0", plain[:n].encode(), b'"'])[1:2]
+        texts = Texts(ids.data, ids.starts, ids.stops)
+        cut = Texts(ids.data[: ids.stops[0]], ids.starts, ids.stops)
+        assert isinstance(both(1, 2, texts), Slices)
+        assert both(1, 2, cut) == both(1, 2, texts)
+        for at in range(n):
+            for odd in '\x1f"\\\0':
+                assert isinstance(both(1, 2, [plain[:at] + odd + plain[at + 1 : n]]), list)
+
+
+def test_wholes_of_any_length() -> None:
+    numbers = [value for k in range(19) for value in (10**k - 1, 10**k, 10**k + 1, 7 * 10**k)] + [2**63 - 1]
+    numbers = [value for value in numbers if value < 2**63]
+    assert isinstance(both(len(numbers), 2, further={"index": numbers}), Slices)
 
 
 def test_what_challengers_and_intervals_say_is_the_encoders() -> None:

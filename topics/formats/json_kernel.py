@@ -12,6 +12,7 @@ decoder would give. Each read is checked against the end of its record.
 import numpy as np
 
 from models.kernel import kernel
+from models.words import digits_of, in_all, lower_bytes, same_bytes, zeros_below
 from topics.formats.cells import REALS, TEXTS, TRUTHS, WHOLES
 from topics.formats.json_number import MOST_DIGITS, decimal
 
@@ -33,14 +34,14 @@ LEFT, TAKEN = range(2)
 MOST_OF_A_WHOLE = 18  # digits that an int64 surely holds
 # Places are unsigned: numba would check signed ones, which could count from the end. Mixed with these, signed numbers
 # would become float64.
-_ONE, _FOUR, _EIGHT, _TEN = np.uint64(1), np.uint64(4), np.uint64(8), np.uint64(10)
+_ONE, _THREE, _FOUR, _EIGHT, _TEN = (np.uint64(n) for n in (1, 3, 4, 8, 10))
 _ANYTHING = np.uint64(TEXT | WHOLE | REAL | TRUTH | NULL)
 _TEXT, _WHOLE, _REAL, _TRUTH, _MISSING = (np.uint64(kind) for kind in (TEXT, WHOLE, REAL, TRUTH, NULL))
 _TOO_LARGE = np.uint64(10**MOST_OF_A_WHOLE)
 _NOTHING = np.uint64(0)
 _ZERO, _NINE = np.uint64(48), np.uint64(9)
-# The halves of eight bytes, and what they are of digits
-_HIGH, _LOW, _SIX, _THREES = (np.uint64(int(half * 8, 16)) for half in ("F0", "0F", "06", "33"))
+_POWERS = np.array([10**i for i in range(9)], np.uint64)
+_SPACES, _QUOTES, _BACKSLASHES, _HIGH = in_all(32), in_all(34), in_all(92), in_all(0x80)
 # true, null, and all of false but its first byte, as one number of four bytes
 _TRUE, _NULL, _ALSE = (np.uint64(int.from_bytes(text, "little")) for text in (b"true", b"null", b"alse"))
 _FOUR_BYTES = np.uint64(0xFFFFFFFF)
@@ -61,19 +62,16 @@ def _digits(data, p, end, digits, n):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def _eight_digits(words, p, end, digits, n):  # type: ignore[no-untyped-def]
-    """As `_digits`, as long as the next eight bytes are all digits; zeros before the first other digit may count."""
-    while end - p >= _EIGHT:
-        w = words[p]
-        if ((w & _HIGH) | (((w + _SIX) & _HIGH) >> _FOUR)) != _THREES:
+def _run(words, p, end, digits, n):  # type: ignore[no-untyped-def]
+    """As `_digits`, eight bytes at a time; zeros before the first other digit may count, up to seven. Where digits go
+    on behind the end, the place is behind it."""
+    while p < end:
+        found, more = digits_of(words[p])
+        digits = digits * _POWERS[found] + more
+        n += np.int64(found) * ((n > 0) | (more != _NOTHING))
+        p += found
+        if found < _EIGHT:
             break
-        # Neighbours together, three times: to numbers of two digits, of four, of eight.
-        w = (w & _LOW) * np.uint64(2561) >> _EIGHT
-        w = (w & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601) >> np.uint64(16)
-        w = (w & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001) >> np.uint64(32)
-        digits = digits * np.uint64(100000000) + w
-        n += 8 * ((n > 0) | (w != _NOTHING))
-        p += _EIGHT
     return p, digits, n
 
 
@@ -81,21 +79,25 @@ def _eight_digits(words, p, end, digits, n):  # type: ignore[no-untyped-def]
 def _number(data, words, p, end):  # type: ignore[no-untyped-def]
     """The number at p: whether it is one, and no unusual one; where it ends, its digits, the power of ten, and whether
     it has a sign, and whether it is whole."""
-    start, power = p, np.int64(0)
-    minus = data[p] == 45
-    p += np.uint64(minus)
-    first = p
-    p, digits, n = _digits(data, p, end, _NOTHING, 0)
-    good = p > first and (p - first == _ONE or data[first] != 48)
+    start, power, minus = p, np.int64(0), False
+    d = np.uint64(data[p]) - _ZERO  # below 0 it is very large
+    if d > _NINE:
+        minus = data[p] == 45
+        p += _ONE
+        d = np.uint64(data[p]) - _ZERO
+    first, leading = p, d
+    good = p < end and d <= _NINE and (minus or p == start)
+    # Here a digit at a time, since where the number goes on is then foretold, as branches are, and not waited for.
+    p, digits, n = _digits(data, p + _ONE, end, d, np.int64(d != _NOTHING))
+    good = good and (leading != _NOTHING or p - first == _ONE)
     whole = True
     if data[p] == 46 and p < end:
         whole = False
         p += _ONE
         point = p
-        p, digits, n = _eight_digits(words, p, end, digits, n)
-        p, digits, n = _digits(data, p, end, digits, n)
+        p, digits, n = _run(words, p, end, digits, n)
         power = -np.int64(p - point)
-        good = good and p > point
+        good = good and p > point and p <= end
     if (data[p] | 32) == 101 and p < end:
         whole = False
         p += _ONE
@@ -167,17 +169,26 @@ def walk(  # type: ignore[no-untyped-def]
                     if allowed & _TEXT == _NOTHING:
                         break
                     p += _ONE
-                    begin, high = p, np.uint8(0)
-                    while p < end and data[p] != 34 and data[p] != 92 and data[p] >= 32:
-                        high |= data[p]
-                        p += _ONE
+                    begin, high = p, _NOTHING
+                    while p < end:
+                        word = words[p]
+                        odd = same_bytes(word, _QUOTES) | same_bytes(word, _BACKSLASHES) | lower_bytes(word, _SPACES)
+                        if odd == _NOTHING:
+                            high |= word
+                            p += _EIGHT
+                        else:
+                            behind_it = odd & (_NOTHING - odd)  # the lowest of its bits: above it is something else
+                            high |= word & (behind_it - _ONE)
+                            p += zeros_below(odd) >> _THREE
+                            break
                     if p >= end or data[p] != 34:
                         break
+                    high &= _HIGH
                     if keeps:
-                        if high > 127:
+                        if high != _NOTHING:
                             beyond[a] = 1
                         kinds[a, i], wholes[a, i], stops[a, i] = TEXTS, np.int64(begin), np.int64(p)
-                    elif high > 127:
+                    elif high != _NOTHING:
                         break
                     p += _ONE
                 elif first == 116 or first == 102:

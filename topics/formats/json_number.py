@@ -9,6 +9,7 @@ others.
 import numpy as np
 
 from models.kernel import kernel
+from models.words import product, zeros_above
 
 SMALLEST, LARGEST = -330, 308  # powers of ten
 MOST_DIGITS = 19  # 64 bits hold them
@@ -34,21 +35,11 @@ _FIVES = np.array(
     [[power >> 64, power & (2**64 - 1)] for power in map(_power_of_five, range(SMALLEST, LARGEST + 1))], np.uint64
 )
 
-_ONE, _TWO, _THREE, _32 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
+_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _UNSURE = np.uint64(0x1FF)  # the bits below those of a rounded number
 _HIDDEN = np.uint64(1 << 52)
 _SHIFT_OF_NUMBER = np.uint64(9)  # 64 - 52 - 3
-
-
-@kernel(inline=True)
-def product(a, b):  # type: ignore[no-untyped-def]
-    """The high and the low 64 bits of a product."""
-    a1, a0, b1, b0 = a >> _32, a & _LOW, b >> _32, b & _LOW
-    low, mid, other = a0 * b0, a1 * b0, a0 * b1
-    carry = (low >> _32) + (mid & _LOW) + (other & _LOW)
-    return a1 * b1 + (mid >> _32) + (other >> _32) + (carry >> _32), (carry << _32) | (low & _LOW)
 
 
 @kernel
@@ -56,11 +47,8 @@ def _rounded(digits, power, bits):  # type: ignore[no-untyped-def]
     """As `decimal`, of digits above 0."""
     if power < SMALLEST or power > LARGEST:
         return False
-    zeros, w = 0, digits
-    for step in (32, 16, 8, 4, 2, 1):
-        if w >> np.uint64(64 - step) == 0:
-            w <<= np.uint64(step)
-            zeros += step
+    zeros = zeros_above(digits)
+    w = digits << zeros
     high, low = product(w, _FIVES[power - SMALLEST, 0])
     if high & _UNSURE == _UNSURE:
         more, _ = product(w, _FIVES[power - SMALLEST, 1])
@@ -72,7 +60,7 @@ def _rounded(digits, power, bits):  # type: ignore[no-untyped-def]
     upper = high >> np.uint64(63)
     shift = upper + _SHIFT_OF_NUMBER
     mantissa = high >> shift
-    exponent = ((217706 * power) >> 16) + 63 + np.int64(upper) - zeros + 1023
+    exponent = ((217706 * power) >> 16) + 63 + np.int64(upper) - np.int64(zeros) + 1023
     if exponent <= 0:
         return False
     if low <= _ONE and -4 <= power <= 23 and mantissa & _THREE == _ONE and mantissa << shift == high:

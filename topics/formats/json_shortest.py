@@ -7,9 +7,9 @@ between a number's neighbours, the shortest length that has one decides, and of 
 import numpy as np
 
 from models.kernel import kernel
-from topics.formats.json_number import product
+from models.words import eight_digits, product, zeros_above, zeros_below
 
-LONGEST = 26  # bytes of a number
+LONGEST = 32  # bytes of a number, with those behind it that are written, too
 _SMALLEST, _LARGEST = -292, 324  # powers of ten that scale a double
 
 
@@ -27,8 +27,12 @@ _TENS = np.array(
     [[power >> 64, power & (2**64 - 1)] for power in map(_power_of_ten, range(_SMALLEST, _LARGEST + 1))], np.uint64
 )
 _HIDDEN, _FRACTION = np.uint64(1 << 52), np.uint64((1 << 52) - 1)
-_ZERO, _ONE, _TWO, _FOUR, _TEN, _FORTY = (np.uint64(n) for n in (0, 1, 2, 4, 10, 40))
-_DIGIT = np.uint64(48)
+_ZERO, _ONE, _TWO, _THREE, _FOUR, _SEVEN, _EIGHT = (np.uint64(n) for n in (0, 1, 2, 3, 4, 7, 8))
+_NINE, _TEN, _FORTY = np.uint64(9), np.uint64(10), np.uint64(40)
+_POWERS = np.array([10**i for i in range(19)], np.uint64)
+_8_DIGITS = np.uint64(10**8)
+_DIGIT, _DIGITS = np.uint64(48), np.uint64(0x3030303030303030)
+_NOUGHT, _NULL = (np.uint64(int.from_bytes(text, "little")) for text in (b"0.000000", b"null"))
 
 
 @kernel(inline=True)
@@ -75,70 +79,89 @@ def shortest(bits):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def whole(out, at, number):  # type: ignore[no-untyped-def]
+def whole(words, at, number):  # type: ignore[no-untyped-def]
     """Write the digits of a number at a place; the place behind them. number, at : uint64."""
-    n, left = _ONE, number
-    while left >= _TEN:
-        left //= _TEN
-        n += _ONE
-    place = at + n
-    while place > at:
-        place -= _ONE
-        out[place] = np.uint8(_DIGIT + number % _TEN)
-        number //= _TEN
-    return at + n
+    if number < _8_DIGITS:
+        return _first(words, at, number)
+    high = number // _8_DIGITS
+    if high < _8_DIGITS:
+        at = _first(words, at, high)
+    else:
+        at = _first(words, at, high // _8_DIGITS)
+        words[at] = eight_digits(high % _8_DIGITS) | _DIGITS
+        at += _EIGHT
+    words[at] = eight_digits(number - high * _8_DIGITS) | _DIGITS
+    return at + _EIGHT
+
+
+@kernel(inline=True)
+def _first(words, at, number):  # type: ignore[no-untyped-def]
+    """Write a number below 10**8, without zeros before it."""
+    digits = eight_digits(number)
+    missing = zeros_below(digits | _ONE << np.uint64(56)) & ~_SEVEN  # bits before the first digit
+    words[at] = (digits | _DIGITS) >> missing
+    return at + _EIGHT - (missing >> _THREE)
 
 
 @kernel
-def real(out, at, bits):  # type: ignore[no-untyped-def]
-    """Write a float at a place; the place behind it. bits : uint64 of the float; null where it is not finite."""
+def real(out, words, at, bits):  # type: ignore[no-untyped-def]
+    """Write a float at a place; the place behind it.
+
+    Parameters
+    ----------
+    out, words : the same memory, as bytes and as words, with room for LONGEST bytes more
+    bits : uint64 of the float; null where it is not finite
+    """
     if (bits >> np.uint64(52)) & np.uint64(2047) == np.uint64(2047):
-        for i, letter in enumerate((110, 117, 108, 108)):
-            out[at + np.uint64(i)] = letter
+        words[at] = _NULL
         return at + _FOUR
     if bits >> np.uint64(63) == _ONE:
         out[at] = 45
         at += _ONE
     if bits << _ONE == _ZERO:
-        out[at], out[at + _ONE], out[at + _TWO] = 48, 46, 48
-        return at + np.uint64(3)
+        words[at] = _NOUGHT  # 0.0
+        return at + _THREE
     digits, power = shortest(bits)
-    while digits % _TEN == _ZERO:
-        digits //= _TEN
-        power += 1
-    # The digits first, one place further on; then those before the point move to the left of it.
-    end = whole(out, at + _ONE, digits)
-    n = np.int64(end - at) - 1
-    exponent = power + n - 1  # of the first digit
-    if 0 <= exponent <= 15:
-        ahead = min(n, exponent + 1)
-        for i in range(ahead):
-            out[at + np.uint64(i)] = out[at + np.uint64(i + 1)]
-        for i in range(ahead, exponent + 1):
-            out[at + np.uint64(i)] = 48
-        at += np.uint64(exponent + 1)
-        out[at] = 46
-        if n > exponent + 1:
-            return end
-        out[at + _ONE] = 48
-        return at + _TWO
-    if -5 <= exponent < 0:
-        moved = np.uint64(-exponent)  # 0, point and further zeros, of which one place is there
-        for i in range(n):
-            out[end + moved - np.uint64(i + 1)] = out[end - np.uint64(i + 1)]
-        out[at], out[at + _ONE] = 48, 46
-        for i in range(2, 1 - exponent):
-            out[at + np.uint64(i)] = 48
-        return end + moved
-    out[at] = out[at + _ONE]
-    if n > 1:
-        out[at + _ONE] = 46
-        at = end
+    # With zeros behind, so that there are 17 digits: one, eight, eight. How many of them there were, by bits
+    n = (np.uint64(64) - zeros_above(digits)) * np.uint64(1233) >> np.uint64(12)
+    n += np.uint64(digits >= _POWERS[n])
+    exponent = power + np.int64(n) - 1  # of the first digit
+    digits *= _POWERS[np.uint64(17) - n]
+    high = digits // _8_DIGITS
+    first = high // _8_DIGITS
+    middle, last = eight_digits(high - first * _8_DIGITS), eight_digits(digits - high * _8_DIGITS)
+    if last != _ZERO:
+        n = np.uint64(17) - (zeros_above(last) >> _THREE)
+    elif middle != _ZERO:
+        n = np.uint64(9) - (zeros_above(middle) >> _THREE)
     else:
-        at += _ONE
+        n = _ONE
+    middle, last = middle | _DIGITS, last | _DIGITS
+    if -5 <= exponent < 0:
+        words[at] = _NOUGHT
+        at += np.uint64(1 - exponent)
+        out[at] = np.uint8(_DIGIT + first)
+        words[at + _ONE], words[at + _NINE] = middle, last
+        return at + n
+    # All digits one place further on; then those before the point move to the left of it.
+    out[at] = out[at + _ONE] = np.uint8(_DIGIT + first)
+    words[at + _TWO], words[at + _TEN] = middle, last
+    if 0 <= exponent <= 15:
+        ahead = np.uint64(exponent + 1)
+        for i in range(_ONE, ahead):
+            out[at + i] = out[at + i + _ONE]
+        out[at + ahead] = 46
+        if n > ahead:
+            return at + n + _ONE
+        out[at + ahead + _ONE] = 48
+        return at + ahead + _TWO
+    if n > _ONE:
+        out[at + _ONE] = 46
+        at += n
+    at += _ONE
     out[at] = 101
     at += _ONE
     if exponent < 0:
         out[at] = 45
         at += _ONE
-    return whole(out, at, np.uint64(abs(exponent)))
+    return whole(words, at, np.uint64(abs(exponent)))

@@ -13,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.kernel import kernel
+from models.words import SPARE, copied, in_all, lower_bytes, same_bytes
+from topics.formats.cells import view
 from topics.formats.json_shortest import LONGEST, real, whole
 from topics.records import Floats
 from topics.slices import PADDING, Ints, Slices
 
 MOST_BYTES = 1 << 25  # of a buffer
 _NUMBER_BYTES = 20  # of a place
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
-_SURROGATES = np.uint8(0xED)  # how text begins that may be no text
+_ZERO, _EIGHT, _ALL = np.uint64(0), np.uint64(8), np.uint64(0xFFFFFFFFFFFFFFFF)
+_SPACES, _DIGITS, _QUOTES, _BACKSLASHES = in_all(32), in_all(48), in_all(34), in_all(92)
+_SURROGATES = in_all(0xED)  # how text begins that may be no text
 
 
 class Frame(NamedTuple):
-    """The texts of predictions, one behind the other, and where each ends.
+    """The texts of predictions, one behind the other, with bytes to spare, and where each ends.
 
     Their order: before the id, before y, null, one for y of each of k classes, before p, before the number of each of k
     classes, behind p, null for p, then before each place, and the end.
@@ -36,7 +39,10 @@ class Frame(NamedTuple):
 
 def frame(texts: Sequence[bytes]) -> Frame:
     """Of these texts."""
-    return Frame(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(one) for one in texts], dtype=np.int64))
+    return Frame(
+        np.frombuffer(b"".join([*texts, bytes(SPARE)]), np.uint8),
+        np.cumsum([len(one) for one in texts], dtype=np.int64),
+    )
 
 
 def written(
@@ -57,60 +63,67 @@ def written(
     room = each * n + int(ids.lengths.sum())
     if room > MOST_BYTES:
         return None
-    out, ends = np.empty(room, np.uint8), np.empty(n, np.int64)
+    out, ends = np.empty(room + LONGEST + SPARE, np.uint8), np.empty(n, np.int64)
     numbers = np.array(places, np.int64).reshape(len(places), n)
-    data = np.frombuffer(ids.data, np.uint8)
+    spare = len(ids.data) - int(ids.stops.max(initial=0))
+    data = np.frombuffer(ids.data if spare >= SPARE else ids.data + PADDING, np.uint8)
     named = np.zeros(0) if decided is None else np.ascontiguousarray(decided, np.float64)
     probabilities = np.ascontiguousarray(p, np.float64)
     done = write(
-        data, ids.starts, ids.stops, probabilities, probabilities.view(np.uint64), k, shares, named,
-        frame.text, frame.ends, numbers, out, ends,
+        view(data, "<u8"), ids.starts, ids.stops, probabilities, probabilities.view(np.uint64), k, shares, named,
+        view(frame.text, "<u8"), frame.ends, numbers, out, view(out, "<u8"), ends,
     )  # fmt: skip
     if not done:
         return None
     size = int(ends[-1]) if n else 0
-    return Slices(out[:size].tobytes() + PADDING, np.concatenate(([0], ends[:-1])) if n else ends, ends)
+    out[size : size + len(PADDING)] = 0
+    written = out[: size + len(PADDING)].tobytes()
+    return Slices(written, np.concatenate(([0], ends[:-1])) if n else ends, ends)
 
 
 @kernel(inline=True)
-def _said(out, at, text, ends, i):  # type: ignore[no-untyped-def]
+def _said(words, at, text, ends, i):  # type: ignore[no-untyped-def]
     """Write text i at a place; the place behind it."""
     start = np.uint64(ends[i - 1]) if i > 0 else _ZERO
-    stop = np.uint64(ends[i])
-    for j in range(start, stop):
-        out[at] = text[j]
-        at += _ONE
-    return at
+    return copied(words, at, text, start, np.uint64(ends[i]) - start)
 
 
 @kernel
-def write(data, starts, stops, p, bits, k, shares, decided, text, ends, places, out, found):  # type: ignore[no-untyped-def]
+def write(ids, starts, stops, p, bits, k, shares, decided, text, ends, places, out, words, found):  # type: ignore[no-untyped-def]
     """Write records one behind the other; False where one is not usual.
 
     Parameters
     ----------
-    data, starts, stops : ids, UTF-8
+    ids, starts, stops : words of UTF-8
     p, bits : (n, m) float64, and the same as uint64
     k, shares, decided : as in `written`; none of the last: the likeliest
-    text, ends : of the Frame
+    text, ends : of the Frame, as words
     places : (m, n) int64
-    out : uint8, filled in
+    out, words : uint8 and words on the same memory, filled in
     found : (n,) int64, filled in with where each record ends
     """
     at = _ZERO
     classes = max(k, 0)
     for i in range(len(starts)):
-        at = _said(out, at, text, ends, 0)
-        for j in range(np.uint64(starts[i]), np.uint64(stops[i])):
-            letter = data[j]
-            if letter < 32 or letter == 34 or letter == 92 or letter == _SURROGATES:
-                return False
-            out[at] = letter
-            at += _ONE
-        at = _said(out, at, text, ends, 1)
+        at = _said(words, at, text, ends, 0)
+        start, stop, odd = np.uint64(starts[i]), np.uint64(stops[i]), _ZERO
+        while start < stop:
+            eight = ids[start]
+            words[at] = eight
+            left = stop - start
+            if left < _EIGHT:
+                behind_it = _ALL << _EIGHT * left
+                eight = (eight & ~behind_it) | (_DIGITS & behind_it)
+            odd |= lower_bytes(eight, _SPACES)
+            odd |= same_bytes(eight, _QUOTES) | same_bytes(eight, _BACKSLASHES) | same_bytes(eight, _SURROGATES)
+            at += min(left, _EIGHT)
+            start += _EIGHT
+        if odd != _ZERO:
+            return False
+        at = _said(words, at, text, ends, 1)
         behind = 3 + classes  # of the texts
         if k < 0:
-            at = real(out, at, bits[i, 0])
+            at = real(out, words, at, bits[i, 0])
         else:
             best = -1
             for j in range(k):
@@ -120,22 +133,22 @@ def write(data, starts, stops, p, bits, k, shares, decided, text, ends, places, 
                     best = j
             if best >= 0 and len(decided) > 0 and 0.0 <= decided[i] < k:
                 best = int(decided[i])
-            at = _said(out, at, text, ends, 3 + best if best >= 0 else 2)
+            at = _said(words, at, text, ends, 3 + best if best >= 0 else 2)
             if shares and best >= 0:
-                at = _said(out, at, text, ends, behind)
+                at = _said(words, at, text, ends, behind)
                 for j in range(k):
-                    at = _said(out, at, text, ends, behind + 1 + j)
-                    at = real(out, at, bits[i, j])
-                at = _said(out, at, text, ends, behind + 1 + k)
+                    at = _said(words, at, text, ends, behind + 1 + j)
+                    at = real(out, words, at, bits[i, j])
+                at = _said(words, at, text, ends, behind + 1 + k)
             elif shares:
-                at = _said(out, at, text, ends, behind + 2 + k)
+                at = _said(words, at, text, ends, behind + 2 + k)
         behind += 3 + classes
         for j in range(len(places)):
-            at = _said(out, at, text, ends, behind + j)
+            at = _said(words, at, text, ends, behind + j)
             number = places[j, i]
             if number < 0:
                 return False
-            at = whole(out, at, np.uint64(number))
-        at = _said(out, at, text, ends, behind + len(places))
+            at = whole(words, at, np.uint64(number))
+        at = _said(words, at, text, ends, behind + len(places))
         found[i] = np.int64(at)
     return True
