@@ -23,6 +23,7 @@ from topics.formats.arrow_messages import weigh
 from topics.formats.json import JsonCodec
 from topics.places import BITS, place_of
 from topics.records import RawBatch, Unread
+from topics.slices import Texts
 
 STREAM = {
     "name": "s",
@@ -72,7 +73,7 @@ def decoded(codec, batch, spec=SPEC, cuts=()):
         for one in part.rejected
     ]
     x = np.concatenate([part.x for part in found])
-    y = [v for part in found for v in (part.y or [float("nan")] * len(part.ids))]
+    y = [v for part in found for v in ([float("nan")] * len(part.ids) if part.y is None else list(map(float, part.y)))]
     times = [v for part in found for v in (part.times or [])]
     words = [None if v is None else v.texts for v in known]
     texts = [] if classes is None else classes.texts
@@ -134,7 +135,7 @@ def test_rows_of_batches_are_records_of_json(seed, n, compression, batches, data
     at = data.draw(st.integers(0, n))
     values = [stream(table(part), compression, batches) for part in (made[:at], made[at:]) if part]
     batch = raw(values, codec)
-    assert batch.offsets == [
+    assert list(batch.offsets) == [
         place_of(o, i, BITS) for o, part in enumerate(p for p in (made[:at], made[at:]) if p) for i in range(len(part))
     ]
     cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=4)))
@@ -251,7 +252,7 @@ def test_a_batch_that_does_not_fit_is_one_dead_letter_with_a_sentence():
 def test_values_that_are_no_batches_are_one_row():
     codec = ArrowCodec(SPEC.mapping())
     batch = raw([None, b"", Unread.batch(1, 2, "x"), b"{}", stream(table(rows(2, 2)))[:-40]], codec)
-    assert batch.offsets == [place_of(i, 0, BITS) for i in range(5)]
+    assert list(batch.offsets) == [place_of(i, 0, BITS) for i in range(5)]
     found = codec.decode_features(batch, SPEC.vocabularies(), SPEC.class_vocabulary())
     assert [one.reason for one in found.rejected] == [
         "tombstone", "empty", "unreadable-batch", "malformed", "malformed",
@@ -262,7 +263,7 @@ def test_headers_keys_and_times_are_those_of_the_record():
     codec = ArrowCodec(SPEC.mapping())
     two = [stream(table(rows(n, n))) for n in (3, 2)]
     batch = codec.unpack("features", RawBatch([4, 9], [10, 20], [b"a", None], two, [[("h", b"1")], []]))
-    assert batch.timestamps == [10] * 3 + [20] * 2
+    assert list(batch.timestamps) == [10] * 3 + [20] * 2
     assert batch.keys == [b"a"] * 3 + [None] * 2
     assert batch.headers == [[("h", b"1")]] * 3 + [[]] * 2
     assert batch.offsets[3] == place_of(9, 0, BITS)
@@ -448,6 +449,12 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
     packed = codec.pack_predictions(room, **columns)
     assert [row for record in packed for row in codec.split_predictions(record)] == codec.encode_predictions(**columns)
     assert codec.pack_predictions(10**6, **{**columns, "ids": ["x" * 6000] * n}) is None or n == 0
+    edges = np.cumsum([2, *(len(one) + int(seed % 2) for one in columns["ids"])])
+    data = b"ab" + b"".join(one.encode() + b"-" * int(seed % 2) for one in columns["ids"])
+    texts = Texts(data, edges[:-1], edges[1:] - seed % 2)
+    for name in ("offsets", "label_offsets"):
+        columns[name] = np.array(columns[name], np.int64)
+    assert codec.pack_predictions(room, **{**columns, "ids": texts}) == packed
 
 
 @pytest.mark.parametrize(

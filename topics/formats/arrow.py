@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from topics import records as r
-from topics.columns import Bad, ColumnDecoder, no_record
+from topics.columns import Bad, ColumnDecoder, listed, no_record
 from topics.envelopes import Ignored
 from topics.formats import slots
 from topics.formats.arrow_columns import Fit, Found, Steps, fit, read, reason, written
@@ -28,6 +28,7 @@ from topics.headers import inside
 from topics.names import FEATURES
 from topics.places import BITS, IndexBits, index_of, place_of
 from topics.records import Floats, Mapping, Packed, Path, RawBatch
+from topics.slices import Coded, Repeated, Texts
 
 _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 NO_STEPS: StepsOf[Path, Steps] = {}
@@ -107,12 +108,39 @@ class Table(Packed):
             return self.value
 
 
-class _Records(list[None]):
-    """As many as there are rows, and their columns in parts: where a part begins, how many rows it has, and these."""
+class _Records:
+    """n rows, and their columns in parts: where a part begins, and its values."""
 
     def __init__(self, n: int, slots: Sequence[Slot]) -> None:
-        super().__init__([None] * n)
-        self.parts: dict[Path, list[tuple[int, int, Any]]] = {slot.path: [] for slot in slots}
+        self.n = n
+        self.parts: dict[Path, list[tuple[int, Any]]] = {slot.path: [] for slot in slots}
+
+    def __len__(self) -> int:
+        return self.n
+
+    def column(self, path: Path) -> Any:
+        """As `topics.columns.Reader` says. Rows of records that are refused are missing."""
+        parts = self.parts[path]
+        values = [part for _, part in parts]
+        whole = sum(map(len, values)) == self.n
+        if values and all(isinstance(part, np.ndarray) for part in values):
+            numbers = np.full(self.n, np.nan)
+            for at, part in parts:
+                numbers[at : at + len(part)] = part
+            return numbers
+        if values and all(isinstance(part, Coded) for part in values):
+            coded = Coded.chained(values)
+            if whole:
+                return coded
+            codes = np.full(self.n, len(coded.values))
+            codes[np.concatenate([np.arange(at, at + len(part)) for at, part in parts])] = coded.codes
+            return Coded([*coded.values, None], codes)
+        if values and whole and all(isinstance(part, Texts) for part in values):
+            return Texts.chained(values)
+        column: list[Any] = [None] * self.n
+        for at, part in parts:
+            column[at : at + len(part)] = listed(part)
+        return column
 
 
 class _Reader:
@@ -152,37 +180,30 @@ class _Reader:
         return self._schemas[key]
 
     def unpack(self, batch: RawBatch) -> RawBatch:
-        offsets: list[int] = []
-        tables: list[Any] = []
-        sizes: list[int] = []
-        for offset, value in zip(map(int, batch.offsets), batch.values, strict=True):
-            first, n = place_of(offset, 0, BITS), 1
+        if not len(batch):
+            return batch
+        values: list[Any] = list(batch.values)
+        firsts = place_of(np.asarray(batch.offsets, np.int64), 0, BITS)
+        for i, value in enumerate(values):
             if no_record(value, len(value or b"")) is None:
-                value = self.table(value, first)
-                n = value.n
-            offsets += range(first, first + n)
-            tables += [value] * n
-            sizes.append(n)
-        repeated: list[Any] = []
-        for column in (batch.timestamps, batch.keys, batch.headers):
-            whole: list[Any] | None = None if column is None else []
-            for one, n in zip(column or (), sizes, strict=False):
-                whole += [one] * n  # type: ignore[operator]
-            repeated.append(whole)
-        return RawBatch(offsets, repeated[0], repeated[1], tables, repeated[2])
+                values[i] = self.table(value, int(firsts[i]))
+        sizes = np.array([value.n if isinstance(value, Table) else 1 for value in values], np.int64)
+        ends = np.cumsum(sizes)
+        # The place of each row: that of its record's first one, and how many there are before it.
+        offsets = np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1])
+        stamps = np.repeat(np.asarray(batch.timestamps, np.int64), sizes)
+        headers = None if batch.headers is None else list(Repeated.of(batch.headers, sizes))
+        return RawBatch(offsets, stamps, Repeated.of(batch.keys, sizes), Repeated.of(values, sizes), headers)
 
     # -- rows to columns
 
     def decode(self, batch: RawBatch, bad: Bad) -> _Records:
-        n, at = len(batch), 0
-        records = _Records(n, self.slots)
-        while at < n:
-            value, m = batch.values[at], 1
+        records, at = _Records(len(batch), self.slots), 0
+        values = batch.values if isinstance(batch.values, Repeated) else Repeated.of(batch.values, [1] * len(batch))
+        for value, m in values.runs():
             if isinstance(value, Table):
-                start = index_of(batch.offsets[at], BITS)
-                m = min(value.n - start, n - at)
                 if value.refused is None:
-                    self._take(value, start, m, at, records, bad)
+                    self._take(value, index_of(int(batch.offsets[at]), BITS), m, at, records, bad)
                 if value.refused is not None:
                     bad.update(dict.fromkeys(range(at, at + m), value.refused))
             else:
@@ -196,7 +217,7 @@ class _Reader:
         try:
             for slot in self.slots:
                 found = table.column(slot)
-                taken.append(found.values[start:stop] if slot.path in self._numeric else found.take(start, stop))
+                taken.append(found.values[start:stop])
                 if found.bad is not None:
                     wrong = found.bad[(found.bad >= start) & (found.bad < stop)]
                     for i in wrong.tolist():
@@ -205,28 +226,26 @@ class _Reader:
             table.refused = r.MALFORMED, f"a column cannot be read: {' '.join(str(error).split())[:200]}"
             return
         for slot, part in zip(self.slots, taken, strict=True):
-            records.parts[slot.path].append((at, m, part))
+            records.parts[slot.path].append((at, part))
         if stop == table.n:
             table.close()
 
-    def column(self, records: Any, path: Path) -> list[Any]:
-        found: list[Any] = [None] * len(records)
-        for at, m, part in records.parts[path]:
-            found[at : at + m] = part
-        return found
+    def column(self, records: Any, path: Path) -> Any:
+        return records.column(path)
 
     feature = column
 
     def missing(self, records: Any, path: Path) -> list[int]:
-        found = [at + i for at, _, part in records.parts[path] for i, one in enumerate(part) if one is not None]
+        where = [at + np.isfinite(part).nonzero()[0] for at, part in records.parts[path]]
+        found: list[int] = np.concatenate(where).tolist() if where else []
         return found
 
     def numbers(self, instances: Any) -> Floats:
         x = np.full((len(instances), len(self._mapping.features)), np.nan)
         for path, columns in self._numeric.items():
-            for at, m, part in instances.parts[path]:
+            for at, part in instances.parts[path]:
                 for j in columns:
-                    x[at : at + m, j] = part
+                    x[at : at + len(part), j] = part
         return x
 
 
