@@ -26,10 +26,13 @@ from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import Spec, load
 from benchmarks.floors import FETCH_BYTES
+from topics.names import FEATURES, LABELS
 from topics.records import RawBatch
 
+ROOM = 1_000_000  # bytes that a batch of predictions may have
 STAGES = (
     "fetch and unpack",
+    "open records",
     "merge",
     "decode features",
     "decode labels",
@@ -70,18 +73,21 @@ async def fetch(broker: str, spec: Spec, n: int) -> tuple[list[tuple[str, RawBat
     )
     await consumer.start()
     found: list[tuple[str, RawBatch]] = []
-    counts = dict.fromkeys(topics, 0)
+    counts, codec = dict.fromkeys(topics, 0), spec.make_codec()
+    roles = {spec.topics.features: FEATURES, spec.topics.labels: LABELS}
     try:
         consumer.assign([TopicPartition(topic, 0) for topic in topics])
-        cpu = time.process_time()
+        seconds = 0.0
         while min(counts.values()) < n:
-            for tp, batches in (await consumer.getmany(timeout_ms=1000)).items():
+            cpu = time.process_time()
+            fetched = await consumer.getmany(timeout_ms=1000)
+            seconds += time.process_time() - cpu
+            for tp, batches in fetched.items():
                 for raw in batches:
                     found.append((tp.topic, raw))
-                    counts[tp.topic] += len(raw.offsets)
+                    counts[tp.topic] += len(codec.unpack(roles[tp.topic], raw))  # instances, not records
                 if counts[tp.topic] >= n:
                     consumer.pause(tp)
-        seconds = time.process_time() - cpu
     finally:
         await consumer.stop()
     # What was read beyond n counts for reading, too: a share, so that it is µs per instance of both topics.
@@ -103,12 +109,12 @@ async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
         role.model.run = timed("kernels", role.model.run)  # type: ignore[method-assign]
         role.score = timed("scoring", role.score)  # type: ignore[method-assign]
     step = timed("step", learner.step)
-    encode = timed("encode", learner.encode)
-    merge = Merge()
-    add = {
-        spec.topics.features: timed("merge", merge.buffers["features"].add),
-        spec.topics.labels: timed("merge", merge.buffers["labels"].add),
-    }
+    many = learner.codec.join_predictions is not None
+    encode = timed("encode", learner.pack if many else learner.encode)
+    unpack = timed("open records", learner.codec.unpack)
+    learner.codec.unpack = unpack  # type: ignore[method-assign]
+    merge = Merge(learner.buffers())
+    add = {getattr(spec.topics, role): timed("merge", buffer.add) for role, buffer in merge.buffers.items()}
     release = timed("merge", merge.release)
     topic = spec.topics.predictions
     outputs = Outputs(await fenced_producer(Connection(broker), spec.name, [TopicPartition(topic, 0)]), 0, {topic: 0})
@@ -128,17 +134,18 @@ async def measure(broker: str, spec: Spec, n: int) -> dict[str, Any]:
                 add[topic](raw)
                 continue
             outcome = step(released)
-            values = encode(outcome)
-            batches = build(outcome.keys, values)
+            values = encode(outcome, 0, ROOM) if many else encode(outcome)
+            batches = build([None] * len(values) if many else outcome.keys, values)
             started = time.process_time()
             await outputs.send(spec.topics.predictions, batches)
             await outputs.flush()
             sending += time.process_time() - started
             steps += 1
-            predicted += len(values)
+            predicted += len(outcome.ids)
     finally:
         await outputs.stop()
     inside = ("decode features", "decode labels", "join", "kernels", "scoring")
+    seconds["merge"] -= seconds["open records"]
     seconds["rest of the step"] = seconds.pop("step") - sum(seconds[stage] for stage in inside)
     seconds["fetch and unpack"], seconds["send"] = fetching, sending
     learned = learner.pending.counts["joined"]

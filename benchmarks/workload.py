@@ -52,11 +52,16 @@ class Instances(NamedTuple):
     labels: list[bytes]
 
 
-def instances(first: int, n: int, seed: int = 0) -> Instances:
-    """Instances `first` to `first + n`."""
+def rows(first: int, n: int, seed: int = 0) -> tuple[Any, Any]:
+    """The numbers of instances `first` to `first + n`, and of each its place in CLASSES."""
     rng = np.random.default_rng([seed, first])
     x = rng.random((n, len(NAMES))).round(6)
-    y = (x[:, 0] > 0.5) ^ ((x[:, 1] > 0.3) & (x[:, 2] > 0.6)) ^ (rng.random(n) < NOISE)
+    return x, (x[:, 0] > 0.5) ^ ((x[:, 1] > 0.3) & (x[:, 2] > 0.6)) ^ (rng.random(n) < NOISE)
+
+
+def instances(first: int, n: int, seed: int = 0) -> Instances:
+    """Instances `first` to `first + n`."""
+    x, y = rows(first, n, seed)
     ids = [f"{i:08d}" for i in range(first, first + n)]
     encode = msgspec.json.Encoder().encode
     features = list(map(encode, map(_Features, ids, map(_X, *x.T.tolist()))))

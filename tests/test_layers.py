@@ -23,7 +23,7 @@ CODE = {"models/simd.py", "models/simd_classes.py", "models/words.py"}
 EXTRAS = {
     "models/batch/fit.py": {"sklearn", "xgboost"},
     "riparian/estimators.py": {"sklearn"},
-    **{f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_predictions", "_rows")},
+    **{f"topics/formats/arrow{part}.py": {"pyarrow"} for part in ("", "_columns", "_predictions", "_rows", "_scan")},
     "topics/formats/avro.py": {"fastavro"},
     "topics/formats/avro_types.py": {"fastavro"},
     **{
@@ -31,6 +31,7 @@ EXTRAS = {
         for name in ("proto_text", "protobuf", "protobuf_predictions", "protobuf_reader", "protobuf_types")
     },
     "topics/text_kernel.py": {"models"},
+    "topics/formats/arrow_kernel.py": {"models"},
     # Walk blocks of records: imported when there is the first one.
     **{
         f"topics/formats/{name}.py": {"models"}

@@ -26,7 +26,7 @@ from topics.paths import dotted
 from topics.places import IndexBits
 from topics.records import Features, Floats, Labels, Mapping, Path, RawBatch, Rejected
 from topics.schemas import Key, Schema
-from topics.slices import Slices, Texts
+from topics.slices import Coded, Slices, Texts
 from topics.times import many_milliseconds, milliseconds
 from topics.vocabulary import MAX_TEXT, Vocabulary, canonical
 
@@ -43,12 +43,13 @@ class Reader(Protocol):
     so goes to `bad`, with its reason.
     """
 
-    def decode(self, batch: RawBatch, bad: Bad) -> list[Any]:
+    def decode(self, batch: RawBatch, bad: Bad) -> Any:
         """The values of a batch as records, in a form of the format's own: one that holds nothing, and an entry in
         `bad`, where there is none (`no_record` comes before any other reason). Nothing that a value holds raises."""
 
     def column(self, records: list[Any], path: Path) -> Any:
-        """The field at `path` of each record, None where it is missing: a list, or Texts where all are texts."""
+        """The field at `path` of each record, None where it is missing: a list, or Coded; Texts where all are texts;
+        an array of float64, NaN where missing, where all are numbers."""
 
 
 class FeatureReader(Reader, Protocol):
@@ -135,7 +136,7 @@ class ColumnDecoder:
             if (vocabulary := vocabularies[i]) is not None
         ]
         y = None if mapping.y is None else fields.label(mapping.y, classes)
-        if y is not None and not isinstance(y, Texts) and set(map(type, y)) <= {type(None)}:
+        if y is not None and not isinstance(y, Texts) and len(_missing(y)) == len(y):
             y = None
         if y is not None and mapping.task == r.ANOMALY:
             fields.check_marks(mapping.y or (), y)
@@ -143,10 +144,10 @@ class ColumnDecoder:
             columns.append(_Column(-1, dotted(mapping.y or ()), classes, y))
         for column, codes in zip(columns, _codes(columns, bad), strict=True):
             if column.at < 0:
-                y = list(codes)
+                y = codes
             else:
                 x[:, column.at] = codes
-        if y is not None and classes is None:
+        if y is not None and classes is None and not isinstance(y, np.ndarray):
             y = [float("nan") if v is None else v for v in y]
         sizes = None if starts is None else np.array(starts[1:], np.int64) - np.array(starts[:-1], np.int64)
         if not bad:
@@ -234,10 +235,8 @@ class ColumnDecoder:
         if mapping.task == r.ANOMALY:
             fields.check_marks(mapping.label_y, y)
         name = dotted(mapping.label_y)
-        if not isinstance(y, Texts) and type(None) in set(map(type, y)):
-            for i, value in enumerate(y):
-                if value is None:
-                    bad.setdefault(i, (r.WRONG_LABEL, f"{name}: the label is missing"))
+        for i in () if isinstance(y, Texts) else _missing(y):
+            bad.setdefault(i, (r.WRONG_LABEL, f"{name}: the label is missing"))
         if classes is not None:
             y = _codes([_Column(-1, name, classes, y)], bad)[0]
         if not bad:
@@ -265,8 +264,9 @@ class _Fields(NamedTuple):
     def label(self, path: Path, classes: Vocabulary | None) -> Any:
         return self.column(path, headers.NUMBER if classes is None else headers.TEXT, r.WRONG_LABEL)
 
-    def check_marks(self, path: Path, y: list[Any]) -> None:
+    def check_marks(self, path: Path, y: Any) -> None:
         """Labels of anomalies are 1, or 0 of what is none."""
+        y = listed(y)
         if not set(y) <= {0, 1, None}:
             for i, value in enumerate(y):
                 if value not in (0, 1, None):
@@ -311,6 +311,8 @@ def no_record(value: bytes | None, max_bytes: int) -> tuple[str, str] | None:
 def check_keys(keys: Sequence[bytes | None], bad: Bad) -> None:
     """A prediction goes out with the key of its features."""
     if isinstance(keys, Slices) and keys.lengths.max(initial=0) <= r.MAX_KEY_BYTES:
+        return
+    if isinstance(keys, Coded) and max((len(key or b"") for key in keys.values), default=0) <= r.MAX_KEY_BYTES:
         return
     try:
         if max(map(len, keys), default=0) <= r.MAX_KEY_BYTES:  # type: ignore[arg-type]
@@ -370,19 +372,39 @@ def _times(fields: _Fields, path: Path | None) -> list[float | None] | None:
     if path is None:
         return None
     values = fields.column(path, headers.TIME, r.WRONG_TIME)
-    if str not in set(map(type, values)):
+    if isinstance(values, np.ndarray) or str not in set(map(type, values)):
         try:
             return many_milliseconds(values)
         except ValueError:
             pass
     times: list[float | None] = [None] * len(values)
-    for i, value in enumerate(values):
+    for i, value in enumerate(listed(values)):
         if value is not None:
             try:
                 times[i] = milliseconds(value)
             except ValueError as error:
                 fields.bad.setdefault(i, (r.WRONG_TIME, f"{dotted(path)}: {error}"))
     return times
+
+
+def _missing(values: Any) -> list[int]:
+    """The places of what is missing."""
+    found: list[int]
+    if isinstance(values, np.ndarray):
+        found = np.isnan(values).nonzero()[0].tolist()
+    elif isinstance(values, Coded):
+        nothing = [k for k in values.used() if values.values[k] is None]
+        found = np.isin(values.codes, nothing).nonzero()[0].tolist() if nothing else []
+    elif type(None) in set(map(type, values)):
+        found = [i for i, value in enumerate(values) if value is None]
+    else:
+        found = []
+    return found
+
+
+def listed(values: Any) -> Any:
+    """Numbers as a list, None where missing; anything else as it is."""
+    return [None if v != v else v for v in values.tolist()] if isinstance(values, np.ndarray) else values
 
 
 class _Column(NamedTuple):
@@ -395,7 +417,7 @@ class _Column(NamedTuple):
     at: int
     name: str
     vocabulary: Vocabulary
-    values: Any  # list of scalars and None, or Texts
+    values: Any  # list of scalars and None, Coded, or Texts
     starts: list[int] | None = None
 
     def span(self, i: int) -> slice:
@@ -411,6 +433,8 @@ def _texts(values: Any) -> list[str | None]:
     """Canonical texts of a column; None stays. Strings, the usual case, are not touched."""
     if isinstance(values, Texts):
         return list(values)
+    if isinstance(values, Coded):
+        return list(Coded(_texts(values.values), values.codes))
     kinds = set(map(type, values))
     if kinds <= {str, type(None)}:
         return values  # type: ignore[no-any-return]
@@ -457,12 +481,24 @@ def _codes(columns: list[_Column], bad: Bad) -> list[Any]:
 
 
 def _known(column: _Column) -> Floats | None:
-    """The codes of texts that no object was made of, where all of them are known."""
+    """The codes of values that no object was made of, where all of them are known; else None."""
+    if isinstance(column.values, Coded):
+        return _translated(column.values, column.vocabulary)
     if not isinstance(column.values, Texts):
         return None
     from topics.text_kernel import codes  # numba, which the texts come from, too
 
     return codes(column.values, column.vocabulary.texts)
+
+
+def _translated(values: Coded, vocabulary: Vocabulary) -> Floats | None:
+    used = values.used()
+    found = [vocabulary.codes.get(text) for text in _texts([values.values[k] for k in used])]
+    if None in found:
+        return None
+    codes = np.full(len(values.values), np.nan)
+    codes[used] = found
+    return codes[values.codes]
 
 
 def _reason(columns: list[_Column], texts: list[list[str | None]], i: int) -> tuple[str, str] | None:
@@ -485,8 +521,10 @@ def _reason(columns: list[_Column], texts: list[list[str | None]], i: int) -> tu
 
 
 def _take(values: Any, kept: list[int]) -> Any:
-    if isinstance(values, Texts):
+    if isinstance(values, Texts | Coded):
         return values.take(kept)
+    if isinstance(values, np.ndarray):
+        return values[kept]
     return None if values is None else [values[i] for i in kept]
 
 

@@ -283,7 +283,7 @@ class Features(NamedTuple):
     position: list[int] | None
     ids: Sequence[str]
     x: Floats
-    y: list[float] | None
+    y: list[float] | Floats | None
     times: list[float | None] | None
     rejected: list[Rejected]
     sizes: NDArray[np.int64] | None = None
@@ -294,7 +294,7 @@ class Labels(NamedTuple):
 
     position: list[int] | None
     ids: Sequence[str]
-    y: list[float]
+    y: list[float] | Floats
     times: list[float | None] | None
     rejected: list[Rejected]
 

@@ -1,7 +1,7 @@
 """Keys, values or texts of many records as slices of one buffer: no object a record, until somebody asks for one.
 
 What works on all of them at once (`topics.formats.json_block`, say) takes the buffer and the edges; to everybody else
-they are a sequence of bytes and None, or of texts.
+they are a sequence of bytes and None, or of texts. Where few values stand for many rows, the rows hold codes of these.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,6 +34,9 @@ class Slices(Sequence[bytes | None]):
     @classmethod
     def of(cls, values: Sequence[bytes | None]) -> "Slices":
         """Copies of these."""
+        if isinstance(values, Coded):
+            few = cls.of(values.values)
+            return cls(few.data, few.starts[values.codes], few.stops[values.codes])
         lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
         room = lengths.clip(0)
         starts = room.cumsum() - room
@@ -131,6 +134,84 @@ class Texts(Sequence[str]):
         """Those at these places."""
         return Texts(self.data, self.starts[at], self.stops[at])  # type: ignore[index]
 
+    @classmethod
+    def chained(cls, parts: "Sequence[Texts]") -> "Texts":
+        """Consecutive parts as one."""
+        if len(parts) == 1:
+            return parts[0]
+        starts, stops, pieces, n = [], [], [], 0
+        for part in parts:
+            first, last = int(part.starts.min(initial=len(part.data))), int(part.stops.max(initial=0))
+            pieces.append(memoryview(part.data)[first:last])
+            starts.append(part.starts + (n - first))
+            stops.append(part.stops + (n - first))
+            n += max(0, last - first)
+        return cls(b"".join(pieces), np.concatenate(starts), np.concatenate(stops))
+
+
+class Coded(Sequence[Any]):
+    """n values of which few differ: `values`, and for each row the place of its own among them, `codes`: (n,) int64."""
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, values: list[Any], codes: Ints) -> None:
+        self.values, self.codes = values, codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return Coded(self.values, self.codes[at])
+        return self.values[self.codes[at]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.values.__getitem__, self.codes.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list | Coded) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} of {len(self.values)} values>"
+
+    def take(self, at: Sequence[int]) -> "Coded":
+        """Those at these places."""
+        return Coded(self.values, self.codes[at])  # type: ignore[index]
+
+    def used(self) -> list[int]:
+        """The places of the values that any row has."""
+        found: list[int] = np.bincount(self.codes, minlength=len(self.values)).nonzero()[0].tolist()
+        return found
+
+    @classmethod
+    def chained(cls, parts: "Sequence[Coded]") -> "Coded":
+        """Consecutive parts as one."""
+        sizes = np.cumsum([0, *(len(part.values) for part in parts)])
+        codes = [part.codes + at for part, at in zip(parts, sizes[:-1], strict=True)]
+        return cls([value for part in parts for value in part.values], np.concatenate(codes))
+
+
+class Repeated(Coded):
+    """Values that each stand for consecutive rows."""
+
+    @classmethod
+    def of(cls, values: Sequence[Any], sizes: Sequence[int] | Ints) -> "Repeated":
+        """Each so many times, at least once."""
+        return cls(list(values), np.repeat(np.arange(len(sizes)), sizes))
+
+    def __getitem__(self, at: Any) -> Any:
+        if not isinstance(at, slice):
+            return super().__getitem__(at)
+        codes = self.codes[at]
+        first, stop = (int(codes[0]), int(codes[-1]) + 1) if len(codes) else (0, 0)
+        return Repeated(self.values[first:stop], codes - first)  # which keeps nothing of the others
+
+    def runs(self) -> Iterator[tuple[Any, int]]:
+        """Each value with its number of rows."""
+        return zip(self.values, np.bincount(self.codes, minlength=len(self.values)).tolist(), strict=True)
+
 
 def longest(values: Sequence[bytes | None]) -> int:
     """Bytes of the longest."""
@@ -156,6 +237,8 @@ def chained(*columns: Sequence[Sequence[bytes | None]]) -> list[Any]:
     as lists. Every column has a part of the same records."""
     if all(len(parts) == 1 for parts in columns):
         return [parts[0] for parts in columns]
+    if all(isinstance(part, Repeated) for parts in columns for part in parts):
+        return [Repeated.chained(parts) for parts in columns]  # type: ignore[arg-type]
     if not columns[0] or not all(isinstance(part, Slices) for parts in columns for part in parts):
         return [[value for part in parts for value in part] for parts in columns]
     pieces: list[memoryview] = []

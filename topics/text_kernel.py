@@ -12,18 +12,24 @@ from numpy.typing import NDArray
 from models.kernel import kernel
 from topics.slices import Texts
 
-MOST = 64  # texts that are compared one after the other; a dictionary is sooner done with more
+FEW = 8  # texts that are compared one after the other; more are found by their hash
+MOST = 4096  # texts for which a table is made each time
 
 
 def codes(texts: Texts, known: Sequence[str]) -> NDArray[np.float64] | None:
     """The place of each text among those that are known; None where one is not, or too many are."""
-    if len(known) > MOST:
+    if len(known) > min(MOST, max(64, len(texts))):
         return None
     table = [text.encode("utf-8", "surrogatepass") for text in known]
     ends = np.cumsum([len(text) for text in table], dtype=np.int64)
     found = np.empty(len(texts))
     data, names = np.frombuffer(texts.data, np.uint8), np.frombuffer(b"".join(table) + b"\0", np.uint8)
-    if not look_up(data, texts.starts, texts.stops, names, ends, found):
+    slots = np.zeros(0 if len(known) <= FEW else 1 << (2 * len(known)).bit_length(), np.int64)
+    if len(slots):
+        complete = find(data, texts.starts, texts.stops, names, ends, slots, found)
+    else:
+        complete = look_up(data, texts.starts, texts.stops, names, ends, found)
+    if not complete:
         return None
     return found
 
@@ -31,6 +37,9 @@ def codes(texts: Texts, known: Sequence[str]) -> NDArray[np.float64] | None:
 def warm_up() -> None:
     """Compile the kernel, or load it from the cache."""
     codes(Texts(b"a", np.zeros(1, np.int64), np.ones(1, np.int64)), ["a"])
+    texts = [f"{i}" for i in range(FEW + 1)]
+    edges = np.cumsum([0, *map(len, texts)])
+    codes(Texts("".join(texts).encode(), edges[:-1], edges[1:]), texts)
 
 
 @kernel
@@ -60,4 +69,42 @@ def look_up(data: Any, starts: Any, stops: Any, names: Any, ends: Any, found: An
             return False
         last = k
         found[i] = np.float64(k)
+    return True
+
+
+@kernel(inline=True)
+def _hash(data, start, length):  # type: ignore[no-untyped-def]
+    """FNV-1a."""
+    found = np.uint64(0xCBF29CE484222325)
+    for j in range(np.uint64(length)):
+        found = (found ^ np.uint64(data[start + j])) * np.uint64(0x100000001B3)
+    return found ^ (found >> np.uint64(32))
+
+
+@kernel
+def find(data: Any, starts: Any, stops: Any, names: Any, ends: Any, slots: Any, found: Any) -> Any:
+    """As `look_up`, by a hash table. slots : zeros, a power of two of them, at least twice the names."""
+    mask, begin = np.uint64(len(slots) - 1), np.uint64(0)
+    for k in range(len(ends)):
+        at = _hash(names, begin, np.uint64(ends[k]) - begin) & mask
+        while slots[at] != 0:
+            at = (at + np.uint64(1)) & mask
+        slots[at] = k + 1
+        begin = np.uint64(ends[k])
+    for i in range(len(starts)):
+        start, length = np.uint64(starts[i]), np.uint64(stops[i] - starts[i])
+        at, met = _hash(data, start, length) & mask, False
+        while slots[at] != 0 and not met:
+            k = slots[at] - 1
+            begin = np.uint64(ends[k - 1]) if k > 0 else np.uint64(0)
+            if np.uint64(ends[k]) - begin == length:
+                j = np.uint64(0)
+                while j < length and data[start + j] == names[begin + j]:
+                    j += np.uint64(1)
+                if j == length:
+                    found[i] = np.float64(k)
+                    met = True
+            at = (at + np.uint64(1)) & mask
+        if not met:
+            return False
     return True

@@ -44,10 +44,13 @@ def milliseconds(value: str | int | float) -> float:
     return ms
 
 
-def many_milliseconds(values: Sequence[int | float]) -> list[float | None]:
-    """`milliseconds` of many numbers at once, None for None. Raises ValueError where any of them does."""
+def many_milliseconds(values: Sequence[int | float] | Floats) -> list[float | None]:
+    """`milliseconds` of many numbers at once, None for None, or NaN in an array. Raises ValueError where any of them
+    does."""
     try:
-        ms: Floats = np.fromiter(values, np.float64, count=len(values))
+        ms: Floats = (
+            np.array(values) if isinstance(values, np.ndarray) else np.fromiter(values, np.float64, len(values))
+        )
     except OverflowError:
         raise ValueError("huge number") from None
     np.multiply(ms, 1000.0, out=ms, where=np.abs(ms) < SECONDS_BELOW)

@@ -12,9 +12,9 @@ from topics.places import index_of, offset_of
 def columns_of(learner: PartitionState, outcome: Outcome, start: int) -> list[dict[str, Any]]:
     """The columns of the predictions, for each lineup of models."""
     places = {FEATURES: outcome.offsets[start:]} | {r: found[start:] for r, found in outcome.next_offsets.items()}
-    offsets = {role: offset_of(found, learner.bits[role]).tolist() for role, found in places.items()}
+    offsets = {role: offset_of(found, learner.bits[role]) for role, found in places.items()}
     further = {
-        place_field(role, "index"): index_of(places[role], learner.bits[role]).tolist()
+        place_field(role, "index"): index_of(places[role], learner.bits[role])
         for role in INPUTS
         if any(learner.bits.values())
     }

@@ -2,7 +2,8 @@
 
 Nothing raises. A record is rejected for a reason that docs/stream-file.md knows. Records one by one give what they give
 in a batch. A rejected record leaves no trace. `records` has a reference for JSON, and `avro` the reader for its kernel;
-here there is none, so that one target does for every format. A new one is an entry in `_FORMATS`.
+here there is none, so that one target does for every format. A new one is an entry in `_FORMATS`. Of Arrow, what a
+kernel takes of records that are alike is held against what Arrow reads of them.
 """
 
 import json
@@ -271,6 +272,131 @@ class Damaged:
         pass
 
 
+_PLACES = (0, 1, 2, 7, 8, 255, 2**15, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 8, 2**63, 2**64 - 1)
+_WORDS = (*("u", "v", "red", "", "x" * 1025, "1"), "é")
+
+
+class Batches(Damaged):
+    """Records of Arrow; most cases have some of one producer, of which numbers and bits are then changed."""
+
+    def __init__(self) -> None:
+        super().__init__("arrow")
+
+    def make(self, rng: Random) -> bytes:
+        if rng.random() < 0.3:
+            return super().make(rng)
+        topic = pick(rng, ("features", "features", "labels"))
+        schema = self._schema(rng, stream("arrow", "plain"), topic)
+        values = [self._written(rng, schema) for _ in range(int(rng.integers(3, 7)))]
+        damaged = [values[0], *(self._changed(rng, one) if rng.random() < 0.7 else one for one in values[1:])]
+        return _encode("plain", topic, [(b"k", value, []) for value in damaged])
+
+    def _schema(self, rng: Random, spec: Spec, topic: str) -> Any:
+        import pyarrow as pa
+
+        words = (pa.string(), pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.int16())
+        numbers = (pa.float64(), pa.float64(), pa.float32(), pa.float16(), pa.int8(), pa.uint16(), pa.int64())
+        kinds: dict[str, Any] = {
+            "numeric": (*numbers, pa.uint64(), pa.null(), pa.dictionary(pa.uint16(), pa.float64())),
+            "boolean": (pa.bool_(),),
+            "nominal": (*words, pa.bool_(), pa.dictionary(pa.uint8(), pa.int64())),
+        }
+        times = (pa.timestamp("ms"), pa.timestamp("ns", "UTC"), pa.int64(), pa.float64(), pa.date32())
+        fields = [("id", pick(rng, (*words[:3], pa.int64(), pa.uint32()))), ("ts", pick(rng, times))]
+        fields.append(("y", pick(rng, (*words, pa.bool_()))))
+        if topic == "features":
+            x = [pa.field(one.path[-1], pick(rng, kinds[one.type])) for one in spec.mapping().features]
+            fields.append(("x", pa.struct(x)))
+            fields.append(("more", pick(rng, (pa.binary(), pa.duration("s"), pa.string(), pa.date64()))))
+        return pa.schema([fields[i] for i in rng.permutation(len(fields))])
+
+    def _written(self, rng: Random, schema: Any) -> bytes:
+        import pyarrow as pa
+
+        from topics.formats.arrow_columns import written
+
+        n = int(rng.integers(1, 20))
+        nulls = 0.0 if rng.random() < 0.6 else 0.2
+        return written(pa.RecordBatch.from_arrays([self._array(rng, f.type, n, nulls) for f in schema], schema=schema))
+
+    def _array(self, rng: Random, kind: Any, n: int, nulls: float) -> Any:
+        import pyarrow as pa
+
+        t = pa.types
+        if t.is_struct(kind):
+            parts = [self._array(rng, one.type, n, nulls) for one in kind]
+            missing = pa.array(rng.random(n) < nulls) if nulls and rng.random() < 0.3 else None
+            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=missing)
+        if t.is_null(kind):
+            return pa.nulls(n)
+        if t.is_dictionary(kind):
+            words = self._array(rng, kind.value_type, int(rng.integers(1, 5)), nulls / 2)
+            codes = pa.array(rng.integers(0, len(words), n), mask=rng.random(n) < nulls).cast(kind.index_type)
+            return pa.DictionaryArray.from_arrays(codes, words)
+        values: list[Any]
+        if t.is_string(kind) or t.is_large_string(kind):
+            values = [f"i{rng.integers(60)}" if rng.random() < 0.5 else pick(rng, _WORDS[:4]) for _ in range(n)]
+            if rng.random() < 0.1:
+                values[int(rng.integers(n))] = pick(rng, _WORDS)
+        elif t.is_binary(kind):
+            values = [bytes([int(rng.integers(256))]) for _ in range(n)]
+        elif t.is_floating(kind):
+            values = rng.normal(size=n).tolist()
+            if rng.random() < 0.1:
+                values[int(rng.integers(n))] = pick(rng, (float("inf"), float("nan"), -0.0, 1e300, 5e-324))
+            return pa.array(values, pa.float64(), mask=rng.random(n) < nulls).cast(kind, safe=False)
+        elif t.is_boolean(kind):
+            values = (rng.random(n) < 0.5).tolist()
+        elif t.is_date64(kind):
+            values = (rng.integers(0, 99, n) * 86_400_000).tolist()
+        else:
+            values = rng.integers(0, 99, n).tolist()
+            if rng.random() < 0.2 and t.is_integer(kind):
+                width = kind.bit_width - t.is_signed_integer(kind)
+                values[int(rng.integers(n))] = 2**width - 1
+        made = [None if rng.random() < nulls else value for value in values]
+        if t.is_integer(kind) or t.is_boolean(kind) or t.is_string(kind) or t.is_large_string(kind):
+            return pa.array(made, kind)
+        first = pa.binary() if t.is_binary(kind) else pa.int32() if t.is_date32(kind) else pa.int64()
+        return pa.array(made, first).cast(kind, safe=False)
+
+    def _changed(self, rng: Random, value: bytes) -> bytes:
+        if rng.random() < 0.15:
+            return mutate.of_bytes(rng, value)
+        data = bytearray(value)
+        head = 8 + int.from_bytes(data[4:8], "little")  # the schema stays, or nothing would be alike
+        for _ in range(int(rng.integers(1, 4))):
+            at, width = int(rng.integers(head, len(data))), int(pick(rng, (1, 1, 2, 4, 8)))
+            if rng.random() < 0.7:
+                at -= at % width
+            number = int(pick(rng, _PLACES))
+            if rng.random() < 0.5:
+                number = int.from_bytes(data[at : at + width], "little") + int(pick(rng, (-8, -1, 1, 8, 64)))
+            elif rng.random() < 0.3:
+                number = int.from_bytes(data[at : at + width], "little") ^ 1 << int(rng.integers(8 * width))
+            data[at : at + width] = (number % (1 << 8 * width)).to_bytes(width, "little")
+        return bytes(data)
+
+    def run(self, case: bytes) -> None:
+        super().run(case)
+        features, topic, records = _decode(case)
+        values, keys = [value for _, value, _ in records], [key for key, _, _ in records]
+        headers = [one for _, _, one in records]
+        found = []
+        for scans in (True, False):
+            run = _Run(self._format, stream(self._format, features), topic)
+            for reader in run.codec.readers:  # type: ignore[attr-defined]
+                reader.scans = scans
+            n = len(values)
+            batch = run.codec.unpack(topic, RawBatch(list(range(n)), [0] * n, keys, list(values), headers))  # type: ignore[arg-type]
+            self.n_scanned += scans and sum(getattr(one, "scanned", False) for one in batch.values.values)
+            known, decoded = run.decode(batch)
+            found.append((list(batch.offsets), _said(known, decoded, len(batch))))
+        assert found[0] == found[1]
+
+    n_scanned = 0
+
+
 class _Said(NamedTuple):
     """What records were found to be: of each that was kept id, time, label and numbers; texts that were learned."""
 
@@ -324,7 +450,7 @@ def _said(known: Any, found: Any, n: int) -> _Said:
     if found is None:
         return _Said([], texts, [])
     m = len(found.ids)
-    y = [float("nan")] * m if found.y is None else found.y
+    y = [float("nan")] * m if found.y is None else list(map(float, found.y))
     times = [None] * m if found.times is None else found.times
     x = [row.tobytes() for row in found.x] if hasattr(found, "x") else [b""] * m
     rows = [(i, repr(v), repr(t), bits) for i, v, t, bits in zip(found.ids, y, times, x, strict=True)]
@@ -351,4 +477,4 @@ def _bytes(part: str | None) -> bytes | None:
     return None if part is None else part.encode("latin-1")
 
 
-TARGETS = {name: Damaged(name) for name in _FORMATS}
+TARGETS = {name: Damaged(name) for name in _FORMATS} | {"arrow": Batches()}

@@ -19,10 +19,11 @@ from app.replay import Messages, together
 from app.stream_file.spec import build
 from topics.formats import arrow_messages
 from topics.formats.arrow import ArrowCodec, Table
-from topics.formats.arrow_messages import weigh
+from topics.formats.arrow_messages import layout, weigh
 from topics.formats.json import JsonCodec
 from topics.places import BITS, place_of
 from topics.records import RawBatch, Unread
+from topics.slices import Texts
 
 STREAM = {
     "name": "s",
@@ -72,7 +73,7 @@ def decoded(codec, batch, spec=SPEC, cuts=()):
         for one in part.rejected
     ]
     x = np.concatenate([part.x for part in found])
-    y = [v for part in found for v in (part.y or [float("nan")] * len(part.ids))]
+    y = [v for part in found for v in ([float("nan")] * len(part.ids) if part.y is None else list(map(float, part.y)))]
     times = [v for part in found for v in (part.times or [])]
     words = [None if v is None else v.texts for v in known]
     texts = [] if classes is None else classes.texts
@@ -134,7 +135,7 @@ def test_rows_of_batches_are_records_of_json(seed, n, compression, batches, data
     at = data.draw(st.integers(0, n))
     values = [stream(table(part), compression, batches) for part in (made[:at], made[at:]) if part]
     batch = raw(values, codec)
-    assert batch.offsets == [
+    assert list(batch.offsets) == [
         place_of(o, i, BITS) for o, part in enumerate(p for p in (made[:at], made[at:]) if p) for i in range(len(part))
     ]
     cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=4)))
@@ -251,7 +252,7 @@ def test_a_batch_that_does_not_fit_is_one_dead_letter_with_a_sentence():
 def test_values_that_are_no_batches_are_one_row():
     codec = ArrowCodec(SPEC.mapping())
     batch = raw([None, b"", Unread.batch(1, 2, "x"), b"{}", stream(table(rows(2, 2)))[:-40]], codec)
-    assert batch.offsets == [place_of(i, 0, BITS) for i in range(5)]
+    assert list(batch.offsets) == [place_of(i, 0, BITS) for i in range(5)]
     found = codec.decode_features(batch, SPEC.vocabularies(), SPEC.class_vocabulary())
     assert [one.reason for one in found.rejected] == [
         "tombstone", "empty", "unreadable-batch", "malformed", "malformed",
@@ -262,7 +263,7 @@ def test_headers_keys_and_times_are_those_of_the_record():
     codec = ArrowCodec(SPEC.mapping())
     two = [stream(table(rows(n, n))) for n in (3, 2)]
     batch = codec.unpack("features", RawBatch([4, 9], [10, 20], [b"a", None], two, [[("h", b"1")], []]))
-    assert batch.timestamps == [10] * 3 + [20] * 2
+    assert list(batch.timestamps) == [10] * 3 + [20] * 2
     assert batch.keys == [b"a"] * 3 + [None] * 2
     assert batch.headers == [[("h", b"1")]] * 3 + [[]] * 2
     assert batch.offsets[3] == place_of(9, 0, BITS)
@@ -323,7 +324,7 @@ def test_names_that_are_no_text_are_one_dead_letter():
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 def test_mutated_batches_never_raise_and_give_one_answer(compression):
     rng = np.random.default_rng(7)
-    codec = ArrowCodec(SPEC.mapping())
+    codec, slow = ArrowCodec(SPEC.mapping()), by_arrow(SPEC)
     values = [stream(table(rows(n, n)), compression, batches) for n, batches in ((1, 1), (9, 2), (40, 3))]
     read = refused = 0
     for _ in range(1500):
@@ -335,12 +336,158 @@ def test_mutated_batches_never_raise_and_give_one_answer(compression):
         refused += len(batch) == len(found.rejected) == 1
         again = raw([value], codec)
         assert decoded(codec, again, cuts=range(1, len(again))) == decoded(codec, raw([value], codec))
+        assert decoded(slow, raw([value], slow)) == decoded(codec, again)
         for one in found.rejected:
             made = batch.values[one.position]
             if isinstance(made, Table):
                 assert made.one(batch.offsets[one.position])
     assert read > 40
     assert refused > 300
+
+
+# Records that are like one that Arrow has read
+
+FLAT = {
+    "name": "s",
+    "task": "classification",
+    "topics": {"labels": "s.l"},
+    "record": {"x": "x", "time": "ts", "y": "y"},
+    "features": {"a": "numeric", "b": "numeric", "i": "numeric", "d": "boolean", "c": "nominal", "w": "nominal"},
+}
+FLAT_SPEC = build(FLAT, "s")
+DICTIONARY = pa.dictionary(pa.int8(), pa.string())
+
+
+def by_arrow(spec):
+    codec = ArrowCodec(spec.mapping())
+    for reader in codec.readers:
+        reader.scans = False
+    return codec
+
+
+def flat(n, seed, share=0.2, ids=None, words=("p", "q")):
+    """A batch of columns that the kernel knows, in structs."""
+    rng = np.random.default_rng(seed)
+
+    def some(values, kind):
+        return pa.array(values, kind, mask=rng.random(n) < share)
+
+    x = {
+        "a": some(rng.normal(size=n), pa.float64()),
+        "b": some(rng.normal(size=n).astype(np.float32), pa.float32()),
+        "i": some(rng.integers(-(2**62), 2**62, n), pa.int64()),
+        "d": some(rng.random(n) < 0.5, pa.bool_()),
+        "c": some(rng.choice(words, n), pa.string()),
+        "w": pa.DictionaryArray.from_arrays(some(rng.integers(0, 3, n), pa.int8()), pa.array(["u", "v", "w"])),
+    }
+    return pa.record_batch(
+        {
+            "id": pa.array([f"i{k}" for k in range(n)]) if ids is None else ids,
+            "ts": some(1_700_000_000_000 + np.arange(n), pa.int64()).cast(pa.timestamp("ms")),
+            "y": some(rng.choice(["up", "down"], n), pa.large_string()),
+            "more": some([b"\xff"] * n, pa.binary()),
+            "x": pa.StructArray.from_arrays(list(x.values()), list(x)),
+        }
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("ids", [None, pa.int64(), pa.uint8(), pa.large_string()])
+def test_records_like_one_that_arrow_has_read_are_not_read_by_it_again(share, ids):
+    def made(n, seed):
+        return flat(n, seed, share, None if ids is None else pa.array(range(n)).cast(ids))
+
+    codec, slow = ArrowCodec(FLAT_SPEC.mapping()), by_arrow(FLAT_SPEC)
+    values = [stream(made(n, n)) for n in (5, 1, 64, 200, 33)]
+    wanted = decoded(slow, raw(values, slow), FLAT_SPEC)
+    assert decoded(codec, raw(values, codec), FLAT_SPEC, cuts=(3, 80, 81)) == wanted
+    # The places of the lengths of a batch that has no nulls are those of one that has some.
+    again = raw(values, codec)
+    assert all(one.scanned for one in again.values.values)
+    assert not any(one.scanned for one in raw(values, slow).values.values)
+    assert decoded(codec, again, FLAT_SPEC, cuts=range(1, len(again))) == wanted
+
+
+def test_what_is_unusual_is_read_by_arrow():
+    codec = ArrowCodec(FLAT_SPEC.mapping())
+    raw([stream(flat(9, 1))], codec)
+
+    def scanned(value):
+        return [one.scanned for one in raw([value], codec).values.values]
+
+    good = stream(flat(9, 2))
+    assert scanned(good) == [True]
+    assert scanned(good[:-8]) == [True]  # without the mark of the end
+    assert scanned(good + b"\0" * 8) == [False]  # what stands behind it, Arrow does not look at
+    assert scanned(stream(flat(9, 2), "lz4")) == [False]
+    assert scanned(stream(flat(9, 2), batches=2)) == [False]
+    assert scanned(stream(flat(9, 2, words=("p", "ü")))) == [False]
+    assert scanned(stream(flat(9, 2).slice(0, 0))) == [False]
+    # What Arrow refuses, the kernel does not take.
+    for old, new in ((b"i1i2", b"\xff1i2"), (b"downdown", b"dow\xffdown")):
+        value = stream(flat(60, 2)).replace(old, new, 1)
+        assert scanned(value) == [False]
+
+
+def test_infinite_numbers_of_records_that_arrow_has_not_read_are_rejected_alone():
+    codec, slow = ArrowCodec(FLAT_SPEC.mapping()), by_arrow(FLAT_SPEC)
+    values = [stream(flat(40, 1))]
+    batch = flat(40, 2, 0.0)
+    x = batch.column("x").flatten()
+    x[0] = pa.array([float("inf") if i in (3, 17) else 0.5 for i in range(40)])
+    x[1] = pa.array([-float("inf") if i in (3, 20) else 0.5 for i in range(40)], pa.float32())
+    names = [field.name for field in batch.schema.field("x").type]
+    values.append(stream(batch.set_column(4, "x", pa.StructArray.from_arrays(x, names))))
+    found = [
+        one.decode_features(raw(values, one), FLAT_SPEC.vocabularies(), FLAT_SPEC.class_vocabulary())
+        for one in (codec, slow)
+    ]
+    assert raw(values, codec).values[40].scanned
+    assert found[0].rejected == found[1].rejected
+    assert [(one.position, one.detail[:3]) for one in found[0].rejected if one.reason == "not-finite"] == [
+        (43, "x.a"), (57, "x.a"), (60, "x.b"),
+    ]  # fmt: skip
+    assert found[0].x.tobytes() == found[1].x.tobytes()
+
+
+def test_numbers_of_a_message_alone_may_differ():
+    """One number after the other of the messages, set to what is hostile: what a kernel takes, Arrow takes."""
+    codec, slow = ArrowCodec(FLAT_SPEC.mapping()), by_arrow(FLAT_SPEC)
+    value = stream(flat(12, 1))
+    raw([value], codec)
+    head = 8 + int.from_bytes(value[4:8], "little")
+    taken = 0
+    for at in range(head, min(len(value), head + 1200), 8):
+        for number in (0, 1, 11, 13, 2**31, 2**40, 2**63 - 1, 2**64 - 8, 2**64 - 1):
+            other = value[:at] + number.to_bytes(8, "little") + value[at + 8 :]
+            batch = raw([other], codec)
+            if isinstance(batch.values[0], Table) and batch.values[0].scanned:
+                taken += 1
+                assert decoded(codec, batch, FLAT_SPEC) == decoded(slow, raw([other], slow), FLAT_SPEC)
+    assert taken > 10
+
+
+def test_layouts_whose_numbers_stand_among_what_says_where_they_are_are_none():
+    value = stream(flat(12, 1))
+    at, found = 0, []
+    while at + 8 < len(value):
+        size = int.from_bytes(value[at + 4 : at + 8], "little")
+        metadata = value[at + 8 : at + 8 + size]
+        known = layout(metadata)
+        found.append(known)
+        at += 8 + size + (0 if known is None else int.from_bytes(metadata[known.body : known.body + 8], "little"))
+    assert found[0] is None  # a schema
+    assert [one.dictionary for one in found[1:]] == [0, None]
+    assert [one.n_nodes for one in found[1:]] == [1, 11]
+    rng = np.random.default_rng(3)
+    for _ in range(3000):
+        changed = bytearray(metadata)
+        for _ in range(int(rng.integers(1, 4))):
+            changed[int(rng.integers(len(changed)))] = int(rng.integers(256))
+        one = layout(bytes(changed))
+        if one is not None:
+            assert len(one.fixed) == len(changed)
+            assert one.fixed.count(0) == 16 + 16 * (one.n_nodes + one.n_buffers)
 
 
 # Replays and predictions
@@ -448,6 +595,12 @@ def test_predictions_are_packed_as_their_texts_say(seed, n_classes, probabilitie
     packed = codec.pack_predictions(room, **columns)
     assert [row for record in packed for row in codec.split_predictions(record)] == codec.encode_predictions(**columns)
     assert codec.pack_predictions(10**6, **{**columns, "ids": ["x" * 6000] * n}) is None or n == 0
+    edges = np.cumsum([2, *(len(one) + int(seed % 2) for one in columns["ids"])])
+    data = b"ab" + b"".join(one.encode() + b"-" * int(seed % 2) for one in columns["ids"])
+    texts = Texts(data, edges[:-1], edges[1:] - seed % 2)
+    for name in ("offsets", "label_offsets"):
+        columns[name] = np.array(columns[name], np.int64)
+    assert codec.pack_predictions(room, **{**columns, "ids": texts}) == packed
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topics import text_kernel
+from topics.slices import Texts, of_texts
 from topics.vocabulary import UNKNOWN, Vocabulary, canonical
 
 SCALARS = st.one_of(st.text(max_size=3), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
@@ -119,3 +122,17 @@ def test_integers_that_no_encoder_writes_are_kept_as_texts() -> None:
     assert vocabulary.values == [2**64 - 1, str(2**64), -(2**63), str(-(2**63) - 1)]
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(vocabulary.state())) == vocabulary.values
     assert vocabulary.find(2**64) == vocabulary.find(str(2**64)) == 1
+
+
+@pytest.mark.parametrize("n_known", [0, 1, 8, 9, 300, 4096, 4097])
+def test_texts_of_records_are_found_as_a_dictionary_finds_them(n_known):
+    rng = np.random.default_rng(n_known)
+    known = ["", "ü", *(f"{'w' * (k % 11)}{k}" for k in range(n_known))][:n_known]
+    by_text = {text: float(k) for k, text in enumerate(known)}
+    asked = [one for one in rng.choice(known, 5000).tolist() if one.isascii()] if known else []
+    texts = of_texts(asked)
+    found = text_kernel.codes(Texts(texts.data, texts.starts, texts.stops), known)
+    assert found == ([by_text[one] for one in asked] if n_known <= text_kernel.MOST else None)
+    for other in ("w", "w99999", "y" * 2000, "u"):
+        texts = of_texts([*asked[:20], other, *asked[20:70]])
+        assert text_kernel.codes(Texts(texts.data, texts.starts, texts.stops), known) is None

@@ -10,28 +10,31 @@ validates every buffer, offset and text (`validate(full=True)`) before a value i
 
 from collections.abc import Mapping as StepsOf
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from topics import records as r
-from topics.columns import Bad, ColumnDecoder, no_record
+from topics.columns import Bad, ColumnDecoder, listed, no_record
 from topics.envelopes import Ignored
 from topics.formats import slots
-from topics.formats.arrow_columns import Fit, Found, Steps, fit, read, reason, written
+from topics.formats.arrow_columns import Fit, Found, Steps, converted, fit, read, reason, written
 from topics.formats.arrow_messages import weigh
 from topics.formats.arrow_predictions import Predictions
 from topics.formats.arrow_rows import Writer
+from topics.formats.arrow_scan import Form, Scan, learn, numbers_of, warm_up
 from topics.formats.slots import Slot
 from topics.headers import inside
 from topics.names import FEATURES
 from topics.places import BITS, IndexBits, index_of, place_of
 from topics.records import Floats, Mapping, Packed, Path, RawBatch
+from topics.slices import Coded, Repeated, Texts
 
 _OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 NO_STEPS: StepsOf[Path, Steps] = {}
 _KNOWN_SCHEMAS = 256  # that are remembered to fit, or not to
+_TRIES = 3  # to learn how the records of a schema are laid out
 
 
 def open_batch(value: bytes, validate: bool = True) -> Any:
@@ -66,6 +69,8 @@ class Table(Packed):
         than what the worker counts
     refused : reason and detail of a record that is rejected as one
     steps : of its schema, as in `arrow_columns.Fit`
+    scan : where its buffers are, of a record that a kernel has looked at; there is no batch then
+    numbers : of `scan`, the columns of x; None where it cannot write them
     """
 
     def __init__(
@@ -76,8 +81,11 @@ class Table(Packed):
         batch: Any = None,
         refused: tuple[str, str] | None = None,
         steps: StepsOf[Path, Steps] = NO_STEPS,
+        scan: Scan | None = None,
+        numbers: Any = None,
     ) -> None:
         self.value, self.first, self.n, self.refused, self._steps = value, first, n, refused, steps
+        self._scan, self._numbers = scan, numbers
         self._batch = batch
         self._found: dict[Path, Found] = {}
 
@@ -85,10 +93,35 @@ class Table(Packed):
         """The column of a slot, converted once."""
         found = self._found.get(slot.path)
         if found is None:
-            if self._batch is None:
-                self._batch = open_batch(self.value, False)
-            found = self._found[slot.path] = read(self._batch, slot, self._steps.get(slot.path))
+            found = self._found[slot.path] = self._read(slot, self._steps.get(slot.path))
         return found
+
+    @property
+    def scanned(self) -> bool:
+        """Whether Arrow has not read it."""
+        return self._scan is not None
+
+    def _read(self, slot: Slot, steps: Steps | None) -> Found:
+        if self._scan is not None:
+            if slot.kind == slots.OBJECT and steps is not None:  # none is missing, or Arrow had read the record
+                return Found(np.full(self.n, np.nan))
+            texts = None
+            if steps is not None and slot.kind in (slots.ID, slots.SCALAR):
+                texts = self._scan.texts(steps)
+            if steps is not None and slot.kind == slots.ID:
+                texts = self._scan.digits(steps) if texts is None else texts
+            if texts is not None:
+                return Found(texts)
+            return converted(None if steps is None else self._scan.array(steps), self.n, slot)
+        if self._batch is None:
+            self._batch = open_batch(self.value, False)
+        return read(self._batch, slot, steps)
+
+    def fill(self, start: int, x: Floats) -> bool:
+        """Write the numbers of rows from `start` on to x. False where that has to be done by columns."""
+        if self._scan is None or self._numbers is None:
+            return False
+        return not self._scan.fill(self._numbers, start, x)
 
     def close(self) -> None:
         """All of its rows were decoded."""
@@ -107,30 +140,79 @@ class Table(Packed):
             return self.value
 
 
-class _Records(list[None]):
-    """As many as there are rows, and their columns in parts: where a part begins, how many rows it has, and these."""
+class _Records:
+    """n rows: their numbers, and their other columns in parts: where a part begins, and its values."""
 
-    def __init__(self, n: int, slots: Sequence[Slot]) -> None:
-        super().__init__([None] * n)
-        self.parts: dict[Path, list[tuple[int, int, Any]]] = {slot.path: [] for slot in slots}
+    def __init__(self, n: int, slots: Sequence[Slot], width: int) -> None:
+        self.n = n
+        self.x = np.full((n, width), np.nan)
+        self.parts: dict[Path, list[tuple[int, Any]]] = {slot.path: [] for slot in slots}
+
+    def __len__(self) -> int:
+        return self.n
+
+    def column(self, path: Path) -> Any:
+        """As `topics.columns.Reader` says. Rows of records that are refused are missing."""
+        parts = self.parts[path]
+        values = [part for _, part in parts]
+        whole = sum(map(len, values)) == self.n
+        if values and all(isinstance(part, np.ndarray) for part in values):
+            numbers = np.full(self.n, np.nan)
+            for at, part in parts:
+                numbers[at : at + len(part)] = part
+            return numbers
+        if values and all(isinstance(part, Coded) for part in values):
+            coded = Coded.chained(values)
+            if whole:
+                return coded
+            codes = np.full(self.n, len(coded.values))
+            codes[np.concatenate([np.arange(at, at + len(part)) for at, part in parts])] = coded.codes
+            return Coded([*coded.values, None], codes)
+        if values and whole and all(isinstance(part, Texts) for part in values):
+            return Texts.chained(values)
+        column: list[Any] = [None] * self.n
+        for at, part in parts:
+            column[at : at + len(part)] = listed(part)
+        return column
+
+
+class _Known(NamedTuple):
+    """What is known of records with a schema: their form, if they have one, how it fits, and how often it was learned
+    anew since a record was otherwise."""
+
+    form: Form | None
+    steps: StepsOf[Path, Steps]
+    numbers: Any
+    tries: int
 
 
 class _Reader:
     """Reads the records of one kind: see `topics.columns.FeatureReader`."""
 
     def __init__(self, mapping: Mapping, of: Sequence[Slot], of_features: bool) -> None:
-        self.slots = list(of)
-        self._mapping = mapping
+        self.slots = list({slot.path: slot for slot in reversed(of)}.values())[::-1]  # the first of each path
+        self._width = len(mapping.features) if of_features else 0
         self._numeric: dict[Path, list[int]] = {}  # of features: path -> columns of x
         for j, feature in enumerate(mapping.features if of_features else ()):
             if feature.type != r.NOMINAL:
                 self._numeric.setdefault(feature.path, []).append(j)
+        # Other columns than those of numbers are read as such, too.
+        shared = {slot.path for slot in of if slot.kind not in (slots.NUMBER, slots.FLAG)} & self._numeric.keys()
+        self._fills = bool(self._numeric) and not shared
         self._schemas: dict[bytes, Fit] = {}
+        self._forms: dict[bytes, _Known] = {}  # by the message of the schema
+        self.scans = True  # whether records that are like another one are left to a kernel
 
     # -- fetched records to rows
 
     def table(self, value: bytes, first: int) -> Table:
         """What a record holds. Whatever its bytes, nothing raises."""
+        head = value[: 8 + int.from_bytes(value[4:8], "little")]
+        known = self._forms.get(head)
+        if known is not None and known.form is not None and self.scans:
+            scan = Scan(value, known.form)
+            if scan.n:
+                return Table(value, first, scan.n, None, None, known.steps, scan, known.numbers)
         try:
             weight = weigh(value)
             batch = open_batch(value)
@@ -142,7 +224,16 @@ class _Reader:
         n = batch.num_rows
         if n == 0:
             return Table(value, first, 1, None, Ignored(r.NO_ROW, "a batch without rows"))
+        if not weight.compressed and self.scans and (known is None or known.tries < _TRIES):
+            self._learn(head, value, batch.schema, steps, 0 if known is None else known.tries)
         return Table(value, first, n, None if weight.compressed else batch, steps=steps)
+
+    def _learn(self, head: bytes, value: bytes, schema: Any, steps: StepsOf[Path, Steps], tries: int) -> None:
+        if len(self._forms) >= _KNOWN_SCHEMAS:
+            self._forms.clear()
+        form = learn(value, schema)
+        numbers = numbers_of(form, steps, self._numeric) if form is not None and self._fills else None
+        self._forms[head] = _Known(form, steps, numbers, tries + 1)
 
     def _fit(self, key: bytes, schema: Any) -> Fit:
         if key not in self._schemas:
@@ -152,37 +243,30 @@ class _Reader:
         return self._schemas[key]
 
     def unpack(self, batch: RawBatch) -> RawBatch:
-        offsets: list[int] = []
-        tables: list[Any] = []
-        sizes: list[int] = []
-        for offset, value in zip(map(int, batch.offsets), batch.values, strict=True):
-            first, n = place_of(offset, 0, BITS), 1
+        if not len(batch):
+            return batch
+        values: list[Any] = list(batch.values)
+        firsts = place_of(np.asarray(batch.offsets, np.int64), 0, BITS)
+        for i, value in enumerate(values):
             if no_record(value, len(value or b"")) is None:
-                value = self.table(value, first)
-                n = value.n
-            offsets += range(first, first + n)
-            tables += [value] * n
-            sizes.append(n)
-        repeated: list[Any] = []
-        for column in (batch.timestamps, batch.keys, batch.headers):
-            whole: list[Any] | None = None if column is None else []
-            for one, n in zip(column or (), sizes, strict=False):
-                whole += [one] * n  # type: ignore[operator]
-            repeated.append(whole)
-        return RawBatch(offsets, repeated[0], repeated[1], tables, repeated[2])
+                values[i] = self.table(value, int(firsts[i]))
+        sizes = np.array([value.n if isinstance(value, Table) else 1 for value in values], np.int64)
+        ends = np.cumsum(sizes)
+        # The place of each row: that of its record's first one, and how many there are before it.
+        offsets = np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1])
+        stamps = np.repeat(np.asarray(batch.timestamps, np.int64), sizes)
+        headers = None if batch.headers is None else list(Repeated.of(batch.headers, sizes))
+        return RawBatch(offsets, stamps, Repeated.of(batch.keys, sizes), Repeated.of(values, sizes), headers)
 
     # -- rows to columns
 
     def decode(self, batch: RawBatch, bad: Bad) -> _Records:
-        n, at = len(batch), 0
-        records = _Records(n, self.slots)
-        while at < n:
-            value, m = batch.values[at], 1
+        records, at = _Records(len(batch), self.slots, self._width), 0
+        values = batch.values if isinstance(batch.values, Repeated) else Repeated.of(batch.values, [1] * len(batch))
+        for value, m in values.runs():
             if isinstance(value, Table):
-                start = index_of(batch.offsets[at], BITS)
-                m = min(value.n - start, n - at)
                 if value.refused is None:
-                    self._take(value, start, m, at, records, bad)
+                    self._take(value, index_of(int(batch.offsets[at]), BITS), m, at, records, bad)
                 if value.refused is not None:
                     bad.update(dict.fromkeys(range(at, at + m), value.refused))
             else:
@@ -193,10 +277,12 @@ class _Reader:
     def _take(self, table: Table, start: int, m: int, at: int, records: _Records, bad: Bad) -> None:
         """Rows of a table. Nothing of it is kept that the table itself does not keep."""
         taken, stop = [], start + m
+        filled = self._fills and table.fill(start, records.x[at : at + m])
+        others = [slot for slot in self.slots if slot.path not in self._numeric] if filled else self.slots
         try:
-            for slot in self.slots:
+            for slot in others:
                 found = table.column(slot)
-                taken.append(found.values[start:stop] if slot.path in self._numeric else found.take(start, stop))
+                taken.append(found.values[start:stop])
                 if found.bad is not None:
                     wrong = found.bad[(found.bad >= start) & (found.bad < stop)]
                     for i in wrong.tolist():
@@ -204,29 +290,25 @@ class _Reader:
         except (ValueError, pa.ArrowException, MemoryError) as error:
             table.refused = r.MALFORMED, f"a column cannot be read: {' '.join(str(error).split())[:200]}"
             return
-        for slot, part in zip(self.slots, taken, strict=True):
-            records.parts[slot.path].append((at, m, part))
+        for slot, part in zip(others, taken, strict=True):
+            records.parts[slot.path].append((at, part))
+            for j in self._numeric.get(slot.path, ()):
+                records.x[at : at + m, j] = part
         if stop == table.n:
             table.close()
 
-    def column(self, records: Any, path: Path) -> list[Any]:
-        found: list[Any] = [None] * len(records)
-        for at, m, part in records.parts[path]:
-            found[at : at + m] = part
-        return found
+    def column(self, records: Any, path: Path) -> Any:
+        return records.column(path)
 
     feature = column
 
     def missing(self, records: Any, path: Path) -> list[int]:
-        found = [at + i for at, _, part in records.parts[path] for i, one in enumerate(part) if one is not None]
+        where = [at + np.isfinite(part).nonzero()[0] for at, part in records.parts[path]]
+        found: list[int] = np.concatenate(where).tolist() if where else []
         return found
 
     def numbers(self, instances: Any) -> Floats:
-        x = np.full((len(instances), len(self._mapping.features)), np.nan)
-        for path, columns in self._numeric.items():
-            for at, m, part in instances.parts[path]:
-                for j in columns:
-                    x[at : at + m, j] = part
+        x: Floats = instances.x
         return x
 
 
@@ -247,6 +329,14 @@ class ArrowCodec(ColumnDecoder):
         self.join_predictions = made.join
         self.pack_predictions = made.pack  # type: ignore[method-assign, assignment]
         self.split_predictions = made.split  # type: ignore[method-assign]
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache."""
+        warm_up()
+
+    @property
+    def readers(self) -> "tuple[_Reader, _Reader]":
+        return self._readers
 
     def unpack(self, role: str, batch: RawBatch) -> RawBatch:
         """The rows of the batches, with their places."""

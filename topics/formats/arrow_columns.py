@@ -1,7 +1,7 @@
 """Columns of Arrow batches as the columns of the codec seam: found by their paths, checked by their types, converted.
 
-Numbers come as float64 arrays, without an object a row; nominal values and classes as codes of few texts. What a type
-cannot mean is known from the schema alone, so a batch that does not fit its stream file is refused as one.
+Numbers come as float64 arrays, ids as slices of one text, nominal values and classes as codes of few: no object a row.
+What a type cannot mean is known from the schema alone, so a batch that does not fit its stream file is refused as one.
 """
 
 import difflib
@@ -18,6 +18,7 @@ from topics.formats import slots as s
 from topics.formats.slots import Slot
 from topics.paths import Index, dotted
 from topics.records import Floats, Path
+from topics.slices import Coded, Texts
 from topics.times import SECONDS_BELOW
 from topics.vocabulary import MAX_TEXT
 
@@ -26,26 +27,14 @@ _INFINITE = "a number beyond float64, or infinite"
 
 
 class Found(NamedTuple):
-    """A column of a batch, of any of the forms that `take` knows.
+    """A column of a batch.
 
-    values : (n,) float64, NaN where missing; or n objects; or, with codes, the values that these stand for, None last
-    codes : (n,) int64, or None
+    values : (n,) float64, NaN where missing; or n objects, None where missing, as a list, Texts or Coded
     bad : (m,) rows that cannot be used: numbers that are infinite
     """
 
     values: Any
-    codes: NDArray[np.int64] | None = None
     bad: NDArray[np.int64] | None = None
-
-    def take(self, start: int, stop: int) -> list[Any]:
-        """Rows start to stop as objects, None where missing."""
-        if self.codes is not None:
-            return list(map(self.values.__getitem__, self.codes[start:stop].tolist()))
-        if isinstance(self.values, list):
-            return self.values[start:stop]
-        part = self.values[start:stop]
-        found: list[Any] = part.tolist()
-        return [None if v != v else v for v in found] if np.isnan(part).any() else found
 
 
 Steps = tuple[int | Index, ...]  # numbers of fields, and places in lists
@@ -185,14 +174,14 @@ def numbers(array: Any) -> Found:
         array = array.cast(_FLOAT, safe=False)
     values: Floats = array.to_numpy(zero_copy_only=False)
     wrong = np.isinf(values)
-    return Found(values, None, np.flatnonzero(wrong) if wrong.any() else None)
+    return Found(values, np.flatnonzero(wrong) if wrong.any() else None)
 
 
 def scalars(array: Any) -> Found:
     """Texts, integers, floats or booleans, few of which differ: NaN is missing."""
     n = len(array)
     if pa.types.is_null(array.type):
-        return Found([None], np.zeros(n, np.int64))
+        return Found(Coded([None], np.zeros(n, np.int64)))
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     words, codes = _cut(array.dictionary), array.indices
@@ -207,7 +196,7 @@ def scalars(array: Any) -> Found:
     bad = np.flatnonzero(np.isin(at, infinite)) if infinite else None
     for k in infinite:
         values[k] = None
-    return Found([*values, None], at, bad)
+    return Found(Coded([*values, None], at), bad)
 
 
 def _cut(array: Any) -> Any:
@@ -230,16 +219,28 @@ def ids(array: Any) -> Found:
         return Found([None] * len(array))
     if pa.types.is_dictionary(array.type):
         return scalars(array)
-    if pa.types.is_integer(array.type) and not array.null_count:
-        return Found(array.to_numpy().tolist())
     if pa.types.is_integer(array.type):
-        return Found(array.to_pylist())
-    return Found(_cut(array).to_numpy(zero_copy_only=False).tolist())
+        array = array.cast(pa.string())
+    array = _cut(array)
+    texts = None if array.null_count else _texts(array)
+    return Found(array.to_numpy(zero_copy_only=False).tolist() if texts is None else texts)
+
+
+def _texts(array: Any) -> Texts | None:
+    """Texts none of which is missing, where all are ASCII."""
+    width, (_, ends, data) = np.int64 if pa.types.is_large_string(array.type) else np.int32, array.buffers()
+    if ends is None or data is None:
+        return None
+    edges = np.frombuffer(ends, width, len(array) + 1, array.offset * np.dtype(width).itemsize).astype(np.int64)
+    text = data[int(edges[0]) : int(edges[-1])].to_pybytes()
+    return Texts(text, edges[:-1] - edges[0], edges[1:] - edges[0]) if text.isascii() else None
 
 
 def times(array: Any) -> Found:
     """ISO 8601, or numbers as `topics.times` takes them."""
     if pa.types.is_dictionary(array.type):
+        if _is_text(array.type.value_type):
+            return scalars(array)  # never as many texts as there are rows: a few bytes may claim them all
         array = array.dictionary_decode()
     if _is_text(array.type):
         return ids(array)
@@ -278,9 +279,12 @@ _READ: dict[str, Callable[[Any], Found]] = {
 def read(batch: Any, slot: Slot, steps: Steps | None) -> Found:
     """The column of a slot. The batch has been validated, and its schema fits. steps : None where it has no such
     column."""
-    if steps is None:
-        return Found([None], np.zeros(batch.num_rows, np.int64))
-    return _READ[slot.kind](at(batch, steps))
+    return converted(None if steps is None else at(batch, steps), batch.num_rows, slot)
+
+
+def converted(array: Any, n: int, slot: Slot) -> Found:
+    """The column of a slot, of n rows. array : None where there is none."""
+    return Found(Coded([None], np.zeros(n, np.int64))) if array is None else _READ[slot.kind](array)
 
 
 def written(batch: Any) -> bytes:

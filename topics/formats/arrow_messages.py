@@ -57,6 +57,15 @@ class _Table:
         at = self._where(field)
         return _Table(self._data, at + self._read(_u32, at)) if at else None
 
+    def tables(self, field: int) -> list["_Table"]:
+        """A vector of tables."""
+        at = self._where(field)
+        if not at:
+            return []
+        at += self._read(_u32, at)
+        places = range(at + 4, at + 4 + 4 * min(self._read(_u32, at), len(self._data)), 4)
+        return [_Table(self._data, place + self._read(_u32, place)) for place in places]
+
     def pairs(self, field: int) -> list[tuple[int, int]]:
         """A vector of structs of two numbers."""
         at = self._where(field)
@@ -67,6 +76,21 @@ class _Table:
         if at + 4 + 16 * n > len(self._data):
             raise ValueError("a vector beyond the metadata")
         return list(_pair.iter_unpack(self._data[at + 4 : at + 4 + 16 * n]))  # type: ignore[arg-type]
+
+    def own(self) -> list[tuple[int, int]]:
+        """Where the bytes stand that say where its fields are."""
+        return [(self._at, self._at + 4), (self._fields, self._fields + self._size)]
+
+    def span(self, field: int, size: int) -> list[tuple[int, int]]:
+        """Where a field of so many bytes stands, as a list of one; of none where it is absent."""
+        at = self._where(field)
+        return [(at, at + size)] if at else []
+
+    def vector(self, field: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+        """Where a vector of pairs stands, and its length; and where its items do."""
+        at = self._where(field)
+        begin = at + self._read(_u32, at)
+        return [(at, at + 4), (begin, begin + 4)], (begin + 4, begin + 4 + 16 * self._read(_u32, begin))
 
 
 def weigh(value: bytes) -> Weight:
@@ -145,3 +169,75 @@ def _bytes(batch: _Table, body: memoryview) -> tuple[int, bool]:
                 raise ValueError("a buffer of negative length")
             total += length if claimed == -1 else claimed
     return total, True
+
+
+class Layout(NamedTuple):
+    """Where the numbers of a batch's message stand in its metadata.
+
+    body, rows : places of the length of its body, and of the number of its rows
+    nodes, buffers : where (length, nulls) of its arrays begin, and (offset, length) of its buffers
+    n_nodes, n_buffers : how many there are
+    fixed : (n,) bytes, 1 for those that are none of these
+    dictionary : id of the dictionary that it holds, or None
+    """
+
+    body: int
+    rows: int
+    nodes: int
+    buffers: int
+    n_nodes: int
+    n_buffers: int
+    fixed: bytes
+    dictionary: int | None
+
+
+def layout(metadata: bytes) -> Layout | None:
+    """The layout of a message that Arrow has read: whatever the numbers, another one that has the same bytes but for
+    these has the same structure. None where it has more than numbers to be looked at, or they stand elsewhere.
+    """
+    try:
+        return _layout(memoryview(metadata))
+    except (struct.error, OverflowError, ValueError, IndexError):
+        return None
+
+
+def _layout(data: memoryview) -> Layout | None:
+    message = _Table(data, _u32.unpack_from(data)[0])
+    kind, header, dictionary = message.number(1, _u8), message.table(2), None
+    if header is None or kind not in (_DICTIONARY, _BATCH) or message.span(4, 4):
+        return None
+    said = [(0, 4), *message.own(), *message.span(0, 2), *message.span(1, 1), *message.span(2, 4), *header.own()]
+    batch = header
+    if kind == _DICTIONARY:
+        inner, dictionary = header.table(1), header.number(0, _i64)
+        if inner is None or header.number(2, _u8):
+            return None
+        said += [*header.span(0, 8), *header.span(1, 4), *header.span(2, 1), *inner.own()]
+        batch = inner
+    lengths, rows = message.span(3, 8), batch.span(0, 8)
+    if not lengths or not rows or batch.span(3, 4) or batch.span(4, 4) or not (batch.span(1, 4) and batch.span(2, 4)):
+        return None
+    (of_nodes, nodes), (of_buffers, buffers) = batch.vector(1), batch.vector(2)
+    fixed = bytearray(b"\1" * len(data))
+    for begin, end in (*lengths, *rows, nodes, buffers):
+        if not 0 <= begin <= end <= len(data) or 0 in fixed[begin:end]:
+            return None
+        fixed[begin:end] = bytes(end - begin)
+    if any(0 in fixed[begin:end] or end > len(data) for begin, end in (*said, *of_nodes, *of_buffers)):
+        return None
+    n_nodes, n_buffers = (nodes[1] - nodes[0]) // 16, (buffers[1] - buffers[0]) // 16
+    places = lengths[0][0], rows[0][0], nodes[0], buffers[0]
+    return Layout(*places, n_nodes, n_buffers, bytes(fixed), dictionary)
+
+
+def dictionaries(metadata: bytes) -> list[int | None]:
+    """The id of the dictionary of each field of a schema that Arrow has read, depth first; None of those without."""
+    data = memoryview(metadata)
+    schema = _Table(data, _u32.unpack_from(data)[0]).table(2)
+
+    def of(field: _Table) -> list[int | None]:
+        encoding = field.table(4)
+        own = None if encoding is None else encoding.number(0, _i64)
+        return [own, *(one for child in field.tables(5) for one in of(child))]
+
+    return [one for field in (schema.tables(1) if schema is not None else ()) for one in of(field)]

@@ -26,9 +26,11 @@ from topics.formats.json_text import read_object
 from topics.formats.predictions import members, named
 from topics.names import CHAMPION
 from topics.records import VALUES, Floats, Mapping
+from topics.slices import Texts
 from topics.vocabulary import Vocabulary
 
 MOST_ROWS = 10_000  # of a record
+ROOM_BESIDES = 8192  # bytes of a record besides its rows
 MOST_ROW_BYTES = 20_000  # of what may be written without a look at each row
 
 _SET = pa.list_(pa.string())
@@ -90,13 +92,14 @@ class Predictions:
         texts = [] if classes is None else classes.texts
         width = sum(map(len, texts)) * 4 + 24 * len(texts) + 200
         width += max((sum(map(len, one)) * 4 + 24 * len(one) for one in reasons or () if one), default=0)
-        width = width * (1 + len(challengers or ())) + 4 * max(map(len, ids), default=0)
+        longest_id = int(ids.lengths.max(initial=0)) if isinstance(ids, Texts) else max(map(len, ids), default=0)
+        width = width * (1 + len(challengers or ())) + 4 * longest_id
         if width > MOST_ROW_BYTES:
             return None
         told = decided or {}
         opinion = partial(_opinion, texts=None if classes is None else texts, probabilities=probabilities)
         columns = {
-            "id": pa.array(ids, pa.string()),
+            "id": _strings(ids),
             **opinion(p, told.get(CHAMPION)),
             "model": pa.repeat(pa.scalar(model), len(ids)),
         }
@@ -114,8 +117,12 @@ class Predictions:
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
             columns["challengers"] = pa.StructArray.from_arrays(structs, list(parts))
         batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
-        most = min(MOST_ROWS, max(1, room // (2 * width)))
-        return [written(batch.slice(at, most)) for at in range(0, len(ids), most)]
+        for row_bytes in (batch.nbytes / len(ids) if len(ids) else width, width):  # most often the mean will do
+            most = min(MOST_ROWS, max(1, int((room - ROOM_BESIDES) / (2 * row_bytes + 1))))
+            made = [written(batch.slice(at, most)) for at in range(0, len(ids), most)]
+            if max(map(len, made), default=0) <= room:
+                break
+        return made
 
     def join(self, values: Sequence[bytes], room: int) -> list[bytes]:
         """Records of rows. room : bytes that a record may have."""
@@ -164,20 +171,41 @@ def _opinion(out: Floats, decided: Floats | None, texts: list[str] | None, proba
     """Columns y and p of the outputs of a model, as the JSON records have them."""
     if texts is None:
         return {"y": pa.array(out[:, 0], mask=np.isnan(out[:, 0]))}
-    n, k = len(out), len(texts)
-    out = out[:, :k]
+    n, out = len(out), out[:, : len(texts)]
     k = out.shape[1]
-    nothing = np.ones(n, bool) if k == 0 else out.max(axis=1) <= 0.0
-    words = pa.array(texts[:k], pa.string())
-    best = np.zeros(n, np.int64) if k == 0 else named(out, decided)
+    words, best, nothing = pa.array(texts[:k], pa.string()), np.zeros(n, np.int64), np.ones(n, bool)
+    if k:
+        best = named(out, None)
+        nothing = out[np.arange(n), best] <= 0.0  # sooner than the maximum once more
+        best = best if decided is None else named(out, decided)
     found = {"y": words.take(pa.array(best, mask=nothing))}
     if probabilities:
-        known = out[~nothing]
+        known = out[~nothing] if nothing.any() else out
         edges = np.concatenate(([0], np.cumsum(np.where(nothing, 0, k)))).astype(np.int32)
-        names = words.take(pa.array(np.tile(np.arange(k), len(known))))
+        names = _again(texts[:k], len(known))
         ends = pa.array(edges, mask=np.append(nothing, False))  # missing where nothing begins
         found["p"] = pa.MapArray.from_arrays(ends, names, pa.array(np.ascontiguousarray(known).ravel()))
     return found
+
+
+def _strings(texts: Sequence[str]) -> Any:
+    """Texts as a column; a view of the bytes of those that stand one behind the other, as they came."""
+    if not isinstance(texts, Texts) or not len(texts) or (texts.starts[1:] != texts.stops[:-1]).any():
+        return pa.array(texts, pa.string())
+    edges = np.append(texts.starts, texts.stops[-1]) - texts.starts[0]
+    data = pa.py_buffer(texts.data).slice(int(texts.starts[0]), int(edges[-1]))
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(edges.astype(np.int32)), data)
+
+
+def _again(texts: Sequence[str], n: int) -> Any:
+    """The texts n times over, as a column."""
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    if not encoded or not n or n * ends[-1] >= 2**31:
+        return pa.array(list(texts) * n, pa.string())
+    edges = np.append(0, (np.arange(n)[:, None] * ends[-1] + ends).ravel()).astype(np.int32)
+    data = pa.py_buffer(b"".join(encoded) * n)
+    return pa.StringArray.from_buffers(len(edges) - 1, pa.py_buffer(edges), data)
 
 
 def _maps(column: Sequence[dict[str, float] | None]) -> Any:
