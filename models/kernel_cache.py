@@ -211,6 +211,10 @@ def _no_blas() -> None:
     raise ImportError
 
 
+def _no_extensions() -> None:
+    """Kernels know numpy alone: libraries that extend numba are looked for when one is compiled, and not before."""
+
+
 # one process at a time -----------------------------------------------------------------------------------------------
 
 
@@ -237,6 +241,7 @@ def kept(dispatcher: Any, folder: str) -> Any:
     """Keep a kernel in `folder`, and let no other process compile, load or save it at the same time."""
     compile_one, function = dispatcher.compile, dispatcher.py_func
     own = dispatcher._cache = KernelCache(function, folder)
+    dispatcher._compilation_chain_init_hook = _no_extensions
     name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
     inside = False
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from numba.core import caching, codegen, compiler, environment
+from numba.core.dispatcher import Dispatcher
 
 from models import kernel_cache
 from tests.conftest import jit
@@ -219,6 +220,7 @@ def test_private_parts_of_numba_are_still_there():
     assert parameters(library._finalize_final_module) == parameters(library.enable_object_caching) == ["self"]
     assert parameters(codegen.JITCPUCodegen.unserialize_library) == ["self", "serialized"]
     assert codegen.JITCPUCodegen._library_class is library
+    assert parameters(Dispatcher._compilation_chain_init_hook) == ["self"]
     assert parameters(codegen.JitEngine._load_defined_symbols) == ["self", "mod"]
     assert parameters(environment._rebuild_env) == ["modname", "consts", "env_name"]
     assert parameters(caching.IndexDataCacheFile) == ["cache_path", "filename_base", "source_stamp"]
