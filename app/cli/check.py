@@ -193,9 +193,7 @@ def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
 def waiting_bytes(spec: "Spec") -> int:
     """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
     possible."""
-    from app.partition.pending import ROW_BYTES
-    from app.partition.ragged import PLACE_BYTES
-    from models.conformal import N_SAID
+    from app.partition.room import PLACE_BYTES, ROW_BYTES
     from models.registry import n_kept
 
     classes = spec.class_vocabulary()
@@ -205,6 +203,8 @@ def waiting_bytes(spec: "Spec") -> int:
         x = PLACE_BYTES + spec.record.max_instances * x
     vectors = sum(1 + n_kept(model, spec.task, parameters) for model, parameters in spec.models().values())
     if spec.predictions.coverage is not None:
+        from models.conformal import N_SAID
+
         vectors += N_SAID[spec.task == "regression"]
     vectors += ((spec.predictions.calibrated is True) + (spec.decision is not None)) * len(spec.models())
     each = ROW_BYTES + x + 8 * n_outputs * vectors

@@ -6,7 +6,7 @@ hung.
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -19,14 +19,16 @@ LOOK_SECONDS = 0.2
 
 
 class Work:
-    """Is called with the amount of work that is done and, where it changes, with the total."""
+    """Is called with the amount of work that is done and, where it changes, with the total. shown : makes the bars, and
+    the one of this work."""
 
-    def __init__(self, what: str, bars: Any, bar: Any) -> None:
+    def __init__(self, what: str, shown: Callable[[], tuple[Any, Any]]) -> None:
         self._here = self._elsewhere = 0  # kernels being compiled, in this process and in others
-        self._what, self._bars, self._bar = what, bars, bar
+        self._what, self._shown = what, shown
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        self._bars.update(self._bar, completed=done, **({} if total is None else {"total": total}))
+        bars, bar = self._shown()
+        bars.update(bar, completed=done, **({} if total is None else {"total": total}))
 
     def here(self, change: int) -> None:
         """Of the kernels that this process compiles: one more, or one less."""
@@ -40,7 +42,7 @@ class Work:
         """Say that kernels are being compiled, once that has taken `SLOW_SECONDS`. late : begin the bar then, too."""
         began = time.monotonic()
         since = last = 0.0
-        said = False
+        said = was_slow = False
         while not ended.wait(LOOK_SECONDS):
             now = time.monotonic()
             if self._here + self._elsewhere > 0:
@@ -48,13 +50,18 @@ class Work:
             elif now - last > PAUSE_SECONDS:
                 since = 0.0
             slow = since > 0.0 and now - since > SLOW_SECONDS
-            if self._bars.console.is_terminal:
-                self._bars.update(self._bar, description=f"{self._what}: compiling kernels" if slow else self._what)
-                if slow or (late and now - began > SLOW_SECONDS):
-                    self._bars.start()
+            due = slow or (late and now - began > SLOW_SECONDS)
+            if not due and not was_slow:
+                continue
+            bars, bar = self._shown()
+            if bars.console.is_terminal:
+                bars.update(bar, description=f"{self._what}: compiling kernels" if slow else self._what)
+                if due:
+                    bars.start()
             elif slow and not said:
                 said = True
                 say(f"{SENTENCE} …")
+            was_slow = slow
 
 
 @contextmanager
@@ -64,26 +71,41 @@ def progress(what: str, total: int | None = None, *, only_compiling: bool = Fals
 
     only_compiling : nothing is shown, unless kernels are compiled.
     """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    lock, made = threading.Lock(), list[tuple[Any, Any]]()
 
-    errors = Console(stderr=True)
-    amount = () if only_compiling else (MofNCompleteColumn(), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *amount)
-    bars = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
-    work, ended = Work(what, bars, bars.add_task(what, total=total)), threading.Event()
+    def shown() -> tuple[Any, Any]:
+        with lock:
+            if not made:
+                made.append(make())
+            return made[0]
+
+    def make() -> tuple[Any, Any]:
+        from rich.console import Console  # a start that compiles nothing does not wait for it
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        errors = Console(stderr=True)
+        amount = () if only_compiling else (MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *amount)
+        bars = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
+        return bars, bars.add_task(what, total=total)
+
+    def stop() -> None:
+        for bars, _ in made:
+            bars.stop()
+
+    work, ended = Work(what, shown), threading.Event()
     watcher = threading.Thread(target=work.watch, args=(ended, not only_compiling), daemon=True)
     with ExitStack() as stack:
-        stack.callback(bars.stop)
+        stack.callback(stop)
         if total is not None:
-            bars.start()
+            shown()[0].start()
         if "numba" in sys.modules:
             stack.callback(watch(work.here))
         watcher.start()

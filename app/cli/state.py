@@ -11,7 +11,6 @@ import click
 from app.cli import broker_option
 from app.errors import StateError
 from app.kafka.connection import Connection
-from topics.names import PREDICTIONS
 
 if TYPE_CHECKING:
     from app.state.changelog import Changelog
@@ -154,6 +153,8 @@ def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str
 def _show(stream: str, entry: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+
+    from topics.names import PREDICTIONS
 
     console = Console(highlight=False)
     changelog = entry["changelog"]

@@ -1,6 +1,7 @@
 """`riparian worker`: run a stream's worker until it is stopped."""
 
 import asyncio
+import gc
 import os
 import socket
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option
+from app.cli import broker_option, starting
 from app.cli.saying import configure, log_format_option, say
 from app.errors import AccessError, BrokerError, RiparianError, SpecError, UnreachableError
 from app.kafka.connection import Connection
@@ -100,6 +101,7 @@ def command(
       riparian worker fraud.yaml
       riparian worker fraud.yaml churn.yaml --web-port 7000
     """
+    starting.quickly()
     from app.stream_file import spec as stream_file
 
     configure(log_format, log_level)
@@ -125,6 +127,7 @@ def command(
             for warning in asyncio.run(ask_registry(spec, wait, tell)):
                 tell(warning)
 
+    from app import compiling
     from app.cli.progress import progress
     from app.kafka import record_batches, written_batches
     from app.kafka.ports import listen
@@ -134,6 +137,7 @@ def command(
     from app.worker.metrics import Metrics
     from app.worker.web import expose
 
+    compiling.watch(lambda _: gc.enable())  # which leaves more behind than there is room for
     for spec in specs:
         with progress(f"stream {spec.name}", only_compiling=True):
             PartitionLearner(spec).warm_up()
@@ -214,6 +218,8 @@ async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Ca
 
 async def ask_registry(spec: "Spec", wait: float, waiting: Callable[[str], None]) -> list[str]:
     """Which schemas the stream needs, and what of them may not fit; RegistryError where it does not answer in time."""
+    if spec.registry is None:
+        return []
     from app.registry.client import Registry
     from app.registry.telling import begin
 

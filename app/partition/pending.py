@@ -45,6 +45,7 @@ from app.partition.joining import (
     join,
 )
 from app.partition.ragged import Ragged
+from app.partition.room import ROW_BYTES
 from app.partition.segments import Columns, PendingCheckpoint, Segments
 from app.partition.waiting_index import WaitingIndex, grown
 from models.contract import PREDICT, Bags, Floats, Program
@@ -54,7 +55,6 @@ COUNTERS = ("joined", "expired", "evicted", "unmatched", "repeated_ids", "repeat
 UNBOUNDED = 2**62
 EMPTY = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
 NEVER = 2**62  # no number of an arrival is as large
-ROW_BYTES = 128  # of a waiting instance beside features, predictions and id: entry, slots, queue, segments
 
 
 class Joined(NamedTuple):

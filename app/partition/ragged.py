@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.partition.ids import Ints
+from app.partition.room import PLACE_BYTES
 from app.partition.waiting_index import grown
 from models.contract import Bags, Floats, indices
-
-PLACE_BYTES = 16  # of a bag, beside its instances: where they begin, and how many
 
 
 class Ragged:

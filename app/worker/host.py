@@ -111,6 +111,7 @@ def run(streams: Sequence[Hosted], *, loglevel: str, own_lines: bool = False) ->
     # Batches are lists of short-lived objects: collecting at Python's default threshold costs more than it frees. What
     # is in cycles goes with the timer.
     gc.freeze()
+    gc.enable()  # it is off while a worker starts
     gc.set_threshold(50_000, 50, 50)
     front.raise_file_limit()
     # Faust sets the root logger to DEBUG whatever is asked for; its client would build a record for every debug line,

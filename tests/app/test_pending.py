@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.errors import StateError
 from app.partition import ids, joining, segments, waiting_index
 from app.partition.ids import new_key, packed
-from app.partition.pending import COUNTERS, ROW_BYTES, PendingStore
-from app.partition.ragged import PLACE_BYTES
+from app.partition.pending import COUNTERS, PendingStore
+from app.partition.room import PLACE_BYTES, ROW_BYTES
 from models.contract import LEARN, Bags
 
 NAN = float("nan")

@@ -15,6 +15,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
+from faust.app.base import App
 from faust.tables import recovery
 from faust.tables.manager import TableManager
 from faust.transport import consumer as faust_consumer
@@ -76,6 +77,7 @@ def test_attributes_that_are_read_are_there():
     assert "_bootstrap_brokers" in metadata  # what stands in for brokers as long as none are known
     assert "_value_deserializer" in AIOKafkaConsumer.start.__code__.co_names  # handed on to its fetcher
     assert "_value_deserializer" in fetcher.Fetcher._proc_fetch_request.__code__.co_names
+    assert {"venusian", "attach"} <= set(App._task.__code__.co_names)  # so noting where it stands can be left out
     assert "_recovery" in TableManager.recovery.fget.__code__.co_names
     records = inspect.signature(fetcher.PartitionRecords.__init__).parameters
     assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]

@@ -1,17 +1,19 @@
 """Compiled kernels are found again while nothing that they are made of has changed, and only then."""
 
 import fcntl
+import inspect
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from numba.core import caching, codegen, compiler, environment
+from numba.core.dispatcher import Dispatcher
 
-from models import kernel
+from models import kernel_cache
 from tests.conftest import jit
 
-ROOT = Path(kernel.__file__).resolve().parents[1]
+ROOT = kernel_cache.ROOT
 
 
 @pytest.fixture
@@ -23,16 +25,18 @@ def package(tmp_path, monkeypatch):
     (folder / "a.py").write_text("from models.b import (\n    step,\n)\n")
     (folder / "b.py").write_text("def step():\n    return 1\n")
     (folder / "c.py").write_text("import numpy\n")
-    monkeypatch.setattr(kernel, "ROOT", tmp_path)
+    monkeypatch.setattr(kernel_cache, "ROOT", tmp_path)
+
+    def forget():
+        for known in ("_content", "_files", "_imports", "folder_of"):
+            getattr(kernel_cache, known).cache_clear()
 
     def folders():
-        kernel._imports.cache_clear()
-        kernel._cache_dir.cache_clear()
-        return {name: kernel._cache_dir(folder / f"{name}.py") for name in "abc"}
+        forget()
+        return {name: kernel_cache.folder_of(str(folder / f"{name}.py")) for name in "abc"}
 
     yield folder, folders
-    kernel._imports.cache_clear()
-    kernel._cache_dir.cache_clear()
+    forget()
 
 
 def test_an_edit_reaches_whoever_calls_the_kernel_and_nobody_else(package):
@@ -55,21 +59,22 @@ def test_what_a_file_imports_from_a_folder_is_all_of_the_folder(package):
 
 
 def test_the_kernels_of_this_project_depend_on_their_helpers():
-    files = kernel._imports(ROOT / "models" / "hoeffding" / "loop.py")
-    assert ROOT / "models" / "observers.py" in files
-    assert ROOT / "models" / "kernel.py" in files
+    files = kernel_cache._imports(str(ROOT / "models" / "hoeffding" / "loop.py"))
+    assert str(ROOT / "models" / "observers.py") in files
+    assert str(ROOT / "models" / "kernel.py") in files
 
 
 KERNEL = """
 import sys
 import time
-from models import kernel
+from models import kernel_cache
+from models.kernel import kernel
 
 if sys.argv[2:]:
-    kernel.PATIENCE_SECONDS = 0.1
+    kernel_cache.PATIENCE_SECONDS = 0.1
 
 def scaled(factor):
-    @kernel.kernel
+    @kernel
     def run(x):
         return factor * x
 
@@ -139,3 +144,89 @@ def test_a_copy_of_the_source_elsewhere_finds_what_was_compiled(start, tmp_path)
     (elsewhere / "variants.py").write_text(KERNEL)
     os.utime(elsewhere / "variants.py", (0, 0))
     assert told(start("1", source=elsewhere / "variants.py")) == [(1, 10, 0)]
+
+
+INNER = """
+import sys
+import numpy as np
+from models.kernel import kernel
+
+@kernel(inline=True)
+def half(x):
+    return x / 2
+
+@kernel
+def inner(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += half(x[i])
+    return total
+
+@kernel(allocates=True)
+def both(x):
+    y = np.empty(len(x))
+    for i in range(len(x)):
+        y[i] = x[i] + 1
+    return inner(y) + inner(x)
+"""
+
+CALLS = """
+from inner import inner, both, np, sys
+
+for kernel in (inner, both):
+    if kernel.__name__ in sys.argv[1:]:
+        print(kernel(np.arange(4.0)), sum(kernel.stats.cache_misses.values()))
+loaded = "numba.np.arraymath" in sys.modules, "numba.cpython.unicode" in sys.modules
+print(*map(int, loaded))
+"""
+
+
+@jit
+def test_a_kernel_from_the_cache_waits_for_nothing_that_compiles_kernels(tmp_path):
+    (tmp_path / "inner.py").write_text(INNER)
+    (tmp_path / "calls.py").write_text(CALLS)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(ROOT)}
+
+    def call(*names):
+        command = [sys.executable, str(tmp_path / "calls.py"), *names]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+        return [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+
+    assert call("inner") == [(3, 1), (1, 1)]
+    assert call("inner") == [(3, 0), (0, 0)]
+    # One that is compiled with it inside takes its bitcode; and what both make is what they would make by themselves.
+    assert call("inner", "both") == [(3, 0), (8, 1), (1, 1)]
+    assert call("both") == call("both", "neither") == [(8, 0), (0, 0)]
+
+
+@jit
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / "variants.py").write_text(KERNEL)
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(tmp_path / "variants.py"), "1"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert told(process) == [(1, 10, 1)]
+
+
+def test_private_parts_of_numba_are_still_there():
+    def parameters(function):
+        return list(inspect.signature(function).parameters)
+
+    library = codegen.JITCodeLibrary
+    assert parameters(library._unserialize) == ["codegen", "state"]
+    assert parameters(library._get_module_for_linking) == ["self"]
+    assert parameters(library._set_compiled_object) == ["self", "value"]
+    assert parameters(library._finalize_final_module) == parameters(library.enable_object_caching) == ["self"]
+    assert parameters(codegen.JITCPUCodegen.unserialize_library) == ["self", "serialized"]
+    assert codegen.JITCPUCodegen._library_class is library
+    assert parameters(Dispatcher._compilation_chain_init_hook) == ["self"]
+    assert parameters(codegen.JitEngine._load_defined_symbols) == ["self", "mod"]
+    assert parameters(environment._rebuild_env) == ["modname", "consts", "env_name"]
+    assert parameters(caching.IndexDataCacheFile) == ["cache_path", "filename_base", "source_stamp"]
+    for name in ("load_overload", "save_overload", "_index_key"):
+        assert parameters(getattr(caching.FunctionCache, name))[1] == "sig"
+    # What `_reduce` gives is what `_rebuild` takes, behind the context.
+    assert parameters(compiler.CompileResult._rebuild)[1:] == [
+        *("libdata", "fndesc", "env", "signature", "objectmode", "lifted", "typeann", "reload_init", "referenced_envs")
+    ]

@@ -1,0 +1,265 @@
+"""Where compiled kernels are kept, and how a process gets them back.
+
+They are kept in a folder named after a hash of their module's source and of all that it imports: numba itself looks
+only at the module of the outermost kernel, and would go on using what it compiled of the others before they were
+edited. A family of learners is compiled anew only when something that it is made of has changed. The folder stands for
+the path and the time of the source file, by which numba tells files apart: so all checkouts of a user share what one
+of them has compiled. A folder that may not be written, in an image say, is read.
+
+One process at a time compiles a kernel, or looks for it in the cache: who comes second finds what the first has
+compiled. And numba's index of a kernel's variants has no lock of its own: two processes that add one each may give both
+the same file, and the index then leads to the other variant's machine code.
+
+A start loads twenty kernels, and would spend more than twice the time on what numba gets ready to compile others: its
+typing and lowering of all of Python and NumPy, the bitcode of each kernel, the modules of all that was inlined. All
+that comes when a kernel is compiled that is not in the cache. Private parts of numba are overridden for it;
+tests/models/test_kernel_cache.py checks that they are still there.
+"""
+
+import fcntl
+import hashlib
+import importlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from re import compile as pattern
+from typing import Any
+
+import numba
+from numba.core import codegen
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import Environment, lookup_environment
+from numba.core.runtime import _nrt_python
+
+PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
+ROOT = Path(__file__).resolve().parents[1]
+NAMES_ALL = (
+    b"models.registry"  # it names every learner; no kernel is made of it, and it would tie each to all the others
+)
+MODULE = pattern(rb"models(?:\.\w+)*")
+
+
+# the folder of a module's kernels ------------------------------------------------------------------------------------
+
+
+@cache
+def _content(source: str) -> tuple[bytes, bytes]:
+    """A file, and the hash of its name and of what it holds."""
+    content = Path(source).read_bytes()
+    name = os.path.basename(source).encode()
+    return content, hashlib.blake2b(name + b"\0" + content, digest_size=16).digest()
+
+
+@cache
+def _files(module: bytes) -> frozenset[str]:
+    """The file of a module of this package; all of a folder."""
+    path = ROOT.joinpath(*module.decode().split("."))
+    return frozenset(map(str, path.glob("*.py") if path.is_dir() else [path.with_suffix(".py")]))
+
+
+@cache
+def _imports(source: str) -> frozenset[str]:
+    """The files of this package that one file imports, the registry apart; all of a folder where it imports from a
+    folder."""
+    content, _ = _content(source)
+    names = {
+        found.group()
+        for found in MODULE.finditer(content)
+        if content.endswith((b"from ", b"import "), 0, found.start())
+    }
+    return frozenset().union(*map(_files, names - {NAMES_ALL}))
+
+
+@cache
+def folder_of(source: str) -> str:
+    """Of the kernels of one file: below $NUMBA_CACHE_DIR, or else the user's cache folder."""
+    known: set[str] = set()
+    new = {source}
+    while new:
+        known |= new
+        new = {imported for file in new for imported in _imports(file)} - known
+    name = "/".join(source.split(os.sep)[-2:])
+    digest = hashlib.blake2b(f"{numba.__version__} {name}".encode(), digest_size=8)
+    for file in sorted(known):
+        digest.update(_content(file)[1])
+    base = os.environ.get("NUMBA_CACHE_DIR")
+    root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riparian"
+    return str(root / f"kernels-{digest.hexdigest()}")
+
+
+# what is kept of a kernel --------------------------------------------------------------------------------------------
+
+
+class _Loaded(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Machine code from the cache, with the bitcode for kernels that are compiled with this one inside."""
+
+    _bitcode: bytes
+    _shared_module: Any
+
+    @classmethod
+    def _unserialize(cls, made: Any, state: Any) -> "_Loaded":
+        name, machine_code, bitcode, symbols = state
+        library = cls(made, name)
+        library.enable_object_caching()
+        library._set_compiled_object(machine_code)
+        library._bitcode = bitcode
+        library._finalize_final_module()
+        made._engine._defined_symbols.update(symbols)
+        return library
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = codegen.ll.parse_bitcode(self._bitcode)
+            self._codegen._engine._load_defined_symbols(self._shared_module)
+        return self._shared_module
+
+
+def _reduced(found: Any) -> Any:
+    """A compiled kernel as it is kept; None for one of a kind that we have none of, which is not kept."""
+    (name, kind, code), descriptor, own, signature, objects, lifted, notes, reload, inlined = found._reduce()
+    every = own, *inlined
+    if kind != "object" or objects or lifted or reload or any(each.consts for each in every):
+        return None
+    # Environments hold objects of Python, of which kernels have none. Kept as they are, the modules of all functions
+    # that were inlined would be imported with them.
+    named = [(each.globals["__name__"], each.env_name) for each in every]
+    return (name, *code), descriptor, signature, notes, named
+
+
+def _environment(module: str, name: str) -> Any:
+    found = lookup_environment(name)
+    if found is None:
+        found = Environment({"__name__": module})
+        found.env_name = name
+        Environment._memo[name] = found
+    return found
+
+
+def _rebuilt(context: Any, kept: Any) -> Any:
+    code, descriptor, signature, notes, named = kept
+    _helpers()
+    own, *inlined = (_environment(*each) for each in named)
+    symbols = descriptor.llvm_func_name, descriptor.llvm_cpython_wrapper_name, *(name for _, name in named)
+    made = context.codegen()
+    made._library_class = _Loaded
+    try:
+        return CompileResult._rebuild(
+            context, (*code, symbols), descriptor, own, signature, False, (), notes, (), inlined
+        )
+    finally:
+        del made._library_class
+
+
+@cache
+def _helpers() -> None:
+    """Tell LLVM where the functions of numba are that turn arguments into arrays: part of what numba does before it
+    compiles."""
+    for name, address in _nrt_python.c_helpers.items():
+        codegen.ll.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """The variants of one kernel, in `folder`."""
+
+    def __init__(self, function: Any, folder: str) -> None:
+        self._name, self._py_func, self._cache_path = repr(function), function, folder
+        code, name = function.__code__, function.__qualname__.replace("<", "").replace(">", "")
+        stem = os.path.splitext(os.path.basename(code.co_filename))[0]
+        version = f"py{sys.version_info[0]}{sys.version_info[1]}{sys.abiflags}"
+        base = f"{stem}.{name}-{code.co_firstlineno}.{version}"
+        self._cache_file = IndexDataCacheFile(folder, base, os.path.basename(folder))
+        self.enable()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        kept = None
+        if self._enabled:
+            with suppress(OSError):
+                kept = self._cache_file.load(self._index_key(sig, target_context.codegen()))
+        if kept is not None:
+            return _rebuilt(target_context, kept)
+        _without_blas()  # it is compiled now
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        # Dynamic globals are addresses, of large arrays say, in the process that compiles.
+        kept = None if not self._enabled or data.library.has_dynamic_globals else _reduced(data)
+        if kept is not None:
+            with suppress(OSError):  # it may not be written, or is full: the next process compiles it again
+                os.makedirs(self._cache_path, exist_ok=True)
+                self._cache_file.save(self._index_key(sig, data.codegen), kept)
+
+
+@cache
+def _without_blas() -> None:
+    """Load numba's array functions without SciPy's linear algebra: where SciPy is installed they look for it, a quarter
+    of a second, for covariances, which no kernel calls."""
+    linalg: Any = importlib.import_module("numba.np.linalg")
+    found, linalg.ensure_blas = linalg.ensure_blas, _no_blas
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = found
+
+
+def _no_blas() -> None:
+    raise ImportError
+
+
+def _no_extensions() -> None:
+    """Kernels know numpy alone: libraries that extend numba are looked for when one is compiled, and not before."""
+
+
+# one process at a time -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Hold an exclusive lock on a file, which ends with its holder at the latest; False if it did not come in time."""
+    held, deadline = False, time.monotonic() + PATIENCE_SECONDS
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(path.open("w"))
+            while not held and time.monotonic() < deadline:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    held = True
+                except BlockingIOError:
+                    time.sleep(0.02)
+        except OSError:  # another user's file, or a file system without locks: go on as numba does
+            held = True
+        yield held
+
+
+def kept(dispatcher: Any, folder: str) -> Any:
+    """Keep a kernel in `folder`, and let no other process compile, load or save it at the same time."""
+    compile_one, function = dispatcher.compile, dispatcher.py_func
+    own = dispatcher._cache = KernelCache(function, folder)
+    dispatcher._compilation_chain_init_hook = _no_extensions
+    name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
+    inside = False
+
+    def compile_alone(sig: Any) -> Any:
+        nonlocal inside
+        # Threads first, then processes: a thread that waits for the file lets no other one of its process hold it.
+        with global_compiler_lock:
+            if inside or sig in dispatcher.overloads:
+                return compile_one(sig)
+            with _alone(Path(folder) / name) as alone:
+                inside = True
+                if not alone:
+                    own.disable()
+                try:
+                    return compile_one(sig)
+                finally:
+                    inside = False
+                    own.enable()
+
+    dispatcher.compile = compile_alone
+    return dispatcher
