@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 
 
 class Answers:
-    """What one client's fetches were told. For the fetching thread alone.
+    """What one client's fetches were told.
 
     Parameters
     ----------
