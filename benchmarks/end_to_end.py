@@ -201,7 +201,7 @@ def _show_budget(budget: dict[str, Any], console: Console) -> None:
 
 
 def _show_latency(parts: list[dict[str, Any]], console: Console) -> None:
-    columns = ("p50", "p90", "p99", "max")
+    columns = (*(f"p{p}" for p in latency.PERCENTILES), "max")
     table = Table("instances/s", "", *columns, "client late p99", title="Features to prediction, ms")
     for part in parts:
         for role, text in (("echo", "bare echo (floor)"), ("worker", "riparian worker")):

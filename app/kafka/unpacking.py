@@ -14,6 +14,7 @@ each consumer's own affair: it says so by an `Unpacking`, which the client hands
 its values. Consumers that give none are given records.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1024 * 1024
 PIECE_RECORDS = 8192
+LARGE = 64 * 1024  # bytes of an answer of one partition that take a fraction of a millisecond
+LARGE_PACKED = 1024  # likewise, compressed
+CODEC_AT, CODEC_BITS = 22, 7  # the byte of a batch that names its compression
 LOG_OVERHEAD = 12  # bytes of a batch before those whose number they say
 NO_NAME = "the name of a header is not UTF-8"
 FEW = 16  # records that are taken of a fetch before it is known how large they are
@@ -114,6 +118,7 @@ class Answer:
 
     def __init__(self, data: bytes) -> None:
         self._left, self._data, self._end = MemoryRecords(data), memoryview(data), 0
+        self.packed = len(data) > CODEC_AT and bool(data[CODEC_AT] & CODEC_BITS)  # as its first batch says
         self.has_next, self.size_in_bytes = self._left.has_next, self._left.size_in_bytes
         self.raw = self._data[:0]
 
@@ -159,24 +164,72 @@ class Unpacking:
 
 
 class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
-    """Fetched records of a partition; those of the topics of the consumer's Unpacking come out as RawBatches."""
+    """Fetched records of a partition; those of the topics of the consumer's Unpacking come out as RawBatches.
+
+    What comes next may be made ahead, by another thread (`read_ahead`). The client sees of it what it has taken: until
+    then a seek, or another assignment, drops what was fetched.
+    """
 
     next_fetch_offset: int
-    _asked: Unpacking  # where records come in pieces
+    _records_iterator: Iterator[Any] | None
+
+    def __init__(self, tp: TopicPartition, records: Any, *args: Any) -> None:
+        super().__init__(tp, records, *args)
+        asked = self._value_deserializer
+        self._asked: Any = asked if isinstance(asked, Unpacking) and tp.topic in asked.topics else None
+        self._at = self.next_fetch_offset  # behind what was made
+        self._ahead: deque[tuple[Any, int]] = (
+            deque()
+        )  # a piece, what was raised, or None at the end; the offset behind it
+        self._begun = False
+
+    def is_large(self) -> bool:
+        """Whether it takes so long to unpack that an event loop had better not wait for it."""
+        if self._asked is None or not isinstance(self._records, Answer):
+            return False
+        return bool(self._records.size_in_bytes() > (LARGE_PACKED if self._records.packed else LARGE))
+
+    def read_ahead(self, n: int) -> int:
+        """Make the next n pieces; how many there are. One thread at a time."""
+        while len(self._ahead) < n and self._records_iterator is not None:
+            try:
+                made = next(self._records_iterator, None)
+            except Exception as error:
+                made = error
+            if made is None or isinstance(made, Exception):
+                self._records_iterator = None  # with this object it is a cycle, as an exception is with its frame
+            self._ahead.append((made, self._at))
+        return len(self._ahead)
+
+    def __next__(self) -> Any:
+        asked, tp = self._asked, self._tp
+        if asked is not None and not self._begun:
+            expected = asked.positions.get(tp, self.next_fetch_offset)
+            if expected != self.next_fetch_offset:
+                asked.jumps[tp] = expected, self.next_fetch_offset
+        self._begun = True
+        if not self._ahead:
+            self.read_ahead(1)
+        made, self.next_fetch_offset = self._ahead.popleft() if self._ahead else (None, self._at)
+        if asked is not None:
+            asked.positions[tp] = self.next_fetch_offset
+        if made is None:
+            raise StopIteration
+        if isinstance(made, Exception):
+            raise made
+        return made
 
     def _unpack_records(self) -> Iterator[Any]:
-        asked = self._value_deserializer
-        if isinstance(asked, Unpacking) and self._tp.topic in asked.topics:
-            self._asked = asked
+        if self._asked is not None:
             yield from self._pieces()
             return
         for batch in self._visible():
-            first = self.next_fetch_offset
+            first = self._at
             for record in self._readable(batch):
                 if record.offset >= first:
-                    self.next_fetch_offset = record.offset + 1
+                    self._at = record.offset + 1
                     yield self._consumer_record(self._tp, record)
-            self.next_fetch_offset = batch.next_offset
+            self._at = batch.next_offset
 
     def _batches(self) -> Iterator[tuple[Any, bool]]:
         """Batches, and whether they may hold records: those of aborted transactions, and control batches, do not."""
@@ -199,7 +252,7 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             if visible:
                 yield batch
             else:
-                self.next_fetch_offset = batch.next_offset
+                self._at = batch.next_offset
 
     def _aborted(self, batch: Any) -> bool:
         """Whether a batch is of a transaction that was aborted: as the client finds out where it unpacks records."""
@@ -228,19 +281,14 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             return iter((_unread(batch, batch.base_offset, str(error)),))
 
     def _pieces(self) -> Iterator[RawBatch]:
-        tp, asked = self._tp, self._asked
-        expected = asked.positions.get(tp, self.next_fetch_offset)
-        if expected != self.next_fetch_offset:
-            asked.jumps[tp] = expected, self.next_fetch_offset
-        if tp.topic in asked.header_topics or not isinstance(self._records, Answer):
+        if self._tp.topic in self._asked.header_topics or not isinstance(self._records, Answer):
             yield from self._listed(self._visible())
         else:
             for group in self._groups():
-                if sum(asked.kernel.count_of(raw) for _, raw in group) < LEAST:
+                if sum(self._asked.kernel.count_of(raw) for _, raw in group) < LEAST:
                     yield from self._listed(batch for batch, _ in group)
                 else:
                     yield from self._sliced(group)
-        self._asked.positions[tp] = self.next_fetch_offset
 
     def _listed(self, batches: Iterable[Any]) -> Iterator[RawBatch]:
         """The records of batches as the client reads them, in pieces."""
@@ -248,7 +296,7 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
         with_headers = tp.topic in self._asked.header_topics
         piece, n_bytes = _nothing(with_headers), 0
         for batch in batches:
-            first, left = self.next_fetch_offset, _Rows(batch, self._opened(batch), with_headers)
+            first, left = self._at, _Rows(batch, self._opened(batch), with_headers)
             # A pass at a time, of as many records as make a piece if they are as large as the last ones.
             while rows := left.take(_few(n_bytes, mean)):
                 if rows[0][0] < first:
@@ -259,17 +307,16 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                     n_bytes += size
                     for i, column in enumerate(piece):
                         column.extend(part[i])  # type: ignore[arg-type]
-                    self.next_fetch_offset = self._asked.positions[tp] = part.offsets[-1] + 1
+                    self._at = part.offsets[-1] + 1
                     mean = size // len(rows)
                 if left.ended:
-                    self.next_fetch_offset = self._asked.positions[tp] = batch.next_offset
+                    self._at = batch.next_offset
                 if n_bytes >= PIECE_BYTES or len(piece[0]) >= PIECE_RECORDS:
                     yield RawBatch(*piece)
                     piece, n_bytes = _nothing(with_headers), 0
                 if left.ended:
                     break
-            self.next_fetch_offset = self._asked.positions[tp] = batch.next_offset
-        self._asked.positions[tp] = self.next_fetch_offset  # behind markers, too: whoever stops here asks from there on
+            self._at = batch.next_offset
         if piece[0]:
             yield RawBatch(*piece)
 
@@ -287,7 +334,7 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                     yield group
                     group, n_bytes, n_records = [], 0, 0
                 if not visible:
-                    self.next_fetch_offset = self._asked.positions[self._tp] = batch.next_offset
+                    self._at = batch.next_offset
         except aiokafka_fetcher.Errors.CorruptRecordException:
             if group:
                 yield group  # what comes before it is sound
@@ -315,17 +362,17 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
             yield from self._parsed(ready)
 
     def _parsed(self, ready: list[tuple[Any, "Body"]]) -> Iterator[RawBatch]:
-        parser = self._asked.kernel.Parser([body for _, body in ready], self.next_fetch_offset, SHARED_BYTES)
+        parser = self._asked.kernel.Parser([body for _, body in ready], self._at, SHARED_BYTES)
         while parser.state != self._asked.kernel.ENDED:
             piece, at = parser.piece(PIECE_RECORDS, PIECE_BYTES, RECORD_BYTES), parser.batch
             if len(piece):
                 done = ready[at - 1][0].next_offset if at and parser.begins_batch else 0
-                self.next_fetch_offset = self._asked.positions[self._tp] = max(int(piece.offsets[-1]) + 1, done)
+                self._at = max(int(piece.offsets[-1]) + 1, done)
                 yield piece
             if parser.state == self._asked.kernel.UNUSUAL:
                 yield from self._listed([ready[at][0]])
                 parser.skip()
-        self.next_fetch_offset = self._asked.positions[self._tp] = ready[-1][0].next_offset
+        self._at = ready[-1][0].next_offset
 
 
 def install() -> None:

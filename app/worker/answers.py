@@ -7,6 +7,8 @@ other one's records were read. So does the end that an answer tells to a fetch w
 is known has the broker to be asked, which takes a round trip more.
 """
 
+import asyncio
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -14,6 +16,9 @@ from aiokafka.protocol.fetch import FetchRequest
 from faust.types import TP
 
 OLDEST_VERSION = 4  # of an answer that tells of committed ends
+# Mean of the time between two fetches, but for a few. A steady stream could be fetched record by record, which takes
+# more of the processors of worker and broker: what comes meanwhile shall come together.
+FETCH_SECONDS, BURST = 0.002, 5
 SMALL_BYTES = 1 << 20  # of an answer, beyond which there is a backlog, where all topics shall have their turn
 
 
@@ -31,7 +36,7 @@ class Seen(NamedTuple):
 
 
 class Answers:
-    """What one client's fetches were told. For the fetching thread alone.
+    """What one client's fetches were told.
 
     Parameters
     ----------
@@ -43,6 +48,7 @@ class Answers:
         self.first = first
         self._n = 0
         self._seen: dict[TP, Seen] = {}
+        self._due: dict[int, float] = {}  # broker -> when it was to be asked last
         self._backlogs: set[int] = set()  # brokers whose last answer was large
 
     def watch(self, client: Any) -> None:
@@ -54,6 +60,9 @@ class Answers:
                 return await send(node_id, request, **options)
             if node_id not in self._backlogs:
                 request.topics.sort(key=lambda topic: topic[0] not in self.first)
+                early = self._early(node_id, time.monotonic())
+                if early > 0:
+                    await asyncio.sleep(early)
             asked = self._n
             answer = await send(node_id, request, **options)
             size = self.add(asked, answer)
@@ -61,6 +70,11 @@ class Answers:
             return answer
 
         client.send = watched
+
+    def _early(self, node_id: int, now: float) -> float:
+        """A broker is to be asked: how many seconds too early."""
+        due = self._due[node_id] = max(self._due.get(node_id, 0.0) + FETCH_SECONDS, now - BURST * FETCH_SECONDS)
+        return due - now
 
     def add(self, asked: int, answer: Any) -> int:
         """Keep what an answer tells; bytes of its records."""

@@ -4,13 +4,10 @@ Two topics of each partition are read, and one may have to wait for the other. S
 of its own topic only, and each keeps a share that the others cannot take from it: half of the bound is divided into
 shares, the other half is whoever's comes first. What waits in one topic thus never keeps the other one, for which it
 waits, from being fetched, and all of them together stay below the bound, but for one poll (`POLL_PIECES` pieces).
-
-The fetching thread adds, and the main thread takes away.
 """
 
 from collections import deque
 from collections.abc import Iterable
-from threading import Lock
 
 from faust.types import TP
 
@@ -45,20 +42,17 @@ class Backpressure:
         self.max_bytes = max_bytes
         self.n_bytes = 0
         self._of: dict[TP, _One] = {}
-        self._lock = Lock()
 
     def begin(self, tps: Iterable[TP]) -> None:
         """Partitions are read from some offset on: nothing is held of them, and they are not paused."""
-        with self._lock:
-            for tp in tps:
-                self._forget(tp)
-                self._of[tp] = _One()
+        for tp in tps:
+            self._forget(tp)
+            self._of[tp] = _One()
 
     def end(self, tps: Iterable[TP]) -> None:
         """Partitions are not read any more."""
-        with self._lock:
-            for tp in tps:
-                self._forget(tp)
+        for tp in tps:
+            self._forget(tp)
 
     def _forget(self, tp: TP) -> None:
         if tp in self._of:
@@ -70,34 +64,32 @@ class Backpressure:
 
     def add(self, tp: TP, next_offset: int, n_records: int, n_bytes: int) -> bool:
         """A piece was fetched; whether to pause its partition now."""
-        with self._lock:
-            one = self._of.get(tp)
-            if one is None:
-                return False
-            one.pieces.append((next_offset, n_records, n_bytes))
-            one.n_records += n_records
-            one.n_bytes += n_bytes
-            self.n_bytes += n_bytes
-            if one.paused or not self._fuller(one, 1):
-                return False
-            one.paused = True
-            return True
+        one = self._of.get(tp)
+        if one is None:
+            return False
+        one.pieces.append((next_offset, n_records, n_bytes))
+        one.n_records += n_records
+        one.n_bytes += n_bytes
+        self.n_bytes += n_bytes
+        if one.paused or not self._fuller(one, 1):
+            return False
+        one.paused = True
+        return True
 
     def release(self, tp: TP, offset: int) -> list[TP]:
         """What stands before `offset` was learned; the partitions that are to be fetched again."""
-        with self._lock:
-            one = self._of.get(tp)
-            if one is None:
-                return []
-            while one.pieces and one.pieces[0][0] <= offset:
-                _, n_records, n_bytes = one.pieces.popleft()
-                one.n_records -= n_records
-                one.n_bytes -= n_bytes
-                self.n_bytes -= n_bytes
-            resumed = [tp for tp, one in self._of.items() if one.paused and not self._fuller(one, 2)]
-            for tp in resumed:
-                self._of[tp].paused = False
-            return resumed
+        one = self._of.get(tp)
+        if one is None:
+            return []
+        while one.pieces and one.pieces[0][0] <= offset:
+            _, n_records, n_bytes = one.pieces.popleft()
+            one.n_records -= n_records
+            one.n_bytes -= n_bytes
+            self.n_bytes -= n_bytes
+        resumed = [tp for tp, one in self._of.items() if one.paused and not self._fuller(one, 2)]
+        for tp in resumed:
+            self._of[tp].paused = False
+        return resumed
 
     def _fuller(self, one: _One, part: int) -> bool:
         """Whether a partition holds at least 1 / part of what it may."""

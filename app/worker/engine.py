@@ -62,6 +62,9 @@ RELOAD_SECONDS = 1.0  # after a partition was fenced: either a rebalance is on i
 MISSING_SECONDS = 5.0  # a topic that is missing for longer was deleted; a broker that starts may not know all at once
 
 
+def _nothing() -> None: ...
+
+
 class SupersededError(Exception):
     """Another rebalance has begun; what was asked for is not wanted any more."""
 
@@ -90,6 +93,8 @@ class Engine:
         self.runners: dict[int, Runner] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None  # ends the worker as a signal does
+        self.settled: Callable[[], None] = _nothing  # told once, before the first records come
+        self._settled = False
         self.backpressure = Backpressure(spec.join.max_buffered_bytes)
         self.registry = Registry.of(spec)
         self.silence = Silence(spec, connection)
@@ -275,6 +280,9 @@ class Engine:
         try:
             offsets = await self._insist(sorted(partitions - stay), generation)
             self._loaded = True
+            if offsets and not self._settled:
+                self._settled = True
+                self.settled()
             return set(offsets)
         except SupersededError:
             return set()

@@ -102,7 +102,7 @@ def guard(coordinator: Any, group: str, instance: str | None, replaced: Callable
     Parameters
     ----------
     coordinator : aiokafka's GroupCoordinator
-    replaced : called once with a ReplacedError, in the coordinator's thread
+    replaced : called once with a ReplacedError
     """
     if instance is None:
         return

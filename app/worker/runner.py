@@ -46,8 +46,9 @@ from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, Partition
 
 log = logging.getLogger(__name__)
 
-FEW = 16  # records, whose step may be shorter than the way to another thread and back
-BRIEF_SECONDS = 0.002  # that a step may hold up the event loop
+BRIEF_SECONDS = 0.002  # that a step may hold up the event loop: the way to another thread and back may take longer
+FEW = 512  # records, at most, of a step on the event loop
+PATIENT_SECONDS = 0.02  # that labels wait for the next fetch before the broker is asked
 POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
 STILL_SECONDS = 10.0  # between two records of a partition that rests
@@ -166,13 +167,14 @@ class Runner:
         self._untold = [record for record in events if record.number >= tail.drift]
         self._told = learner.drift.n_events
         self._wake = asyncio.Event()
-        self._brief = False  # whether the last step of few records was
+        self._few = 0  # records whose step is brief
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
         self._ends: dict[str, int] | None = None  # where the input logs ended when we last learned that
         self._question: asyncio.Task[None] | None = None
         self._ends_beside: dict[str, Mapping[TP, int] | None] = {}  # role -> `ends` of its last batch
         self._asked = 0.0
+        self._alone = 0.0  # since when labels wait for the next fetch
         self._metrics_due = time.monotonic() + host.spec.metrics.every
         self._task: asyncio.Task[None] | None = None
         self._written = asyncio.Event()  # a checkpoint
@@ -224,7 +226,7 @@ class Runner:
         self._wake.set()
 
     def _cannot(self, error: Exception) -> None:
-        """What comes from beside the fetching thread cannot go on."""
+        """What does not come by the consumer cannot go on."""
         self._end = error
         self._wake.set()
 
@@ -307,8 +309,17 @@ class Runner:
             if sharing.behind > self.merge.limit and not self.merge.follows and not self.learner.n_held:
                 return self.merge.release_only(LEARNED)
         release = self.merge.release()
+        if release.n:
+            self._alone = 0.0
         if release.n or not self.merge.n_waiting or self.merge.follows:
             return release
+        # Labels alone keep nobody waiting, and what is fetched next mostly says that they may go.
+        if len(self.buffers[FEATURES]):
+            self._alone = 0.0
+        elif self._ends is None:
+            self._alone = self._alone or time.monotonic()
+            if time.monotonic() - self._alone < PATIENT_SECONDS:
+                return release
         # Records wait, and nothing later has come from the other logs. See where all end now: once the others have been
         # read that far, whatever is missing there was appended after what waits here had arrived.
         if self._ends is None:
@@ -365,10 +376,11 @@ class Runner:
 
     async def _wait(self) -> None:
         timeout = POLL_SECONDS if self.merge.n_waiting else self._until_due()
+        timer = asyncio.get_running_loop().call_later(timeout, self._wake.set)  # `wait_for` would begin a task
         try:
-            await asyncio.wait_for(self._wake.wait(), timeout)
-        except TimeoutError:
-            return
+            await self._wake.wait()
+        finally:
+            timer.cancel()
 
     def _until_due(self) -> float:
         """Seconds until there is something to do although nothing comes."""
@@ -396,15 +408,14 @@ class Runner:
 
     async def _step(self, release: Release) -> None:
         started = time.monotonic()
-        if release.n <= FEW and self._brief and self.learner.hold():
+        if release.n <= self._few and self.learner.hold():
             try:
                 outcome, batches, letters, reasons = self._work(release)
             finally:
                 self.learner.let_go()
         else:
             outcome, batches, letters, reasons = await self.host.in_thread(self._work, release)
-        if release.n <= FEW:
-            self._brief = time.monotonic() - started < BRIEF_SECONDS
+        self._judge(release.n, time.monotonic() - started)
         self.checkpoints.dirty = True
         if UNKNOWN_SCHEMA in reasons:  # the next owner has to decide likewise: it reads this first
             await self.outputs.send(self.host.spec.topics.deadletters, letters)
@@ -423,6 +434,13 @@ class Runner:
         if outcome.events:
             await self._answer(outcome.events)
         self.host.observer.stepped(self, outcome, time.monotonic() - started)
+
+    def _judge(self, n: int, seconds: float) -> None:
+        """A step of n records took so long: how many the next may have, to be taken on the event loop."""
+        if seconds < BRIEF_SECONDS / 2:
+            self._few = max(self._few, min(2 * n, FEW))
+        elif seconds > BRIEF_SECONDS:
+            self._few = min(self._few, n // 2)
 
     def _work(self, release: Release) -> tuple[Outcome, list[Any], list[Any], list[str]]:
         """Off the event loop: decode, learn, encode. The outcome, batches of predictions and of dead letters, and why

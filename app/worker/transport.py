@@ -1,15 +1,18 @@
 """Whole-batch delivery: Faust's transport, with the records of the source topics going straight to the engine.
 
 Faust spends about 75 µs on every delivered message, and about 1 ms on every delivered event when an event is a whole
-batch. The fetched records of a source partition are therefore handed from the fetching thread to the engine, one batch
-per fetch, without passing Faust's streams. Changelog topics are delivered one message at a time, as Faust does it; what
+batch. The fetched records of a source partition are therefore handed to the engine, one batch per fetch, without
+passing Faust's streams. Changelog topics are delivered one message at a time, as Faust does it; what
 a recovery reads of them is in recovery.py.
 
 A worker whose broker goes away while Faust starts would end with a traceback; here what needs a broker to start waits.
 
-Five habits of Faust and its client are replaced for the source topics. The first costs time, the others lose or repeat
-records:
+Six habits of Faust and its client are replaced for the source topics. The first two cost time, the others lose or
+repeat records:
 
+- Faust's consumer has a thread with an event loop of its own. Python runs one thread at a time, so each fetch then
+  waits for the interpreter's lock, and what it brought for another wake-up. Here the consumer lives in the worker's own
+  loop, and a thread is asked only to unpack what is large.
 - In a rebalance Faust and its client take nothing from any partition until the group has agreed, and then begin at what
   was committed. Here partitions are fetched on, and those that are assigned again go on where they were: the new
   assignment takes over their positions in the moment when it comes.
@@ -120,21 +123,58 @@ async def when_there(service: Any, action: Callable[[], Awaitable[None]]) -> Non
         await asyncio.sleep(START_PAUSE_SECONDS)
 
 
+async def _unpacked(fetcher: Any, tps: set[TP], seconds: float, n: int) -> None:
+    """Wait until a client has fetched something of `tps`. What is large is unpacked by another thread: n pieces."""
+    if tps.isdisjoint(fetcher._records):
+        waiter = fetcher._create_fetch_waiter()
+        await asyncio.wait([waiter], timeout=seconds)
+        if not waiter.done():
+            waiter.cancel()
+            return
+        waiter.result()  # what the client may not do
+    for tp, found in list(fetcher._records.items()):
+        records = getattr(found, "_partition_records", None)
+        if n > 0 and tp in tps and records is not None and records.is_large():
+            n -= await asyncio.to_thread(records.read_ahead, n)
+
+
+class InLoop:
+    """Stands for a thread: what would run there is a task of the event loop."""
+
+    def __init__(self, service: Any) -> None:
+        self._service = service
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="fetching")
+
+    async def _run(self) -> None:
+        try:
+            await self._service._serve()
+        except Exception:  # of which it has told
+            self._service.set_shutdown()
+
+    def stop(self) -> None:
+        """It has ended by itself."""
+
+
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
-    """The thread that fetches. Its attributes are written here and only read by the main thread."""
+    """What fetches: Faust's thread, without a thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.way: Way = self.transport.way
         self.epochs: dict[TP, int] = {}
         self.drained: dict[TP, int] = {}  # next offset after the last record that was handed on
-        self.passed: dict[TP, int] = {}  # position of the client, all before which was handed on, or is no record
         self.answers = Answers(frozenset(self.way.inputs[:1]))
         self._to_commit: dict[TP, int] = {}
         self._committing: asyncio.Task[None] | None = None
 
+    async def _gather_remaining_tasks(self) -> None:
+        """Faust's would cancel whatever its loop still has to do."""
+
     async def on_start(self) -> None:
-        STREAM.set(self.way.stream)  # of this thread
+        STREAM.set(self.way.stream)  # of this task, and of the client's
         await when_there(self, self._connect)
 
     async def _connect(self) -> None:
@@ -149,7 +189,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         async def pushed(error: BaseException) -> None:
             said = out_of_group(error, seconds)
             if said is not None:
-                self.parent_loop.call_soon_threadsafe(self.way.refused, said)
+                self.way.refused(said)
             await push(error)
 
         coordinator._push_error_to_user = pushed
@@ -159,7 +199,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             coordinator,
             coordinator.group_id,
             coordinator._group_instance_id,
-            lambda error: self.parent_loop.call_soon_threadsafe(self.way.refused, error),
+            self.way.refused,
         )
 
     def _fetch_on(self) -> None:
@@ -203,7 +243,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return consumer
 
     async def on_thread_stop(self) -> None:
-        # As the driver's, but for `close`: an error here would leave the main thread waiting for ever.
+        # As the driver's, but for `close`: an error here would leave who stops it waiting for ever.
         await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
         if self._consumer is not None:
             await close(self._consumer)
@@ -220,11 +260,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 raise ConsumerStoppedError
             try:
                 with fetcher._subscriptions.fetch_context():
-                    found = await fetcher.fetched_records(active_partitions, timeout=left, max_records=max_records)
+                    await _unpacked(fetcher, active_partitions, left, max_records or 1)
+                    found = await fetcher.fetched_records(active_partitions, timeout=0, max_records=max_records)
             except KafkaError as error:
                 if not denied(error):
                     raise
-                self.parent_loop.call_soon_threadsafe(self.way.refused, error)
+                self.way.refused(error)
                 await asyncio.sleep(START_PAUSE_SECONDS)  # until the worker ends
                 return {}
             others: dict[TP, Any] = {}
@@ -233,11 +274,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                     raw = concatenate(items)
                     self.drained[tp] = end = int(raw.offsets[-1]) + 1
                     if way.backpressure.add(tp, end, len(raw), size_of(raw)):
-                        self._pause(TopicPartition(tp.topic, tp.partition), True)
+                        self.pause(tp, True)
                     jump = way.unpacking.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
                     ends = self.answers.ends(tp, way.inputs) if tp.topic in way.inputs else None
                     fetched = Fetched(raw, self.epochs.get(tp, 0), jump, ends)
-                    self.parent_loop.call_soon_threadsafe(way.deliver, tp, fetched)
+                    way.deliver(tp, fetched)
                 else:
                     others[tp] = items
             if others or not active_partitions or self.app.should_stop or time.monotonic() >= deadline:
@@ -246,9 +287,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
         """Seek source partitions, beginning a new epoch for each; the epochs."""
-        return await self.call_thread(self._seek_sources, offsets)  # type: ignore[no-any-return]
-
-    async def _seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
         consumer, unpacking = self._ensure_consumer(), self.way.unpacking
         self.way.backpressure.begin(offsets)
         for tp, offset in offsets.items():
@@ -258,14 +296,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             unpacking.positions[topic_partition] = offset
             unpacking.jumps.pop(topic_partition, None)
             self.epochs[tp] = self.epochs.get(tp, 0) + 1
-            self.drained[tp] = self.passed[tp] = 0
+            self.drained[tp] = 0
         return {tp: self.epochs[tp] for tp in offsets}
 
     def commit_sources(self, offsets: Mapping[TP, int]) -> None:
-        """Commit offsets when that can be done; called from the main thread, which does not wait."""
-        self.thread_loop.call_soon_threadsafe(self._commit_sources, dict(offsets))
-
-    def _commit_sources(self, offsets: dict[TP, int]) -> None:
+        """Commit offsets when that can be done."""
         self._to_commit.update(offsets)
         if self._committing is None or self._committing.done():
             self._committing = asyncio.get_running_loop().create_task(self._commit_all())
@@ -285,31 +320,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 log.debug("offsets were not committed: %r", error)
 
     def pause(self, tp: TP, paused: bool) -> None:
-        """Stop or resume asking the broker for a partition; called from the main thread."""
-        self.thread_loop.call_soon_threadsafe(self._pause, TopicPartition(tp.topic, tp.partition), paused)
-
-    def _pause(self, tp: TopicPartition, paused: bool) -> None:
-        consumer = self._ensure_consumer()
-        if tp in consumer.assignment():
-            (consumer.pause if paused else consumer.resume)(tp)
+        """Stop or resume asking the broker for a partition."""
+        consumer, topic_partition = self._ensure_consumer(), TopicPartition(tp.topic, tp.partition)
+        if topic_partition in consumer.assignment():
+            (consumer.pause if paused else consumer.resume)(topic_partition)
 
     def reached(self, tp: TP, end: int, next_offset: int) -> bool:
         """Whether all records below `end` have arrived at `next_offset`, or are none (control records, say).
 
-        The client's position is ahead of what was handed on while the fetching thread is at it. So that thread notes
-        it, between two fetches; where it has not yet, ask again in a moment.
+        The client's position moves when records are handed on, and over what is no record.
         """
-        if next_offset >= end:
-            return True
-        passed = self.passed.get(tp, 0)  # before `drained`, which the other thread writes first
-        if next_offset < self.drained.get(tp, 0):
-            return False
-        if passed < end <= self._position(tp):
-            self.thread_loop.call_soon_threadsafe(self._note_position, tp)
-        return passed >= end
-
-    def _note_position(self, tp: TP) -> None:
-        self.passed[tp] = self._position(tp)
+        return next_offset >= end or (next_offset >= self.drained.get(tp, 0) and self._position(tp) >= end)
 
     def _position(self, tp: TP) -> int:
         """Of the client, in an assigned partition; 0 where there is none."""
@@ -338,10 +359,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._sought = asyncio.Event()
-        self._flowing: set[TP] = set()  # source partitions to fetch; the fetching thread looks at it, too
+        self._flowing: set[TP] = set()  # source partitions to fetch
 
     def _new_consumer_thread(self) -> ConsumerThread:
-        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon, thread_loop=self.loop, Worker=InLoop)
 
     @property
     def thread(self) -> ConsumerThread:

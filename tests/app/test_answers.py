@@ -3,10 +3,11 @@
 import asyncio
 import types
 
+import pytest
 from aiokafka.protocol.fetch import FetchRequest
 from faust.types import TP
 
-from app.worker.answers import SMALL_BYTES, Answers
+from app.worker.answers import BURST, FETCH_SECONDS, SMALL_BYTES, Answers
 
 F, L = TP("f", 0), TP("l", 0)
 
@@ -71,3 +72,17 @@ def test_fetches_name_the_features_first_but_in_a_backlog():
     fetch()
     assert asked == ["another request", ["f", "l"], ["f", "l"], ["l", "f"]]
     assert answers.ends(F, ["f", "l"]) == {L: 7}
+
+
+def test_a_broker_is_asked_five_hundred_times_a_second_at_most_but_for_a_few():
+    answers, now, waited = Answers(), 100.0, []
+    for _ in range(1000):  # each is answered at once
+        early = max(0.0, answers._early(0, now))
+        waited.append(early)
+        now += early
+    assert waited[: BURST + 1] == [0.0] * (BURST + 1)
+    assert now - 100.0 == pytest.approx((1000 - BURST - 1) * FETCH_SECONDS)
+    assert answers._early(1, now) < 0  # another broker
+    assert answers._early(0, now + 1.0) < 0  # after a pause
+    slow = Answers()
+    assert all(slow._early(0, 50.0 + n / 450) <= 0 for n in range(1000))  # what waits for records is not held up

@@ -19,7 +19,7 @@ from app.state.log import StateLog
 from app.stream_file.spec import build
 from app.worker.backpressure import MAX_RECORDS
 from app.worker.checkpoints import Beside, Checkpoints
-from app.worker.runner import Runner
+from app.worker.runner import PATIENT_SECONDS, Runner
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics.names import INPUTS, OUTPUTS
@@ -111,8 +111,11 @@ def test_records_deleted_while_we_run_end_the_runner_or_are_skipped_and_counted(
 
 
 async def release_of(runner):
-    """What is released, once the broker has said where the topics end."""
+    """What is released, once the broker has said where the topics end, and patience is over."""
     release = await runner._release()
+    if runner._alone:
+        runner._alone -= PATIENT_SECONDS
+        release = await runner._release()
     if runner._question is not None:
         await runner._question
         release = await runner._release() if runner._end is None else release
@@ -176,6 +179,26 @@ def test_a_fetch_that_told_where_the_other_topic_ends_saves_the_question(spec):
     runner.add(LABELS, Fetched(batch(3, 1, 2500), epoch=2))
     assert [asyncio.run(release_of(runner)).n for _ in range(2)] == [1, 5]
     assert len(asked) == 1
+
+
+def test_labels_alone_wait_for_the_next_fetch_before_the_broker_is_asked(spec):
+    runner = runner_of(spec)
+    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+
+    async def nobody(partition):
+        raise AssertionError
+
+    runner.host.ends = nobody
+    runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, ends={LABELS: 0}))
+    assert asyncio.run(runner._release()).n == 10
+    runner.add(LABELS, Fetched(batch(0, 3, 2000), epoch=2))
+    assert asyncio.run(runner._release()).n == 0
+    assert runner._question is None
+    runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, ends={LABELS: 3}))
+    release = asyncio.run(runner._release())
+    assert {role: len(piece.offsets) for role, piece in release.pieces.items()} == {"features": 0, "labels": 3}
+    assert asyncio.run(runner._release()).n == 5
+    assert runner._question is None
 
 
 @pytest.mark.parametrize(("long", "rests"), [(FEATURES, LABELS), (LABELS, FEATURES)])
@@ -341,3 +364,19 @@ def test_the_partitions_of_a_worker_share_what_checkpoints_may_take(spec, n_part
         return one.due - began
 
     assert asyncio.run(due_after()) == pytest.approx(seconds, rel=0.4)
+
+
+def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_brief(spec):
+    runner = runner_of(spec)
+    assert runner._few == 0  # the first goes to a thread: it may take long
+    for n, seconds, few in (
+        (3, 0.0004, 6),
+        (1, 0.0004, 6),
+        (6, 0.0009, 12),
+        (12, 0.0015, 12),  # long enough
+        (10, 0.003, 5),
+        (400, 0.003, 5),  # in a thread
+        (8192, 0.0005, 512),
+    ):
+        runner._judge(n, seconds)
+        assert runner._few == few

@@ -79,7 +79,7 @@ def test_attributes_that_are_read_are_there():
     assert "_value_deserializer" in fetcher.Fetcher._proc_fetch_request.__code__.co_names
     assert {"venusian", "attach"} <= set(App._task.__code__.co_names)  # so noting where it stands can be left out
     assert "_recovery" in TableManager.recovery.fget.__code__.co_names
-    records = inspect.signature(fetcher.PartitionRecords.__init__).parameters
+    records = inspect.signature(unpacking.BatchRecords.__bases__[0].__init__).parameters
     assert list(records)[1:4] == ["tp", "records", "aborted_transactions"]
     assert {"_transport_handlers", "_runner", "_new_transport_tcp"} <= set(Web.__init__.__code__.co_names)
 
@@ -207,23 +207,44 @@ def _epoch(of, tp):
     return getattr(of, "epochs", of).get(TP(*tp), 0)
 
 
-def test_what_the_client_has_read_and_not_handed_on_yet_has_not_arrived():
-    """The client's position moves before its records are handed on: a backlog of features went ahead of its labels."""
-    asked, tp, position = list[tuple[object, ...]](), TP("labels", 0), 600
+def test_what_was_handed_on_and_is_on_its_way_has_not_arrived():
+    """The client's position is ahead of the buffer: a backlog of features went ahead of its labels."""
+    tp, position = TP("labels", 0), 600
     thread = object.__new__(transport.ConsumerThread)
-    thread.drained, thread.passed = {tp: 0}, {tp: 0}
-    thread.thread_loop = types.SimpleNamespace(call_soon_threadsafe=lambda *call: asked.append(call))
+    thread.drained = {tp: 600}
     thread._position = lambda _: position  # type: ignore[method-assign]
     assert not thread.reached(tp, 600, 0)
-    ((note, *arguments),) = asked
-    thread.drained[tp] = 600  # handed on, and then the fetching thread has time
-    note(*arguments)
-    assert not thread.reached(tp, 600, 0)  # on their way
     assert thread.reached(tp, 600, 600)
-    position = 601  # the end of a transaction is no record
     assert not thread.reached(tp, 601, 600)
-    note, *arguments = asked[-1]
-    note(*arguments)
+    position = 601  # the end of a transaction is no record
     assert thread.reached(tp, 601, 600)
+    assert not thread.reached(tp, 601, 599)
     assert not thread.reached(tp, 602, 600)
-    assert len(asked) == 2
+
+
+def test_what_is_made_ahead_is_taken_later():
+    """By another thread, while the client may be sought elsewhere: until it takes a piece, it sees nothing of it."""
+    tp, asked = TopicPartition("source", 0), Unpacking({"source"}, {"source"})
+    asked.positions[tp] = 3
+
+    def fetch(begin: int) -> unpacking.BatchRecords:
+        batches = [FakeBatch(begin, 2), FakeBatch(begin + 2, 1, control=True), FakeBatch(begin + 3, 2)]
+        for batch in batches:
+            for record in batch._rows:
+                record.headers, record.value = (), bytes(unpacking.PIECE_BYTES)
+        return _records(tp, FakeMemory(batches), begin, asked)
+
+    plain = [piece.offsets for piece in fetch(3)]
+    assert (plain, asked.positions[tp]) == ([[3, 4], [6], [7]], 8)
+    asked.positions[tp] = 3
+    for n in range(1, 6):
+        records = fetch(3)
+        assert records.read_ahead(n) == min(n, 4)  # with the end
+        assert (records.next_fetch_offset, asked.positions[tp]) == (3, 3)  # as if nothing had been made
+    assert [piece.offsets for piece in records] == plain
+    assert (records.next_fetch_offset, asked.positions[tp]) == (8, 8)
+    dropped = fetch(9)
+    dropped.read_ahead(2)
+    assert not asked.jumps  # it was never taken
+    assert next(dropped).offsets == [9, 10]
+    assert asked.jumps == {tp: (8, 9)}
