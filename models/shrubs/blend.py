@@ -13,7 +13,7 @@ import numpy as np
 from models.contract import PREDICT, Floats
 from models.kernel import kernel
 from models.shrubs.shrubs import teachable
-from models.shrubs.simplex import project
+from models.shrubs.simplex import in_order, project
 
 FADING = 0.995  # of E, a label: about the last 200 count
 STEPS = 5  # a label
@@ -67,6 +67,7 @@ def blend_votes(op, row, y, w, votes, out, blend, settings, gradient, order):
     scratch gradient, order : (predictors,)."""
     weights, errors = blend
     n_predictors, _, n_outputs = votes.shape
+    in_order(order, n_predictors)
     for step in range(len(op)):
         if op[step] == PREDICT:
             r = row[step]

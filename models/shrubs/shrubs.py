@@ -19,7 +19,7 @@ from models.shrubs.cart import Scratch, grow, room_to_grow
 from models.shrubs.members import (
     Members,
     descend,
-    forget,
+    enter,
     prune,
     room_for_members,
     weigh_all,
@@ -144,10 +144,10 @@ class Shrubs:
         rest = PackedShrubs(
             members.weights[:m],
             self.trees.sizes[slots, NODES],
-            members.gram[np.ix_(slots, slots)][below],
-            members.labels[slots],
-            members.together[np.ix_(slots, slots)][below] if judging else np.zeros(0),
-            members.alone[slots] if judging else np.zeros(0),
+            members.gram[below],
+            members.labels[:m],
+            members.together[below] if judging else np.zeros(0),
+            members.alone[:m] if judging else np.zeros(0),
             np.packbits(members.judged[slots, :n]),
             self.counts,
             self.random,
@@ -174,7 +174,6 @@ class Shrubs:
         for array, triangle in ((members.gram, rest.gram), (members.together, rest.together)):
             if len(triangle):
                 array[below] = triangle
-                array[below[::-1]] = triangle
         if len(members.alone):
             members.alone[:m] = rest.alone
             members.judged[:m, :n] = np.unpackbits(rest.judged, count=m * n).reshape(m, n)
@@ -193,11 +192,10 @@ def _longer(seen: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 
 
 @kernel(inline=True)
-def _say(slot, i, window, trees, members, n_values):
-    """What a member says about an item of the window. Mutates members.said."""
-    leaf = leaf_in(trees, slot, n_values, window.columns, i)
+def _say(slot, leaf, i, trees, members):
+    """What a member says about an item of the window that comes to this leaf. Mutates members.said."""
     for c in range(trees.values.shape[2]):
-        members.said[slot, c, i] = trees.values[slot, leaf, c]
+        members.said[i, c, slot] = trees.values[slot, leaf, c]
 
 
 @kernel
@@ -207,15 +205,15 @@ def _say_again(window, trees, members, n_values, n, m):
         slot = members.slots[j]
         for i in range(n):
             if len(members.alone) == 0 or members.judged[slot, i]:
-                _say(slot, i, window, trees, members, n_values)
+                _say(slot, leaf_in(trees, slot, n_values, window.columns, i), i, trees, members)
 
 
 @kernel
 def _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings):
     """Grow a tree on the window, weigh all members anew, and prune. Mutates everything but seen and n_values."""
     n = counts[FILLED]
-    m = counts[MEMBERS]
-    slot = members.slots[m]
+    m = counts[MEMBERS] + 1
+    slot = enter(members, m)
     n_chosen = n
     if settings.train_share < 1.0:
         n_chosen = 0
@@ -230,11 +228,11 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
         settings.n_tried, settings.subspace, settings.best_splits, kind_of(settings.classes, seen), settings.max_depth,
         random, scratch,
     )  # fmt: skip
-    m += 1
     if settings.equal_weights:
+        members.weights[:m] = 1.0
         if m > settings.n_trees:
-            forget(members, m, 0)
-            m -= 1
+            members.weights[0] = 0.0
+            m = prune(members, m)
         members.weights[:m] = 1.0 / m
         counts[MEMBERS] = m
         return
@@ -242,15 +240,13 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
         if n_chosen < n:
             members.judged[slot, i] = 1 - window.chosen[i]
             if window.chosen[i]:
-                members.said[slot, :, i] = 0.0
+                members.said[i, :, slot] = 0.0
             else:
-                _say(slot, i, window, trees, members, n_values)
+                _say(slot, leaf_in(trees, slot, n_values, window.columns, i), i, trees, members)
             continue
         if settings.train_share < 1.0:
             members.judged[slot, i] = 1
-        for c in range(trees.values.shape[2]):
-            members.said[slot, c, i] = trees.values[slot, scratch.leaf[i], c]
-    members.weights[m - 1] = 0.0
+        _say(slot, scratch.leaf[i], i, trees, members)
     weigh_newest(n, window, members, m, settings.classes)
     n_classes = 0
     for c in range(len(seen)):
@@ -274,6 +270,7 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
     """Execute a program. Mutates out and all state."""
     n_outputs = trees.values.shape[2]
     size = window.columns.shape[1]
+    fallen = -1  # the row whose leaves the members know: most labels come right after the prediction
     for step in range(len(op)):
         r = row[step]
         nothing = np.nan if counts[LEARNED] == 0 and not settings.classes else 0.0
@@ -283,8 +280,10 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
             for j in range(counts[MEMBERS]):
                 slot = members.slots[j]
                 leaf = leaf_of(trees, slot, n_values, slab, r)
+                members.leaves[j] = leaf
                 for c in range(n_outputs):
                     out[at, c] += members.weights[j] * trees.values[slot, leaf, c]
+            fallen = r
             continue
         if not teachable(y[step], w[step], settings, n_outputs):
             continue
@@ -301,10 +300,11 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
             if settings.equal_weights and not aloud:
                 break
             slot = members.slots[j]
-            _say(slot, i, window, trees, members, n_values)
+            leaf = members.leaves[j] if r == fallen else leaf_of(trees, slot, n_values, slab, r)
+            _say(slot, leaf, i, trees, members)
             if aloud:
                 for c in range(n_outputs):
-                    out[step, c] += members.weights[j] * members.said[slot, c, i]
+                    out[step, c] += members.weights[j] * trees.values[slot, leaf, c]
             if settings.train_share < 1.0:
                 members.judged[slot, i] = 1
         if not settings.equal_weights:
@@ -315,3 +315,4 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
         learned = counts[LEARNED]
         if learned % settings.every == 0 or (learned < settings.every and learned & (learned - 1) == 0):
             _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings)
+            fallen = -1
