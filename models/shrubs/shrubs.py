@@ -32,7 +32,6 @@ from models.shrubs.trees import (
     NODES,
     Packed,
     Trees,
-    leaf_in,
     leaf_of,
     most_nodes,
     pack_trees,
@@ -205,7 +204,7 @@ def _say_again(window, trees, members, n_values, n, m):
         slot = members.slots[j]
         for i in range(n):
             if len(members.alone) == 0 or members.judged[slot, i]:
-                _say(slot, leaf_in(trees, slot, n_values, window.columns, i), i, trees, members)
+                _say(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
 
 
 @kernel
@@ -224,7 +223,7 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
             window.chosen[:n] = 1
             n_chosen = n
     grow(
-        trees, slot, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
+        trees, slot, window.x, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
         settings.n_tried, settings.subspace, settings.best_splits, kind_of(settings.classes, seen), settings.max_depth,
         random, scratch,
     )  # fmt: skip
@@ -242,7 +241,7 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
             if window.chosen[i]:
                 members.said[i, :, slot] = 0.0
             else:
-                _say(slot, leaf_in(trees, slot, n_values, window.columns, i), i, trees, members)
+                _say(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
             continue
         if settings.train_share < 1.0:
             members.judged[slot, i] = 1
@@ -269,7 +268,7 @@ def teachable(y, w, settings, n_outputs):
 def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, members, scratch, n_values, settings):
     """Execute a program. Mutates out and all state."""
     n_outputs = trees.values.shape[2]
-    size = window.columns.shape[1]
+    size = len(window.y)
     fallen = -1  # the row whose leaves the members know: most labels come right after the prediction
     for step in range(len(op)):
         r = row[step]
