@@ -78,9 +78,9 @@ class Adaptation(NamedTuple):
 class Ballot(NamedTuple):
     """What a member fills in when it runs a chunk.
 
-    votes : (length, n_outputs), by rows of the chunk.
+    votes : (n_rows, n_outputs), by rows of the chunk.
     errors : (n,), scratch.
-    factors : (length,), how much each vote counts.
+    factors : (n_rows,), how much each vote counts.
     quality : (3,), of the tree that votes.
     """
 
@@ -325,7 +325,8 @@ class WatchedForest(OnlineBagging):
         return WatchedTree(lambda number: self._new_tree(int(key(self.seed, serial, TREE, number) >> 1)), self._how)
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        ballot = Ballot(votes, errors, self._factors[slot], self._quality[slot])
+        n_rows = len(chunk.source)  # a tree that comes beside copies votes: of a short chunk, not of the longest
+        ballot = Ballot(votes[:n_rows], errors, self._factors[slot, :n_rows], self._quality[slot])
         self._members[slot].run(chunk, self._draw(slot, chunk), ballot)
 
     def _weigh(self, slot: int, chunk: Chunk, errors: Floats) -> None:
