@@ -101,7 +101,8 @@ class Grown:
         self.quality = np.zeros(N_QUALITY)
 
     def run(self, chunk: Chunk, program: Program, start: int, stop: int) -> None:
-        self.tree.run(program.part(start, stop), chunk.slab, self.votes, self.errors[start:stop])
+        piece = program if stop - start == len(program.op) else program.part(start, stop)
+        self.tree.run(piece, chunk.slab, self.votes, self.errors[start:stop])
 
 
 class WatchedTree:
@@ -208,9 +209,10 @@ class WatchedTree:
 
     def _count(self, chunk: Chunk, ballot: Ballot, start: int, stop: int) -> None:
         """Take the votes of the tree that votes in operations start .. stop, and keep the quality of both."""
-        op, row, ordinal, w = (
-            array[start:stop] for array in (chunk.program.op, chunk.program.row, chunk.ordinal, chunk.program.w)
-        )
+        op, row, _, w = chunk.program
+        ordinal = chunk.ordinal
+        if stop - start < len(op):
+            op, row, w, ordinal = op[start:stop], row[start:stop], w[start:stop], ordinal[start:stop]
         front, back = self._front, self._back
         if front.votes is not ballot.votes:
             take(op, row, front.votes, ballot.votes)

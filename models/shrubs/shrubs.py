@@ -73,6 +73,13 @@ class Settings(NamedTuple):
     classes: bool
 
 
+# Where each tuple ends among the fields of all that `_run` takes.
+_WINDOW = len(Window._fields)
+_TREES = _WINDOW + len(Trees._fields)
+_MEMBERS = _TREES + len(Members._fields)
+_SCRATCH = _MEMBERS + len(Scratch._fields)
+
+
 class PackedShrubs(NamedTuple):
     """What the shrubs of one window know, besides window and trees. m: members, the oldest first; b: items.
 
@@ -124,8 +131,8 @@ class Shrubs:
         """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
         said before a label is learned stands there as well. Mutates out and the arrays."""
         _run(
-            program.op, program.row, program.y, program.w, slab, out, aloud, self.counts, self.random, self.seen,
-            self.window, self.trees, self.members, self.scratch, self.n_values, self.settings,
+            *program, slab, out, aloud, self.counts, self.random, self.seen, self.n_values,
+            *self.window, *self.trees, *self.members, *self.scratch, *self.settings,
         )  # fmt: skip
 
     def resize(self, schema: Schema) -> None:
@@ -255,18 +262,24 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
 
 
 @kernel(inline=True)
-def teachable(y, w, settings, n_outputs):
-    """Whether a label and its weight teach anything."""
+def teachable(y, w, classes, n_outputs):
+    """Whether a label and its weight teach anything. classes : whether it is a class."""
     if not (w > 0.0 and w < np.inf):
         return False
-    if settings.classes:
+    if classes:
         return y >= 0.0 and y < n_outputs
     return y - y == 0.0
 
 
 @kernel
-def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, members, scratch, n_values, settings):
-    """Execute a program. Mutates out and all state."""
+def _run(op, row, y, w, slab, out, aloud, counts, random, seen, n_values, *flat):
+    """Execute a program. flat : the fields of window, trees, members, scratch and settings; numba takes a tuple from
+    Python for a microsecond, an array for a fiftieth of one. Mutates out and all state."""
+    window = Window(*flat[:_WINDOW])
+    trees = Trees(*flat[_WINDOW:_TREES])
+    members = Members(*flat[_TREES:_MEMBERS])
+    scratch = Scratch(*flat[_MEMBERS:_SCRATCH])
+    settings = Settings(*flat[_SCRATCH:])
     n_outputs = trees.values.shape[2]
     size = len(window.y)
     fallen = -1  # the row whose leaves the members know: most labels come right after the prediction
@@ -284,7 +297,7 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
                     out[at, c] += members.weights[j] * trees.values[slot, leaf, c]
             fallen = r
             continue
-        if not teachable(y[step], w[step], settings, n_outputs):
+        if not teachable(y[step], w[step], settings.classes, n_outputs):
             continue
         if settings.classes:
             seen[np.int64(y[step])] = 1
