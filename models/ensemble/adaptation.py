@@ -78,9 +78,9 @@ class Adaptation(NamedTuple):
 class Ballot(NamedTuple):
     """What a member fills in when it runs a chunk.
 
-    votes : (length, n_outputs), by rows of the chunk.
+    votes : (n_rows, n_outputs), by rows of the chunk.
     errors : (n,), scratch.
-    factors : (length,), how much each vote counts.
+    factors : (n_rows,), how much each vote counts.
     quality : (3,), of the tree that votes.
     """
 
@@ -101,7 +101,8 @@ class Grown:
         self.quality = np.zeros(N_QUALITY)
 
     def run(self, chunk: Chunk, program: Program, start: int, stop: int) -> None:
-        self.tree.run(program.part(start, stop), chunk.slab, self.votes, self.errors[start:stop])
+        piece = program if stop - start == len(program.op) else program.part(start, stop)
+        self.tree.run(piece, chunk.slab, self.votes, self.errors[start:stop])
 
 
 class WatchedTree:
@@ -208,9 +209,10 @@ class WatchedTree:
 
     def _count(self, chunk: Chunk, ballot: Ballot, start: int, stop: int) -> None:
         """Take the votes of the tree that votes in operations start .. stop, and keep the quality of both."""
-        op, row, ordinal, w = (
-            array[start:stop] for array in (chunk.program.op, chunk.program.row, chunk.ordinal, chunk.program.w)
-        )
+        op, row, _, w = chunk.program
+        ordinal = chunk.ordinal
+        if stop - start < len(op):
+            op, row, w, ordinal = op[start:stop], row[start:stop], w[start:stop], ordinal[start:stop]
         front, back = self._front, self._back
         if front.votes is not ballot.votes:
             take(op, row, front.votes, ballot.votes)
@@ -325,7 +327,8 @@ class WatchedForest(OnlineBagging):
         return WatchedTree(lambda number: self._new_tree(int(key(self.seed, serial, TREE, number) >> 1)), self._how)
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        ballot = Ballot(votes, errors, self._factors[slot], self._quality[slot])
+        n_rows = len(chunk.source)  # a tree that comes beside copies votes: of a short chunk, not of the longest
+        ballot = Ballot(votes[:n_rows], errors, self._factors[slot, :n_rows], self._quality[slot])
         self._members[slot].run(chunk, self._draw(slot, chunk), ballot)
 
     def _weigh(self, slot: int, chunk: Chunk, errors: Floats) -> None:

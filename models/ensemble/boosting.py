@@ -94,7 +94,13 @@ class Boosting(Ensemble):
                 op, row, _, _ = flight.chunk.program
                 combine(op, row, flight.chunk.source, flight.planes, flight.factors, out)
 
-        pass_on(threads, -(-n // length), n_members + 2, n_flights, stage_of)
+        n_chunks, n_stages = -(-n // length), n_members + 2
+        if threads > 1:
+            pass_on(threads, n_chunks, n_stages, n_flights, stage_of)
+            return
+        for number in range(n_chunks):
+            for stage in range(n_stages):
+                stage_of(number, stage)
 
     def _enter(self, flight: _Flight, program: Program, slab: Floats) -> None:
         """Make the next chunk ready for the first member."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.blocks import observe_bins, score_bins
 from models.contract import PREDICT
-from models.hoeffding.feature_subsets import gather, know, layout_at, name_test
+from models.hoeffding.feature_subsets import FeatureSubsets, gather, know, layout_at, name_test
 from models.hoeffding.growth import may_grow, rank_leaves, try_split
 from models.hoeffding.nodes import (
     BLOCK,
@@ -25,14 +25,15 @@ from models.hoeffding.nodes import (
     SEEN,
     TEST,
     WAITING,
+    Nodes,
     route,
     route_known,
     try_branch,
 )
-from models.hoeffding.parameters import NB, NBA
+from models.hoeffding.parameters import NB, NBA, Settings
 from models.kernel import DONE, GROW, kernel
 from models.likelihood import score_leaf
-from models.observers import Known, heaviest, observe, write_joint, write_weights
+from models.observers import Cache, Known, Layout, heaviest, observe, write_joint, write_weights
 
 
 def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
@@ -40,21 +41,26 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
     leaves look at some of the features only."""
 
     @kernel
-    def run(
-        op, row, y, w, slab, out, errors, progress, nodes, known, cache, layout, settings, joint, post, found, chosen
-    ):  # fmt: skip
+    def run(op, row, y, w, slab, out, errors, progress, joint, post, found, *flat):
         """Execute a program from progress[NEXT] on. Mutates out, errors, progress, nodes, known, cache and scratch.
 
         errors : (n,) float64, or (0,) where the tree is not watched. A LEARN of a class within the schema, of whatever
         weight, writes 1 if the tree would have predicted another one, or nothing, else 0.
 
-        chosen : FeatureSubsets, or None where all leaves look at all features.
+        flat : the fields of nodes, known, cache, layout and settings, and where leaves look at some of the features
+        those of FeatureSubsets. From Python numba takes a tuple for a microsecond, an array for a fiftieth of one, and
+        members of ensembles run short programs.
 
         GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the
         split has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
         O(depth + d n_outputs) an operation, a split attempt once in a grace period.
         """
         # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
+        nodes = Nodes(*flat[:7])
+        known = Known(*flat[7:9])
+        cache = Cache(*flat[9:11])
+        layout = Layout(*flat[11:16])
+        settings = Settings(*flat[16:28])
         links, test, weights, leaf, stats, child_of_value, counts = nodes
         n_values = layout.n_values
         cached, fresh = cache
@@ -64,6 +70,7 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
         x = slab
         seen = known
         if subsets:
+            chosen = FeatureSubsets(*flat[28:])
             x = chosen.x
             seen = Known(known.values, chosen.n_seen)
         if progress[WAITING] >= 0:

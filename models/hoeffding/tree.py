@@ -62,6 +62,7 @@ from models.observers import (
 )
 
 UNWATCHED = np.zeros(0)
+BEGINNING = np.array([0, -1, 0, 0, 0], np.int64)  # of `progress`
 FIRST_ROOM = 16  # leaves, once there are two
 
 
@@ -183,12 +184,11 @@ class HoeffdingTree(Learner):
         self._loop(loop, program, slab, out, errors)
 
     def _loop(self, loop: Any, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
-        progress = np.array([0, -1, 0, 0, 0], np.int64)
+        progress = BEGINNING.copy()
         while (
             loop(
-                program.op, program.row, program.y, program.w, slab, out, errors, progress,
-                self._nodes, self._known, self._cache, self._layout, self._settings,
-                self._joint, self._post, self._found, self._chosen,
+                *program, slab, out, errors, progress, self._joint, self._post, self._found,
+                *self._nodes, *self._known, *self._cache, *self._layout, *self._settings, *(self._chosen or ()),
             ) == GROW
         ):  # fmt: skip
             self._grow(*(int(progress[i]) for i in (NEED_NODES, NEED_BLOCKS, NEED_MAPPED)))

@@ -168,12 +168,15 @@ class MondrianForest(Learner):
 
     def _run_trees(self, piece: Program, slab: Floats, planes: Floats, at: NDArray[np.int64]) -> None:
         """Every tree from at[tree] to the end of the piece, or to where it has no room. Mutates trees, planes, at."""
-        threads = self._parameters["threads"] if len(piece.op) >= WORTH_A_THREAD else 1
+        threads, m = self._parameters["threads"], self._parameters["n_trees"]
+        if threads == 1 or len(piece.op) < WORTH_A_THREAD:  # a call takes as long as a tree for an instance or two
+            _run(*piece, slab, self._trees, self._settings, 0, m, at, planes)
+            return
 
         def one(tree: int) -> None:
             _run(*piece, slab, self._trees, self._settings, tree, tree + 1, at, planes)
 
-        share(threads, self._parameters["n_trees"], one)
+        share(threads, m, one)
 
     @property
     def most_nodes(self) -> int:

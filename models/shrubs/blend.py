@@ -13,7 +13,7 @@ import numpy as np
 from models.contract import PREDICT, Floats
 from models.kernel import kernel
 from models.shrubs.shrubs import teachable
-from models.shrubs.simplex import project
+from models.shrubs.simplex import in_order, project
 
 FADING = 0.995  # of E, a label: about the last 200 count
 STEPS = 5  # a label
@@ -35,9 +35,8 @@ def even(n: int) -> Blend:
 
 
 @kernel(inline=True)
-def _settle(blend, gradient, order):
-    """Move the weights towards the least error. Mutates blend.weights, scratch. O(predictors^2)."""
-    weights, errors = blend
+def _settle(weights, errors, gradient, order):
+    """Move the weights towards the least error. Mutates weights, scratch. O(predictors^2)."""
     n = len(weights)
     trace = 0.0
     for k in range(n):
@@ -59,14 +58,14 @@ def _settle(blend, gradient, order):
 
 
 @kernel
-def blend_votes(op, row, y, w, votes, out, blend, settings, gradient, order):
+def blend_votes(op, row, y, w, votes, out, weights, errors, classes, gradient, order):
     """Blend what predictors said, operation by operation.
 
     votes : (predictors, n, n_outputs), predictions for a PREDICT and before a LEARN; NaN of all of them before the
-    first label, which then says nothing about them. Mutates out, blend, and the
-    scratch gradient, order : (predictors,)."""
-    weights, errors = blend
+    first label, which then says nothing about them. weights, errors : of the blend. classes : whether labels are.
+    Mutates out, the blend, and the scratch gradient, order : (predictors,)."""
     n_predictors, _, n_outputs = votes.shape
+    in_order(order, n_predictors)
     for step in range(len(op)):
         if op[step] == PREDICT:
             r = row[step]
@@ -75,14 +74,14 @@ def blend_votes(op, row, y, w, votes, out, blend, settings, gradient, order):
                 for c in range(n_outputs):
                     out[r, c] += weights[k] * votes[k, step, c]
             continue
-        if not teachable(y[step], w[step], settings, n_outputs) or votes[0, step, 0] != votes[0, step, 0]:
+        if not teachable(y[step], w[step], classes, n_outputs) or votes[0, step, 0] != votes[0, step, 0]:
             continue
         for k in range(n_predictors):
             for l in range(k + 1):
                 product = 0.0
                 for c in range(n_outputs):
-                    truth = y[step] if not settings.classes else 1.0 if c == np.int64(y[step]) else 0.0
+                    truth = y[step] if not classes else 1.0 if c == np.int64(y[step]) else 0.0
                     product += (votes[k, step, c] - truth) * (votes[l, step, c] - truth)
                 errors[k, l] = FADING * errors[k, l] + w[step] * product
                 errors[l, k] = errors[k, l]
-        _settle(blend, gradient, order)
+        _settle(weights, errors, gradient, order)

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.kernel import kernel
 from models.randomness import below
-from models.shrubs.splits import best_on, is_pure, random_on, sum_up
+from models.shrubs.random_splits import FEW, random_on, random_on_all, takes_place
+from models.shrubs.splits import best_on, is_pure, sum_up
 from models.shrubs.trees import LEAVES, NODES
+from models.simd import WIDTH
 
 INNER = 1  # in Scratch.stack: the node looks for a test
 
@@ -37,6 +39,7 @@ class Scratch(NamedTuple):
     features : (d,) int32.
     total, part : (outputs,).
     column : (size,).
+    parts, lanes, states : of models.shrubs.random_splits.
     leaf : (size,) int32, of the rows that the last tree grew on their leaf.
     """
 
@@ -48,6 +51,9 @@ class Scratch(NamedTuple):
     total: Floats
     part: Floats
     column: Floats
+    parts: Floats
+    lanes: Floats
+    states: NDArray[np.uint64]
     leaf: NDArray[np.int32]
 
 
@@ -61,6 +67,9 @@ def room_to_grow(n_features: int, size: int, n_nodes: int, n_outputs: int) -> Sc
         np.zeros(n_outputs),
         np.zeros(n_outputs),
         np.zeros(size),
+        np.zeros((n_outputs, WIDTH)),
+        np.zeros((6, WIDTH)),
+        np.zeros((WIDTH, 4), np.uint64),
         np.zeros(size, np.int32),
     )
 
@@ -115,6 +124,7 @@ def _draw(features, at, random):
 def grow(
     trees,
     slot,
+    x,
     columns,
     y,
     w,
@@ -133,17 +143,17 @@ def grow(
 ):
     """Grow a tree on the rows in `chosen`.
 
-    columns : (d, size). y, w : (size,), class codes or targets, weights > 0. order : (d, size) uint32, of each feature
-    the n_filled rows by value, missing ones last (used for best splits only). chosen : (size,) uint8, 1 for the rows
-    to learn. n_chosen : how many, >= 1. n_tried : features tried a node, drawn anew for each, and more while none of
-    them differs; or, in a subspace, drawn once for the whole tree. best_splits : the best test a feature, or a random
-    one. kind : of sums, models.shrubs.splits. random : state of models.randomness, used for features where
-    n_tried < d, for random tests, and where features tie.
+    x, columns : of the window. y, w : (size,), class codes or targets, weights > 0. order : (d, size) uint32, of each
+    feature the n_filled rows by value, missing ones last (used for best splits only, as `columns` is). chosen : (size,)
+    uint8, 1 for the rows to learn. n_chosen : how many, >= 1. n_tried : features tried a node, drawn anew for each, and
+    more while none of them differs; or, in a subspace, drawn once for the whole tree. best_splits : the best test a
+    feature, or a random one. kind : of sums, models.shrubs.splits. random : state of models.randomness, used for
+    features where n_tried < d, for random tests, and where features tie.
 
     Mutates trees[slot], random, scratch. O(d rows depth).
     """
-    d = columns.shape[0]
-    work, moved, side, stack, features, total, part, column, leaf = scratch
+    d = len(n_values)
+    work, moved, side, stack, features, total, part, column, parts, lanes, states, leaf = scratch
     all_rows = work[d]
     n = 0
     for i in range(n_filled):
@@ -186,7 +196,11 @@ def grow(
         best_feature = -1
         best_value = 0.0
         n_equal = 0
-        if stack[top, 4] == INNER:
+        if stack[top, 4] == INNER and not best_splits and n_tried >= d and end - start >= FEW:
+            best_feature, best_value = random_on_all(
+                n_values, all_rows, start, end, x, y, w, kind, weight, moment, total, parts, lanes, states, random
+            )
+        elif stack[top, 4] == INNER:
             for tried in range(n_used):
                 if tried >= n_tried and best_feature >= 0:
                     break
@@ -200,15 +214,10 @@ def grow(
                     )  # fmt: skip
                 else:
                     score, value = random_on(
-                        f, n_values[f] > 0, all_rows, start, end, columns, y, w, kind, weight, moment, total, part,
-                        column, random,
+                        f, n_values[f] > 0, all_rows, start, end, x, y, w, kind, weight, moment, total, part, column,
+                        random,
                     )  # fmt: skip
-                if score == best and best_feature >= 0:
-                    n_equal += 1
-                    takes = below(random, n_equal) == 0
-                else:
-                    takes = score > best
-                    n_equal = 1 if takes else n_equal
+                takes, n_equal = takes_place(score, best, best_feature, n_equal, random)
                 if takes:
                     best = score
                     best_feature = f
@@ -226,7 +235,7 @@ def grow(
         nominal = n_values[best_feature] > 0
         for k in range(start, end):
             i = all_rows[k]
-            here = columns[best_feature, i]
+            here = x[i, best_feature]
             side[i] = here == best_value if nominal else here <= best_value
         middle = _part(all_rows, start, end, side, moved)
         deeper = depth + 1 < max_depth

@@ -55,7 +55,7 @@ def _tree(shrubs: Shrubs, slot: int, share: float, first: int) -> list[dict[str,
             told |= {"value": trees.values[slot, left].tolist(), "predictor": "shares"}
         else:
             nominal = shrubs.n_values[feature] > 0
-            column = window.columns[feature, :n]
+            column = window.x[:n, feature]
             goes = column == value if nominal else column <= value
             told |= {"value": _mean(shrubs, weight), "feature": feature}
             told |= {"equals": int(value)} if nominal else {"known": True} if value == KNOWN else {"threshold": value}

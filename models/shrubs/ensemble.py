@@ -179,7 +179,7 @@ class ShrubEnsemble(Learner):
             votes = np.zeros((n_windows, len(piece.op), self.schema.n_outputs))
             one = partial(self._run_window, piece, slab, votes)
             share(self._parameters["threads"] if len(piece.op) >= WORTH_A_THREAD else 1, n_windows, one)
-            blend_votes(*piece, votes, out, self._blend, self._settings, gradient, order)
+            blend_votes(*piece, votes, out, *self._blend, self._settings.classes, gradient, order)
 
     def _run_window(self, piece: Program, slab: Floats, votes: Floats, k: int) -> None:
         self._windows[k].run(piece, slab, votes[k], True)

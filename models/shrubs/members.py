@@ -8,7 +8,9 @@ up.
 A member that is not judged by an item (it grew on it) says nothing there: 0. Then each entry of the Gram matrix is a
 mean over the items that judge both members, and `together` and `alone` hold their weights.
 
-Members are in the order of their age, the oldest first. Each has a slot, its row in all other arrays.
+Members are in the order of their age, the oldest first. Each has a slot, its place among the trees and in what is said.
+Sums are of pairs, so the later of the two members has them in its row. Vectors of members (models.simd) are as long as
+a whole number of them: what stands beyond the members is rubbish.
 """
 
 from typing import NamedTuple
@@ -18,7 +20,8 @@ from numpy.typing import NDArray
 
 from models.contract import Floats
 from models.kernel import kernel
-from models.shrubs.simplex import project
+from models.shrubs.simplex import in_order, project
+from models.simd import WIDTH, load, spread, store
 
 MSE, CROSS_ENTROPY = 0, 1
 LEAST_PROBABILITY = 0.01  # below it the gradient of the cross-entropy is that at this probability
@@ -26,16 +29,17 @@ LEAST_WEIGHT = 1e-12  # what rounding leaves of 0 in the projection
 
 
 class Members(NamedTuple):
-    """The members, and what their weights follow from.
+    """The members, and what their weights follow from. n: slots, one more than members may stay.
 
-    slots : (n + 1,) int32, the tree of each member, then the free ones.
-    weights : (n + 1,), of the members.
-    said : (slots, n_outputs, size), predictions for the window.
-    judged : (slots, size) uint8, 1 where an item judges, or (slots, 0) where all do.
-    gram : (slots, slots), products of predictions.
-    labels : (slots,), products with the label.
+    slots : (n,) int32, the tree of each member, then the free ones.
+    weights : (n,), of the members.
+    said : (size, n_outputs, n and more), predictions for the window, by slot.
+    judged : (n, size) uint8, by slot, 1 where an item judges, or (n, 0) where all do.
+    gram : (n, n and more), products of the predictions of a member and of those no younger.
+    labels : (n,), products with the label.
     together, alone : as gram and labels, weights of the items summed there; empty where all items judge all members.
-    matrix, target, gradient, order, row, shadow : scratch.
+    leaves : (n,) int32, of each member for the instance that was predicted last.
+    matrix, target, gradient, order, row, sums, shadow : scratch.
     """
 
     slots: NDArray[np.int32]
@@ -46,31 +50,36 @@ class Members(NamedTuple):
     labels: Floats
     together: Floats
     alone: Floats
+    leaves: NDArray[np.int32]
     matrix: Floats
     target: Floats
     gradient: Floats
     order: NDArray[np.int32]
     row: Floats
+    sums: Floats
     shadow: Floats
 
 
 def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) -> Members:
     slots = n_trees + 1
     judging = slots if out_of_bag else 0
+    lanes, pairs = (-(-slots // width) * width for width in (WIDTH, 2 * WIDTH))
     return Members(
         np.arange(slots, dtype=np.int32),
         np.zeros(slots),
-        np.zeros((slots, n_outputs, size)),
+        np.zeros((size, n_outputs, lanes)),
         np.zeros((slots, size if out_of_bag else 0), np.uint8),
-        np.zeros((slots, slots)),
+        np.zeros((slots, lanes)),
         np.zeros(slots),
         np.zeros((judging, judging)),
         np.zeros(judging),
-        np.zeros((slots, slots)),
-        np.zeros(slots),
-        np.zeros(slots),
         np.zeros(slots, np.int32),
-        np.zeros((slots, n_outputs)),
+        np.zeros((slots, pairs)),
+        np.zeros(pairs),
+        np.zeros(pairs),
+        np.zeros(slots, np.int32),
+        np.zeros((n_outputs, lanes)),
+        np.zeros(lanes),
         np.zeros((n_outputs, size)),
     )
 
@@ -81,92 +90,94 @@ def weigh_item(i, sign, window, members, m, classes):
     n_outputs = members.said.shape[1]
     weight = sign * window.w[i]
     row = members.row
-    for j in range(m):
-        a = members.slots[j]
-        for c in range(n_outputs):
-            row[j, c] = members.said[a, c, i]
-        if classes:
-            members.labels[a] += weight * row[j, np.int64(window.y[i])]
-        else:
-            members.labels[a] += weight * row[j, 0] * window.y[i]
-        for l in range(j + 1):
-            product = 0.0
-            for c in range(n_outputs):
-                product += row[j, c] * row[l, c]
-            b = members.slots[l]
-            total = members.gram[a, b] + weight * product
-            members.gram[a, b] = total
-            members.gram[b, a] = total
+    for c in range(n_outputs):
+        for j in range(m):
+            row[c, j] = members.said[i, c, members.slots[j]]
+    if classes:
+        c = np.int64(window.y[i])
+        for j in range(m):
+            members.labels[j] += weight * row[c, j]
+    else:
+        for j in range(m):
+            members.labels[j] += weight * row[0, j] * window.y[i]
+    for j in range(np.uint64(m)):
+        sums = members.gram[j]
+        for four in range(j // np.uint64(WIDTH) + np.uint64(1)):
+            l = four * np.uint64(WIDTH)
+            product = load(row[0], l) * row[0, j]
+            for c in range(1, n_outputs):
+                product = product + load(row[c], l) * row[c, j]
+            store(sums, l, load(sums, l) + product * weight)
     if len(members.alone) == 0:
         return
     for j in range(m):
         a = members.slots[j]
         if members.judged[a, i] == 0:
             continue
-        members.alone[a] += weight
+        members.alone[j] += weight
         for l in range(j + 1):
-            b = members.slots[l]
-            if members.judged[b, i]:
-                members.together[a, b] += weight
-                members.together[b, a] = members.together[a, b]
+            if members.judged[members.slots[l], i]:
+                members.together[j, l] += weight
 
 
 @kernel
 def weigh_all(n, window, members, m, classes):
     """The sums of all members over the whole window, anew. Mutates members. O(n m^2 C)."""
+    members.labels[:m] = 0.0
     for j in range(m):
-        a = members.slots[j]
-        members.labels[a] = 0.0
-        for l in range(m):
-            members.gram[a, members.slots[l]] = 0.0
+        for l in range(j + 1):
+            members.gram[j, l] = 0.0
         if len(members.alone) > 0:
-            members.alone[a] = 0.0
-            for l in range(m):
-                members.together[a, members.slots[l]] = 0.0
+            members.alone[j] = 0.0
+            for l in range(j + 1):
+                members.together[j, l] = 0.0
     for i in range(n):
         weigh_item(i, 1.0, window, members, m, classes)
 
 
 @kernel(inline=True)
-def _product(a, b, n):
-    """The sum of a * b over the first n items. Output by output, so that classes that never came change no bit; four
-    sums side by side, for a processor does four at a time."""
-    total = 0.0
-    whole = n - n % 4
-    for c in range(len(a)):
-        one = 0.0
-        two = 0.0
-        three = 0.0
-        four = 0.0
-        for i in range(0, whole, 4):
-            one += a[c, i] * b[c, i]
-            two += a[c, i + 1] * b[c, i + 1]
-            three += a[c, i + 2] * b[c, i + 2]
-            four += a[c, i + 3] * b[c, i + 3]
-        for i in range(whole, n):
-            one += a[c, i] * b[c, i]
-        total += (one + two) + (three + four)
+def _products(shadow, said, n, at):
+    """The sums of shadow * said over the first n items, of four slots. Output by output, so that classes that never
+    came change no bit; each as four sums side by side, of every fourth item, for one waits for its last addition."""
+    total = spread(0.0)
+    whole = np.uint64(n - n % 4)
+    for c in range(len(shadow)):
+        one = spread(0.0)
+        two = spread(0.0)
+        three = spread(0.0)
+        four = spread(0.0)
+        for i in range(np.uint64(0), whole, np.uint64(4)):
+            one = one + load(said[i, c], at) * shadow[c, i]
+            two = two + load(said[i + np.uint64(1), c], at) * shadow[c, i + np.uint64(1)]
+            three = three + load(said[i + np.uint64(2), c], at) * shadow[c, i + np.uint64(2)]
+            four = four + load(said[i + np.uint64(3), c], at) * shadow[c, i + np.uint64(3)]
+        for i in range(whole, np.uint64(n)):
+            one = one + load(said[i, c], at) * shadow[c, i]
+        total = total + ((one + two) + (three + four))
     return total
 
 
-@kernel(allocates=True)
+@kernel
 def weigh_newest(n, window, members, m, classes):
     """The sums of the newest member with all. Mutates members. O(n m C)."""
     n_outputs = members.said.shape[1]
     a = members.slots[m - 1]
     shadow = members.shadow
+    last = 0
+    for j in range(m):
+        last = max(last, members.slots[j])
     for c in range(n_outputs):
         for i in range(n):
-            shadow[c, i] = window.w[i] * members.said[a, c, i]
+            shadow[c, i] = window.w[i] * members.said[i, c, a]
     label = 0.0
     for i in range(n):
         label += shadow[np.int64(window.y[i]), i] if classes else shadow[0, i] * window.y[i]
-    members.labels[a] = label
+    members.labels[m - 1] = label
+    for four in range(np.uint64(last // WIDTH + 1)):
+        at = four * np.uint64(WIDTH)
+        store(members.sums, at, _products(shadow, members.said, n, at))
     for l in range(m):
-        b = members.slots[l]
-        total = _product(shadow, members.said[b], n)
-        members.gram[a, b] = total
-        members.gram[b, a] = total
+        members.gram[m - 1, l] = members.sums[members.slots[l]]
     if len(members.alone) == 0:
         return
     for l in range(m):
@@ -174,22 +185,24 @@ def weigh_newest(n, window, members, m, classes):
         total = 0.0
         for i in range(n):
             total += window.w[i] * (members.judged[a, i] & members.judged[b, i])
-        members.together[a, b] = total
-        members.together[b, a] = total
-    members.alone[a] = members.together[a, a]
+        members.together[m - 1, l] = total
+    members.alone[m - 1] = members.together[m - 1, m - 1]
 
 
 @kernel(inline=True)
 def _slope_of_squares(m, members):
     """The gradient of the mean squared error, but for its factor. Mutates members.gradient. O(m^2)."""
-    gradient = members.gradient
-    for j in range(m):
-        gradient[j] = -members.target[j]
-    for l in range(m):
-        weight = members.weights[l]
-        if weight > 0.0:
-            for j in range(m):
-                gradient[j] += weight * members.matrix[l, j]
+    gradient, target = members.gradient, members.target
+    for j in range(np.uint64(0), np.uint64(m), np.uint64(2 * WIDTH)):
+        one = load(target, j) * -1.0
+        two = load(target, j + np.uint64(WIDTH)) * -1.0
+        for l in range(np.uint64(m)):
+            weight = members.weights[l]
+            if weight > 0.0:
+                one = one + load(members.matrix[l], j) * weight
+                two = two + load(members.matrix[l], j + np.uint64(WIDTH)) * weight
+        store(gradient, j, one)
+        store(gradient, j + np.uint64(WIDTH), two)
 
 
 @kernel(inline=True)
@@ -198,20 +211,20 @@ def _slope_of_entropy(n, total, window, members, m):
     gradient = members.gradient
     gradient[:m] = 0.0
     for i in range(n):
-        c = np.int64(window.y[i])
+        said = members.said[i, np.int64(window.y[i])]
         p = 0.0
         for j in range(m):
-            p += members.weights[j] * members.said[members.slots[j], c, i]
+            p += members.weights[j] * said[members.slots[j]]
         p = max(p, LEAST_PROBABILITY)
         for j in range(m):
-            gradient[j] -= window.w[i] * members.said[members.slots[j], c, i] / p
+            gradient[j] -= window.w[i] * said[members.slots[j]] / p
     for j in range(m):
         gradient[j] /= total
 
 
 @kernel
-def spread(n, y, w):
-    """Variance of the targets in the window; 1 where there is none."""
+def variance(n, y, w):
+    """Of the targets in the window; 1 where there is none."""
     total = 0.0
     mean = 0.0
     squares = 0.0
@@ -230,16 +243,22 @@ def descend(n, window, members, m, n_classes, settings):
     total = 0.0
     for i in range(n):
         total += window.w[i]
+    matrix = members.matrix
     for j in range(m):
-        a = members.slots[j]
-        own = total if len(members.alone) == 0 else members.alone[a]
-        members.target[j] = members.labels[a] / own if own > 0.0 else 0.0
-        for l in range(m):
-            b = members.slots[l]
-            shared = total if len(members.alone) == 0 else members.together[a, b]
-            members.matrix[j, l] = members.gram[a, b] / shared if shared > 0.0 else 0.0
-    unit = n_classes if settings.classes else spread(n, window.y, window.w)
+        own = total if len(members.alone) == 0 else members.alone[j]
+        members.target[j] = members.labels[j] / own if own > 0.0 else 0.0
+        if len(members.alone) == 0:
+            for l in range(j + 1):
+                matrix[j, l] = members.gram[j, l] / total
+        else:
+            for l in range(j + 1):
+                shared = members.together[j, l]
+                matrix[j, l] = members.gram[j, l] / shared if shared > 0.0 else 0.0
+        for l in range(j):
+            matrix[l, j] = matrix[j, l]
+    unit = n_classes if settings.classes else variance(n, window.y, window.w)
     factor = 2.0 / unit if settings.loss == MSE else 1.0 / n_classes
+    in_order(members.order, m)
     for _ in range(settings.burn_in + 1):
         if settings.loss == MSE:
             _slope_of_squares(m, members)
@@ -252,21 +271,40 @@ def descend(n, window, members, m, n_classes, settings):
 
 
 @kernel
-def forget(members, m, gone):
-    """Take member `gone` out; its slot is free. Mutates members."""
-    slot = members.slots[gone]
-    for j in range(gone, m - 1):
-        members.slots[j] = members.slots[j + 1]
-        members.weights[j] = members.weights[j + 1]
+def enter(members, m):
+    """A slot for the newest of m members, the lowest that is free: then those in use lie close together. Mutates
+    members."""
+    least = m - 1
+    for j in range(m, len(members.slots)):
+        if members.slots[j] < members.slots[least]:
+            least = j
+    slot = members.slots[least]
+    members.slots[least] = members.slots[m - 1]
     members.slots[m - 1] = slot
     members.weights[m - 1] = 0.0
+    return slot
 
 
 @kernel
 def prune(members, m):
-    """Forget the members without weight (line 12). Returns how many are left. Mutates members."""
-    for j in range(m - 1, -1, -1):
+    """Forget the members without weight (line 12). Returns how many are left. Mutates members. O(m^2)."""
+    kept = members.order
+    n = 0
+    for j in range(m):
         if not members.weights[j] > LEAST_WEIGHT:
-            forget(members, m, j)
-            m -= 1
-    return m
+            continue
+        kept[n] = j
+        if n < j:
+            slot = members.slots[n]
+            members.slots[n] = members.slots[j]
+            members.slots[j] = slot
+            members.weights[n] = members.weights[j]
+            members.labels[n] = members.labels[j]
+            for l in range(n + 1):
+                members.gram[n, l] = members.gram[j, kept[l]]
+            if len(members.alone) > 0:
+                members.alone[n] = members.alone[j]
+                for l in range(n + 1):
+                    members.together[n, l] = members.together[j, kept[l]]
+        n += 1
+    return n

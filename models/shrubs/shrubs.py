@@ -19,7 +19,7 @@ from models.shrubs.cart import Scratch, grow, room_to_grow
 from models.shrubs.members import (
     Members,
     descend,
-    forget,
+    enter,
     prune,
     room_for_members,
     weigh_all,
@@ -32,7 +32,6 @@ from models.shrubs.trees import (
     NODES,
     Packed,
     Trees,
-    leaf_in,
     leaf_of,
     most_nodes,
     pack_trees,
@@ -72,6 +71,13 @@ class Settings(NamedTuple):
     best_splits: bool
     equal_weights: bool
     classes: bool
+
+
+# Where each tuple ends among the fields of all that `_run` takes.
+_WINDOW = len(Window._fields)
+_TREES = _WINDOW + len(Trees._fields)
+_MEMBERS = _TREES + len(Members._fields)
+_SCRATCH = _MEMBERS + len(Scratch._fields)
 
 
 class PackedShrubs(NamedTuple):
@@ -125,8 +131,8 @@ class Shrubs:
         """Execute a program. out : (capacity, n_outputs), by row; or, `aloud`, (n, n_outputs), by operation: what is
         said before a label is learned stands there as well. Mutates out and the arrays."""
         _run(
-            program.op, program.row, program.y, program.w, slab, out, aloud, self.counts, self.random, self.seen,
-            self.window, self.trees, self.members, self.scratch, self.n_values, self.settings,
+            *program, slab, out, aloud, self.counts, self.random, self.seen, self.n_values,
+            *self.window, *self.trees, *self.members, *self.scratch, *self.settings,
         )  # fmt: skip
 
     def resize(self, schema: Schema) -> None:
@@ -144,10 +150,10 @@ class Shrubs:
         rest = PackedShrubs(
             members.weights[:m],
             self.trees.sizes[slots, NODES],
-            members.gram[np.ix_(slots, slots)][below],
-            members.labels[slots],
-            members.together[np.ix_(slots, slots)][below] if judging else np.zeros(0),
-            members.alone[slots] if judging else np.zeros(0),
+            members.gram[below],
+            members.labels[:m],
+            members.together[below] if judging else np.zeros(0),
+            members.alone[:m] if judging else np.zeros(0),
             np.packbits(members.judged[slots, :n]),
             self.counts,
             self.random,
@@ -174,7 +180,6 @@ class Shrubs:
         for array, triangle in ((members.gram, rest.gram), (members.together, rest.together)):
             if len(triangle):
                 array[below] = triangle
-                array[below[::-1]] = triangle
         if len(members.alone):
             members.alone[:m] = rest.alone
             members.judged[:m, :n] = np.unpackbits(rest.judged, count=m * n).reshape(m, n)
@@ -193,11 +198,10 @@ def _longer(seen: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 
 
 @kernel(inline=True)
-def _say(slot, i, window, trees, members, n_values):
-    """What a member says about an item of the window. Mutates members.said."""
-    leaf = leaf_in(trees, slot, n_values, window.columns, i)
+def _say(slot, leaf, i, trees, members):
+    """What a member says about an item of the window that comes to this leaf. Mutates members.said."""
     for c in range(trees.values.shape[2]):
-        members.said[slot, c, i] = trees.values[slot, leaf, c]
+        members.said[i, c, slot] = trees.values[slot, leaf, c]
 
 
 @kernel
@@ -207,15 +211,15 @@ def _say_again(window, trees, members, n_values, n, m):
         slot = members.slots[j]
         for i in range(n):
             if len(members.alone) == 0 or members.judged[slot, i]:
-                _say(slot, i, window, trees, members, n_values)
+                _say(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
 
 
 @kernel
 def _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings):
     """Grow a tree on the window, weigh all members anew, and prune. Mutates everything but seen and n_values."""
     n = counts[FILLED]
-    m = counts[MEMBERS]
-    slot = members.slots[m]
+    m = counts[MEMBERS] + 1
+    slot = enter(members, m)
     n_chosen = n
     if settings.train_share < 1.0:
         n_chosen = 0
@@ -226,15 +230,15 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
             window.chosen[:n] = 1
             n_chosen = n
     grow(
-        trees, slot, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
+        trees, slot, window.x, window.columns, window.y, window.w, n_values, window.order, n, window.chosen, n_chosen,
         settings.n_tried, settings.subspace, settings.best_splits, kind_of(settings.classes, seen), settings.max_depth,
         random, scratch,
     )  # fmt: skip
-    m += 1
     if settings.equal_weights:
+        members.weights[:m] = 1.0
         if m > settings.n_trees:
-            forget(members, m, 0)
-            m -= 1
+            members.weights[0] = 0.0
+            m = prune(members, m)
         members.weights[:m] = 1.0 / m
         counts[MEMBERS] = m
         return
@@ -242,15 +246,13 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
         if n_chosen < n:
             members.judged[slot, i] = 1 - window.chosen[i]
             if window.chosen[i]:
-                members.said[slot, :, i] = 0.0
+                members.said[i, :, slot] = 0.0
             else:
-                _say(slot, i, window, trees, members, n_values)
+                _say(slot, leaf_of(trees, slot, n_values, window.x, i), i, trees, members)
             continue
         if settings.train_share < 1.0:
             members.judged[slot, i] = 1
-        for c in range(trees.values.shape[2]):
-            members.said[slot, c, i] = trees.values[slot, scratch.leaf[i], c]
-    members.weights[m - 1] = 0.0
+        _say(slot, scratch.leaf[i], i, trees, members)
     weigh_newest(n, window, members, m, settings.classes)
     n_classes = 0
     for c in range(len(seen)):
@@ -260,20 +262,27 @@ def _enrol(counts, random, seen, window, trees, members, scratch, n_values, sett
 
 
 @kernel(inline=True)
-def teachable(y, w, settings, n_outputs):
-    """Whether a label and its weight teach anything."""
+def teachable(y, w, classes, n_outputs):
+    """Whether a label and its weight teach anything. classes : whether it is a class."""
     if not (w > 0.0 and w < np.inf):
         return False
-    if settings.classes:
+    if classes:
         return y >= 0.0 and y < n_outputs
     return y - y == 0.0
 
 
 @kernel
-def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, members, scratch, n_values, settings):
-    """Execute a program. Mutates out and all state."""
+def _run(op, row, y, w, slab, out, aloud, counts, random, seen, n_values, *flat):
+    """Execute a program. flat : the fields of window, trees, members, scratch and settings; numba takes a tuple from
+    Python for a microsecond, an array for a fiftieth of one. Mutates out and all state."""
+    window = Window(*flat[:_WINDOW])
+    trees = Trees(*flat[_WINDOW:_TREES])
+    members = Members(*flat[_TREES:_MEMBERS])
+    scratch = Scratch(*flat[_MEMBERS:_SCRATCH])
+    settings = Settings(*flat[_SCRATCH:])
     n_outputs = trees.values.shape[2]
-    size = window.columns.shape[1]
+    size = len(window.y)
+    fallen = -1  # the row whose leaves the members know: most labels come right after the prediction
     for step in range(len(op)):
         r = row[step]
         nothing = np.nan if counts[LEARNED] == 0 and not settings.classes else 0.0
@@ -283,10 +292,12 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
             for j in range(counts[MEMBERS]):
                 slot = members.slots[j]
                 leaf = leaf_of(trees, slot, n_values, slab, r)
+                members.leaves[j] = leaf
                 for c in range(n_outputs):
                     out[at, c] += members.weights[j] * trees.values[slot, leaf, c]
+            fallen = r
             continue
-        if not teachable(y[step], w[step], settings, n_outputs):
+        if not teachable(y[step], w[step], settings.classes, n_outputs):
             continue
         if settings.classes:
             seen[np.int64(y[step])] = 1
@@ -301,10 +312,11 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
             if settings.equal_weights and not aloud:
                 break
             slot = members.slots[j]
-            _say(slot, i, window, trees, members, n_values)
+            leaf = members.leaves[j] if r == fallen else leaf_of(trees, slot, n_values, slab, r)
+            _say(slot, leaf, i, trees, members)
             if aloud:
                 for c in range(n_outputs):
-                    out[step, c] += members.weights[j] * members.said[slot, c, i]
+                    out[step, c] += members.weights[j] * trees.values[slot, leaf, c]
             if settings.train_share < 1.0:
                 members.judged[slot, i] = 1
         if not settings.equal_weights:
@@ -315,3 +327,4 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, window, trees, m
         learned = counts[LEARNED]
         if learned % settings.every == 0 or (learned < settings.every and learned & (learned - 1) == 0):
             _enrol(counts, random, seen, window, trees, members, scratch, n_values, settings)
+            fallen = -1

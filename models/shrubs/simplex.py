@@ -7,16 +7,28 @@ Carreira-Perpiñán 2013: that projection, by sorting.
 from models.kernel import kernel
 
 
+@kernel(inline=True)
+def in_order(order, n):
+    """0 … n - 1, to begin with. Mutates order."""
+    for j in range(n):
+        order[j] = j
+
+
 @kernel
 def project(w, n, m, order):
     """Project w[:n] on {w >= 0, sum w = 1, at most m above 0}; of equal weights those that come first are kept.
 
-    Mutates w, order (scratch, (n,) int32 or longer). O(n^2): n is small, and nearly sorted from step to step.
+    order : int32, 0 … n - 1 in any order, best in that of the step before: sorting them is what takes time. Mutates
+    w, order, which is then that of the weights. O(n^2), O(n) where the order has not changed.
     """
-    for j in range(n):
-        k = j
-        while k > 0 and w[order[k - 1]] < w[j]:
-            order[k] = order[k - 1]
+    for i in range(1, n):
+        j = order[i]
+        k = i
+        while k > 0:
+            before = order[k - 1]
+            if not (w[before] < w[j] or (w[before] == w[j] and before > j)):
+                break
+            order[k] = before
             k -= 1
         order[k] = j
     kept = min(n, m)

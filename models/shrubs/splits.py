@@ -1,4 +1,4 @@
-"""Tests of a node: the best one of a feature, or one drawn at random, on the rows of a small window.
+"""Tests of a node: the best one of a feature, on the rows of a small window. Random ones: models.shrubs.random_splits.
 
 A test is good if it leaves little Gini impurity (or variance of the target). The impurity of a side, times its weight,
 is the weight less `squares` / weight, where `squares` are those of the weight of each class (or of the weighted sum of
@@ -8,13 +8,12 @@ Three kinds of sums: a target (MEAN) and two classes (TWO) need one number, the 
 classes (SHARES) need a number each. Which one depends on the classes seen, not on the room for them: that grows when
 a batch is taken up, so it would let the cuts between batches decide how sums are rounded.
 
-A window is held by columns: `columns` (d, size), a missing value as infinity.
+A window has a missing value as infinity. For best tests it is held by columns, too: `columns` (d, size).
 """
 
 import numpy as np
 
 from models.kernel import kernel
-from models.randomness import below, uniform
 from models.shrubs.trees import KNOWN
 
 MEAN, TWO, SHARES = 0, 1, 2
@@ -69,7 +68,7 @@ def is_pure(rows, start, end, y):
 
 
 @kernel(inline=True)
-def _one_moment(weight, moment, kind):
+def one_moment(weight, moment, kind):
     """`squares` / weight of a side with one sum."""
     if kind == TWO:
         other = weight - moment
@@ -108,7 +107,7 @@ def best_on(f, nominal, rows, start, end, columns, y, w, kind, weight, moment, s
             left += w[i] * y[i]
             following = column[rows[k + 1]]
             if following != here:
-                score = _one_moment(left_weight, left, kind) + _one_moment(weight - left_weight, moment - left, kind)
+                score = one_moment(left_weight, left, kind) + one_moment(weight - left_weight, moment - left, kind)
                 if score > best:
                     best = score
                     value = _between(here, following)
@@ -164,60 +163,8 @@ def _best_value(column, rows, start, end, y, w, kind, weight, moment, squares, t
         if kind == SHARES:
             score = left_squares / left_weight + right_squares / (weight - left_weight)
         else:
-            score = _one_moment(left_weight, left, kind) + _one_moment(weight - left_weight, moment - left, kind)
+            score = one_moment(left_weight, left, kind) + one_moment(weight - left_weight, moment - left, kind)
         if score > best:
             best = score
             value = here
     return best, value
-
-
-@kernel(inline=True)
-def random_on(f, nominal, rows, start, end, columns, y, w, kind, weight, moment, total, part, column, random):
-    """One random test on one feature: score (-inf: all rows have the same value), value.
-
-    column : (size,) scratch. Mutates part, column, random. O(rows)."""
-    least = np.inf
-    greatest = -np.inf
-    missing = False
-    for k in range(start, end):
-        here = columns[f, rows[k]]
-        column[k] = here
-        least = here if here < least else least
-        missing = missing or here == np.inf
-        greatest = here if here > greatest and here < np.inf else greatest
-    if least == np.inf or (least == greatest and not missing):
-        return -np.inf, 0.0
-    if nominal:
-        value = np.inf
-        while value == np.inf:
-            value = column[start + below(random, end - start)]
-    elif least < greatest:
-        value = least + uniform(random) * (greatest - least)
-        if not value < greatest:
-            value = least
-    else:
-        value = KNOWN
-    left_weight = 0.0
-    if kind == SHARES:
-        part[:] = 0.0
-        for k in range(start, end):
-            here = column[k]
-            if (here == value) if nominal else (here <= value):
-                i = rows[k]
-                left_weight += w[i]
-                part[np.uint32(y[i])] += w[i]
-        left_squares = 0.0
-        right_squares = 0.0
-        for c in range(len(total)):
-            left_squares += part[c] * part[c]
-            right_squares += (total[c] - part[c]) * (total[c] - part[c])
-        return left_squares / left_weight + right_squares / (weight - left_weight), value
-    left = 0.0
-    for k in range(start, end):
-        i = rows[k]
-        here = column[k]
-        inside = (here == value) if nominal else (here <= value)
-        own = w[i] if inside else 0.0  # selected, not branched to: which side is a toss-up
-        left_weight += own
-        left += own * y[i]
-    return _one_moment(left_weight, left, kind) + _one_moment(weight - left_weight, moment - left, kind), value

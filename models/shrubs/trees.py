@@ -86,19 +86,6 @@ def leaf_of(trees, slot, n_values, x, r):
     return trees.left[slot, node]
 
 
-@kernel(inline=True)
-def leaf_in(trees, slot, n_values, columns, i):
-    """`leaf_of` for instance i of a window, by columns."""
-    node = 0
-    f = trees.feature[slot, 0]
-    while f >= 0:
-        value = columns[f, i]
-        left = value == trees.value[slot, node] if n_values[f] > 0 else value <= trees.value[slot, node]
-        node = trees.left[slot, node] if left else trees.left[slot, node] + 1
-        f = trees.feature[slot, node]
-    return trees.left[slot, node]
-
-
 @kernel
 def link(feature, left, n_nodes, stack):
     """The links of a tree from its features. stack : (nodes + 1,) int32, scratch. Mutates left, stack."""

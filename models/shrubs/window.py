@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
 from models.kernel import kernel
+from models.simd import WIDTH
 
 # Places in `counts`.
 LEARNED, FILLED, HEAD, MEMBERS = range(4)
@@ -18,13 +19,15 @@ LEARNED, FILLED, HEAD, MEMBERS = range(4)
 class Window(NamedTuple):
     """The ring. Its first places are filled first.
 
-    columns : (d, size), a missing value as infinity.
+    x : (size, d and more, a whole number of models.simd's lanes), a missing value as infinity.
+    columns : (d, size), the same by features, or (0, size) without `order`.
     y, w : (size,).
     order : (d, size) uint32, items by value (of equal ones the first place first), or (0, size) where no learner asks
         for it.
     chosen : (size,) uint8, scratch: the items that a tree grows on.
     """
 
+    x: Floats
     columns: Floats
     y: Floats
     w: Floats
@@ -49,7 +52,8 @@ class PackedWindow(NamedTuple):
 
 def room_for_window(n_features: int, size: int, ordered: bool) -> Window:
     return Window(
-        np.zeros((n_features, size)),
+        np.zeros((size, -(-n_features // WIDTH) * WIDTH)),
+        np.zeros((n_features if ordered else 0, size)),
         np.zeros(size),
         np.zeros(size),
         np.zeros((n_features if ordered else 0, size), np.uint32),
@@ -61,7 +65,7 @@ def room_for_window(n_features: int, size: int, ordered: bool) -> Window:
 def take_in(x, r, y, w, counts, window):
     """Put row r of x, with label and weight, in the place of the oldest item, which is returned. Mutates counts (not
     MEMBERS, LEARNED), window. O(d size)."""
-    d, size = window.columns.shape
+    d, size = x.shape[1], len(window.y)
     i = counts[HEAD]
     full = counts[FILLED] == size
     n = counts[FILLED] - 1 if full else counts[FILLED]
@@ -69,9 +73,10 @@ def take_in(x, r, y, w, counts, window):
         value = x[r, f]
         if value - value != 0.0:
             value = np.inf
-        window.columns[f, i] = value
+        window.x[i, f] = value
         if len(window.order) == 0:
             continue
+        window.columns[f, i] = value
         order = window.order[f]
         if full:
             k = 0
@@ -103,11 +108,12 @@ def code_type(capacity: int) -> type[np.unsignedinteger]:
 def pack_window(window: Window, n: int, schema: Schema) -> PackedWindow:
     """The first n places."""
     nominal = np.array(schema.n_values) > 0
-    codes = np.ascontiguousarray(window.columns[nominal, :n].T)
+    x = window.x[:n, : len(nominal)]
+    codes = np.ascontiguousarray(x[:, nominal])
     kind = code_type(max(schema.n_values, default=0))
     labels = window.y[:n]
     return PackedWindow(
-        np.ascontiguousarray(window.columns[~nominal, :n].T),
+        np.ascontiguousarray(x[:, ~nominal]),
         np.where(codes < np.inf, codes, np.iinfo(kind).max).astype(kind),
         labels.astype(code_type(schema.n_outputs)) if schema.task == "classification" else labels,
         window.w[:n],
@@ -118,10 +124,12 @@ def unpack_window(packed: PackedWindow, schema: Schema, window: Window) -> None:
     """Into the first places of an empty window. Mutates window."""
     n = len(packed.y)
     nominal = np.array(schema.n_values) > 0
-    window.columns[~nominal, :n] = packed.x.T
-    codes = packed.codes.T.astype(np.float64)
-    window.columns[nominal, :n] = np.where(codes < np.iinfo(packed.codes.dtype).max, codes, np.inf)
+    x = window.x[:n, : len(nominal)]
+    x[:, ~nominal] = packed.x
+    codes = packed.codes.astype(np.float64)
+    x[:, nominal] = np.where(codes < np.iinfo(packed.codes.dtype).max, codes, np.inf)
     window.y[:n] = packed.y
     window.w[:n] = packed.w
     for f, order in enumerate(window.order):
+        window.columns[f, :n] = x[:, f]
         order[:n] = np.argsort(window.columns[f, :n], kind="stable")

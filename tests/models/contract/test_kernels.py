@@ -41,7 +41,6 @@ ALLOCATING = {
     "models.drift.kswin._kswin",
     "models.drift.kswin.sort",
     "models.shrubs.cart.grow",
-    "models.shrubs.members.weigh_newest",
     "models.mondrian.forest._run",
     "models.streaming_forest.node_tests.sort_values",
     "models.streaming_forest.description.depth_of",
