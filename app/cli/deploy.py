@@ -134,6 +134,13 @@ def kubernetes(
 
     spec = load(stream)
     rights = list(dict.fromkeys(right for one in users for right in needed(spec, one)))
-    named = user or strimzi.resource_name(f"riparian-{spec.name}")
+    longest = strimzi.longest_name(authentication)
+    if user is not None and strimzi.resource_name(user, longest) != user:
+        raise click.BadParameter(
+            f"{user!r} is no name of a KafkaUser: give at most {longest} characters of lower-case letters, digits, "
+            "hyphens and dots, with a letter or a digit at both ends",
+            param_hint="--user",
+        )
+    named = user or strimzi.resource_name(f"riparian-{spec.name}", longest)
     resources = [*strimzi.topics(spec, cluster, api), strimzi.user(named, cluster, rights, authentication, api)]
     click.echo(yaml.safe_dump_all(resources, sort_keys=False), nl=False)
