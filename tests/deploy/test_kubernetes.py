@@ -110,6 +110,38 @@ def test_the_user_has_exactly_the_rights_of_the_commands(stream: Path, users: tu
     assert set(granted) == {tuple(right) for user in users for right in needed(load(stream), user)}
 
 
+def test_several_streams_share_a_user_and_the_topics_that_both_read(tmp_path: Path) -> None:
+    """As one worker runs them."""
+    head = "task: classification\nfeatures: {a: numeric}\ntopics: {features: clicks}\n"
+    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for file in files:
+        file.write_text(f"name: {file.stem}\n{head}")
+    alone = [resources(str(file), "--cluster", "main") for file in files]
+    made = resources(*map(str, files), "--cluster", "main")
+    names = [one["metadata"]["name"] for one in made]
+    assert len(set(names)) == len(names)
+    assert names.count("clicks") == 1
+    assert made[:-1] == alone[0][:-1] + [one for one in alone[1][:-1] if one["metadata"]["name"] != "clicks"]
+    assert names[-1] == "riparian-a-b"
+
+    def acls(user: dict[str, Any]) -> list[Any]:
+        found: list[Any] = user["spec"]["authorization"]["acls"]
+        return found
+
+    assert acls(made[-1]) == acls(alone[0][-1]) + [acl for acl in acls(alone[1][-1]) if acl not in acls(alone[0][-1])]
+    files[1].write_text(f"name: b\n{head}partitions: 2\n")
+    refused = CliRunner().invoke(cli, ["deploy", "kubernetes", *map(str, files), "--cluster", "main"])
+    assert str(refused.exception).startswith(f"{files[1]}: the topic clicks would have other partitions")
+    files[1].write_text(f"name: a\n{head}")
+    refused = CliRunner().invoke(cli, ["deploy", "kubernetes", *map(str, files), "--cluster", "main"])
+    assert "a worker runs a stream once" in str(refused.exception)
+    files[1].write_text(f"name: b\n{head}")
+    given = ["deploy", "topics", "--broker", "k:1"]
+    each = [CliRunner().invoke(cli, [*given, str(file)]).output.splitlines() for file in files]
+    together = CliRunner().invoke(cli, [*given, *map(str, files)]).output.splitlines()
+    assert together == list(dict.fromkeys([*each[0], *each[1]]))
+
+
 def test_names_that_kubernetes_does_not_take_are_told_apart() -> None:
     assert resource_name("orders.features") == "orders.features"
     made = {resource_name(name) for name in ("My_Stream.a", "my-stream.a", "my_stream.a", "my..stream", "x" * 300, "_")}
