@@ -1,13 +1,14 @@
 """The gain from a second thread: the same ensemble with one thread and with two, in one process.
 
     python -m benchmarks.threads [--models bagging,arf] [--streams agrawal,rbf,led,fried] [--step 4000] [--seconds 4]
+                                 [--learn]
 
 Both learn the same programs of test-then-train, --step instances each as a worker or `riparian evaluate` cut them, in
-turn: one, two; two, one; ... Wall clock of each program, since that is what threads are for, so two cores must be free.
-If other programs run as well, put `chrt -r 1` before it (root): otherwise a thread that has work waits some
-milliseconds for theirs to leave a core. The first quarter of the time is growth and is left out. The ratio is one's
-time over two's, the median of the pairs, with its quartiles; CPU is what two threads took together, against one.
-Predictions must be the same bits.
+turn: one, two; two, one; ... With --learn they learn only, as a replica does (`learning: shared`). Wall clock of each
+program, since that is what threads are for, so two cores must be free. If other programs run as well, put `chrt -r 1`
+before it (root): otherwise a thread that has work waits some milliseconds for theirs to leave a core. The first quarter
+of the time is growth and is left out. The ratio is one's time over two's, the median of the pairs, with its quartiles;
+CPU is what two threads took together, against one. Predictions must be the same bits.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import numpy as np
 
 from benchmarks.peers import STREAMS, chosen
 from benchmarks.tables import test_then_train
-from models.contract import Floats, Learner, Program, Schema
+from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.registry import create
 from models.streams import Source
 
@@ -53,8 +54,10 @@ def timed(learner: Learner, program: Program, x: Floats, out: Floats) -> tuple[f
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def measure(model: str, parameters: dict[str, Any], source: Source, step: int, seconds: float, threads: int) -> Any:
-    """Pairs of programs until `seconds` of running are over."""
+def measure(
+    model: str, parameters: dict[str, Any], source: Source, step: int, seconds: float, threads: int, only: bool = False
+) -> Any:
+    """Pairs of programs until `seconds` of running are over. only : learn, and predict to compare."""
     schema = Schema(source.n_values, source.n_classes or 1, "classification" if source.n_classes else "regression")
     learners = [create(model, schema, seed=1, **{"threads": n}, **parameters) for n in (1, threads)]
     outs = [np.zeros((step, schema.n_outputs)) for _ in learners]
@@ -65,9 +68,16 @@ def measure(model: str, parameters: dict[str, Any], source: Source, step: int, s
     for turn in itertools.count():
         stream = source.take(step)
         program = test_then_train(stream.y)
+        if only:
+            learns = program.op == LEARN
+            program = Program(*(one[learns] for one in program))
         took: list[tuple[float, float]] = [(0.0, 0.0)] * 2
         for k in (0, 1) if turn % 2 == 0 else (1, 0):
             took[k] = timed(learners[k], program, stream.x, outs[k])
+        if only:
+            ask = Program(*(one[program.op == LEARN] for one in program))._replace(op=np.full(step, PREDICT, np.int8))
+            for learner, out in zip(learners, outs, strict=True):
+                learner.run(ask, stream.x, out)
         if outs[0].tobytes() != outs[1].tobytes():
             raise SystemExit(f"{model}: {threads} threads gave other predictions than one")
         (one, one_cpu), (two, two_cpu) = took
@@ -92,6 +102,7 @@ def main() -> None:
     parser.add_argument("--step", type=int, default=4000, help="instances a program")
     parser.add_argument("--seconds", type=float, default=4.0, help="of running, each model and stream")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--learn", action="store_true", help="learn without predicting")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     options = parser.parse_args()
     models, streams = chosen(parser, options.models, MODELS), chosen(parser, options.streams, STREAMS)
@@ -102,7 +113,7 @@ def main() -> None:
             source = STREAMS[kind].source(1)
             if source.n_classes == 0 and name not in VALUES:
                 continue
-            pairs = measure(*MODELS[name], source, options.step, options.seconds, options.threads)
+            pairs = measure(*MODELS[name], source, options.step, options.seconds, options.threads, options.learn)
             report[f"{name}, {kind}"] = found = summary(pairs, options.step)
             print(
                 f"{name:16}{kind:9}{found['one'] / 1e3:8.1f}{found['two'] / 1e3:8.1f}{found['ratio']:8.2f}"

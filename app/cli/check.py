@@ -1,16 +1,20 @@
-"""`riparian check`: whether a stream file is valid, and what it declares."""
+"""`riparian check`: whether stream files are valid, and what they declare."""
 
 import asyncio
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
 from app.cli import broker_option
 from app.cli.parsing import WITH_RIGHTS
-from app.errors import AccessError, SpecError, StateError, TopicError
+from app.cli.saying import for_each
+from app.cli.worker import check_apart
+from app.errors import AccessError, RiparianError, SpecError, StateError, TopicError
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -25,9 +29,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("stream", metavar="STREAM.yaml", required=False, type=click.Path(path_type=Path))
+@click.argument("streams", nargs=-1, metavar="STREAM.yaml...", type=click.Path(path_type=Path))
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of stream files, for editors.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; of several files, one a line.")
 @click.option("--register", is_flag=True, help="Register the schema of predictions, where their codec has one.")
 @click.option(
     "--rights",
@@ -41,20 +45,20 @@ if TYPE_CHECKING:
     "--compile", "compiling", is_flag=True, help="Compile the kernels of its models, so that no worker waits for it."
 )
 @click.option("--connect", is_flag=True, help="Look at the cluster that the stream file or the environment names.")
-@broker_option
+@partial(broker_option, each=True)
 @click.pass_context
 def command(
     context: click.Context,
-    stream: Path | None,
+    streams: tuple[Path, ...],
     schema: bool,
     as_json: bool,
     register: bool,
     user: str,
     compiling: bool,
     connect: bool,
-    connection: Connection,
+    connections: list[Connection],
 ) -> None:
-    """Check a stream file and show what it declares.
+    """Check a stream file and show what it declares; or several, as one worker would run them.
 
     With --broker, --kafka-config or --connect it is also compared with the topics that are there: whether an id and its
     label come to the same partition; whether Kafka takes records stamped in the future; which ACL is missing; and with
@@ -66,71 +70,120 @@ def command(
 
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return
-    if stream is None:
+    if not streams:
         raise click.UsageError("expected a stream file, found none; give STREAM.yaml or --schema", context)
 
     from app.stream_file.spec import load
 
-    spec = load(stream)
-    if compiling:
-        from app.cli.progress import progress
-        from app.kafka import record_batches, written_batches
-        from app.partition.learner import PartitionLearner
-
-        with progress(f"stream {spec.name}", only_compiling=True):
-            PartitionLearner(spec).warm_up()
-            record_batches.warm_up()
-            written_batches.warm_up()
-    report, states, ids, warnings = None, None, None, list[str]()
-    log: LearnedLog | None = None
-    lacking: list[Right] = []
     # Only an option asks for it: RIPARIAN_BROKER may be set for other commands.
     sources = [context.get_parameter_source(name) for name in ("broker", "kafka_config", "connect")]
     asked = ParameterSource.COMMANDLINE in sources
-    about = asyncio.run(_ask_registry(spec, register)) if asked or register else []
-    if asked:
-        lacking = asyncio.run(_lacking(spec, connection, user))
-        if all(right.dispensable for right in lacking):
-            report, states, ids, warnings = asyncio.run(_ask(spec, connection))
-            from app.state.loading import learned_log
+    several = len(streams) > 1
+    known: dict[Path, Spec] = {}
 
-            log = asyncio.run(learned_log(spec, connection))
-        warnings += [right.sentence(connection) for right in lacking if right.dispensable]
-    warnings = about + warnings
-    denied = [right.sentence(connection) for right in lacking if not right.dispensable]
-    if as_json:
-        summary = _summary(spec, report, states, ids)
-        if log is not None:
-            summary["learned"] = log._asdict()
-        if report or register:
-            summary["warnings"] = warnings
-        if lacking:
-            summary["acls"] = [
+    def one(place: int) -> None:
+        file = streams[place]
+        said: dict[str, Any] = {"file": str(file)} if several else {}
+        try:
+            spec = load(file)
+            check_apart([*known.values(), spec], [*known, file])
+            known[file] = spec
+            if compiling:
+                _compile(spec)
+            found = _look(spec, connections[place], user, asked=asked, register=register)
+            if as_json:
+                said |= found.summary(spec, register)
+            else:
+                found.show(spec, file if several else None)
+            found.judge(spec, user)
+        except RiparianError as error:
+            if several:
+                said["error"] = str(error)
+            raise
+        finally:
+            if as_json and said:
+                click.echo(json.dumps(said, ensure_ascii=False))
+
+    for_each(streams, one)
+
+
+class Found(NamedTuple):
+    """What a broker and a registry tell of a stream; as far as they were asked."""
+
+    report: "TopicsReport | None" = None
+    states: "Mapping[int, tuple[int, Changes]] | None" = None
+    ids: "Ids | None" = None
+    log: "LearnedLog | None" = None
+    warnings: Sequence[str] = ()
+    lacking: "Sequence[Right]" = ()
+    denied: Sequence[str] = ()
+
+    def summary(self, spec: "Spec", register: bool) -> dict[str, Any]:
+        said = _summary(spec, self.report, self.states, self.ids)
+        if self.log is not None:
+            said["learned"] = self.log._asdict()
+        if self.report or register:
+            said["warnings"] = list(self.warnings)
+        if self.lacking:
+            said["acls"] = [
                 {"kind": right.kind, "name": right.name, "operation": right.operation, "needed": not right.dispensable}
-                for right in lacking
+                for right in self.lacking
             ]
-        click.echo(json.dumps(summary, ensure_ascii=False))
-    else:
-        _show(spec, report)
-        if ids is not None and not ids.broken:
-            click.echo(ids.sentence())
-        _show_states(states or {})
-        if log is not None:
-            click.echo(log.sentence())
-        for sentence in warnings:
-            click.echo(f"warning: {sentence}")
-        for sentence in denied:
-            click.echo(f"denied: {sentence}")
+        return said
+
+    def show(self, spec: "Spec", file: Path | None) -> None:
+        """file : where there are several, whose sentences are told apart by it."""
+        if file is not None:
+            click.echo(f"{file}:")
+        _show(spec, self.report)
+        lines = [self.ids.sentence()] if self.ids is not None and not self.ids.broken else []
+        lines += _of_states(self.states or {})
+        if self.log is not None:
+            lines.append(self.log.sentence())
+        lines += [f"warning: {sentence}" for sentence in self.warnings]
+        lines += [f"denied: {sentence}" for sentence in self.denied]
+        for line in lines:
+            click.echo(line if file is None else f"{file}: {line}")
+
+    def judge(self, spec: "Spec", user: str) -> None:
+        """Raise what keeps a worker from running."""
+        if self.denied:
+            raise AccessError(
+                f"{len(self.denied)} ACL{'s are' if len(self.denied) > 1 else ' is'} missing for riparian {user} with "
+                f"the stream {spec.name} (riparian deploy acls prints all that it needs): {self.denied[0]}"
+            )
+        if self.ids is not None and self.ids.broken:
+            raise TopicError(self.ids.sentence())
+        refused = [sentence for _, changes in (self.states or {}).values() for sentence in changes.refused]
+        if refused:
+            raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
+
+
+def _compile(spec: "Spec") -> None:
+    from app.cli.progress import progress
+    from app.kafka import record_batches, written_batches
+    from app.partition.learner import PartitionLearner
+
+    with progress(f"stream {spec.name}", only_compiling=True):
+        PartitionLearner(spec).warm_up()
+        record_batches.warm_up()
+        written_batches.warm_up()
+
+
+def _look(spec: "Spec", connection: Connection, user: str, *, asked: bool, register: bool) -> Found:
+    about = asyncio.run(_ask_registry(spec, register)) if asked or register else []
+    if not asked:
+        return Found(warnings=about)
+    lacking = asyncio.run(_lacking(spec, connection, user))
+    denied = [right.sentence(connection) for right in lacking if not right.dispensable]
+    without = [right.sentence(connection) for right in lacking if right.dispensable]
     if denied:
-        raise AccessError(
-            f"{len(denied)} ACL{'s are' if len(denied) > 1 else ' is'} missing for riparian {user} with the stream "
-            f"{spec.name} (riparian deploy acls prints all that it needs): {denied[0]}"
-        )
-    if ids is not None and ids.broken:
-        raise TopicError(ids.sentence())
-    refused = [sentence for _, changes in (states or {}).values() for sentence in changes.refused]
-    if refused:
-        raise StateError(f"no worker can go on with the state of {spec.name}: {refused[0]}")
+        return Found(warnings=about + without, lacking=lacking, denied=denied)
+    from app.state.loading import learned_log
+
+    report, states, ids, warnings = asyncio.run(_ask(spec, connection))
+    log = asyncio.run(learned_log(spec, connection))
+    return Found(report, states, ids, log, about + warnings + without, lacking)
 
 
 async def _lacking(spec: "Spec", connection: Connection, user: str) -> "list[Right]":
@@ -177,17 +230,18 @@ async def _ask(
     return report, await loading.prospects(spec, connection), ids, warnings
 
 
-def _show_states(states: "Mapping[int, tuple[int, Changes]]") -> None:
-    """What becomes of each partition's state, in lines."""
+def _of_states(states: "Mapping[int, tuple[int, Changes]]") -> list[str]:
+    """What becomes of each partition's state."""
+    lines = []
     for partition, (sequence, changes) in states.items():
         fate = "does not fit" if changes.refused else "goes on" if changes.found else "goes on as it is"
-        click.echo(f"state of partition {partition}, checkpoint {sequence:,}: {fate}")
+        lines.append(f"state of partition {partition}, checkpoint {sequence:,}: {fate}")
         if changes.steered is not None:
-            click.echo(f"  steered: {changes.steered}")
+            lines.append(f"  steered: {changes.steered}")
         if changes.kept is not None:
-            click.echo(f"  {changes.kept}")
-        for change in changes.found:
-            click.echo(f"  {change.fate}: {change.sentence}")
+            lines.append(f"  {changes.kept}")
+        lines += [f"  {change.fate}: {change.sentence}" for change in changes.found]
+    return lines
 
 
 def waiting_bytes(spec: "Spec") -> int:

@@ -1,13 +1,21 @@
-"""`riparian deploy`: what a cluster has to be given before a stream runs on it."""
+"""`riparian deploy`: what a cluster has to be given before streams run on it; of several files, for all of them."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from app.cli import broker_option
 from app.cli.parsing import WITH_RIGHTS
+from app.cli.worker import check_apart
+from app.errors import SpecError
 from app.kafka.connection import Connection
+
+if TYPE_CHECKING:
+    from app.kafka.acls import Right
+    from app.stream_file.spec import Spec
 
 
 @click.group("deploy")
@@ -15,14 +23,19 @@ def command() -> None:
     """Print what a Kafka cluster has to be given for a stream."""
 
 
-stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(dir_okay=False, path_type=Path))
+streams_argument = click.argument(
+    "streams",
+    nargs=-1,
+    required=True,
+    metavar="STREAM.yaml...",
+    type=click.Path(dir_okay=False, path_type=Path),
+)
 server_option = click.option(
     "--bootstrap-server", metavar="HOST:PORT", help="As the printed commands have it. [default: --broker]"
 )
 config_option = click.option(
     "--command-config", metavar="FILE", help="As the printed commands have it: properties for Kafka's tools."
 )
-
 
 for_option = click.option(
     "--for",
@@ -35,13 +48,30 @@ for_option = click.option(
 )
 
 
+def load(files: Sequence[Path]) -> "list[Spec]":
+    from app.stream_file import spec
+
+    specs = [spec.load(file) for file in files]
+    check_apart(specs, files)
+    return specs
+
+
+def all_needed(specs: "Sequence[Spec]", users: Sequence[str]) -> "list[Right]":
+    """Each right once that one of the commands `users` needs with one of the streams."""
+    from app.kafka.acls import needed
+
+    return list(dict.fromkeys(right for spec in specs for user in users for right in needed(spec, user)))
+
+
 @command.command("topics")
-@stream_argument
+@streams_argument
 @server_option
 @config_option
 @broker_option
-def topics(stream: Path, bootstrap_server: str | None, command_config: str | None, connection: Connection) -> None:
-    """Print the kafka-topics.sh commands that create the topics of STREAM.yaml, as workers would.
+def topics(
+    streams: tuple[Path, ...], bootstrap_server: str | None, command_config: str | None, connection: Connection
+) -> None:
+    """Print the kafka-topics.sh commands that create the topics of the streams, as workers would.
 
     For clusters where somebody else creates topics (create_topics: never in the stream file). No broker is asked.
 
@@ -49,14 +79,15 @@ def topics(stream: Path, bootstrap_server: str | None, command_config: str | Non
     riparian deploy topics orders.yaml --bootstrap-server kafka:9093
     """
     from app.kafka.creating import commands
-    from app.stream_file.spec import load
 
-    for line in commands(load(stream), bootstrap_server or str(connection), command_config):
+    server = bootstrap_server or str(connection)
+    found = (line for spec in load(streams) for line in commands(spec, server, command_config))
+    for line in dict.fromkeys(found):  # streams may share topics
         click.echo(line)
 
 
 @command.command("acls")
-@stream_argument
+@streams_argument
 @click.option("--principal", required=True, metavar="User:NAME", help="Who shall have the rights.")
 @for_option
 @server_option
@@ -64,7 +95,7 @@ def topics(stream: Path, bootstrap_server: str | None, command_config: str | Non
 @click.option("--apply", is_flag=True, help="Grant the rights at once, by the connection of --kafka-config.")
 @broker_option
 def acls(
-    stream: Path,
+    streams: tuple[Path, ...],
     principal: str,
     users: tuple[str, ...],
     bootstrap_server: str | None,
@@ -72,7 +103,7 @@ def acls(
     apply: bool,
     connection: Connection,
 ) -> None:
-    """Print the kafka-acls.sh commands that let a principal run commands of Riparian with STREAM.yaml.
+    """Print the kafka-acls.sh commands that let a principal run commands of Riparian with the streams.
 
     They grant what is needed and no more. Without --apply no broker is asked.
 
@@ -80,13 +111,11 @@ def acls(
     riparian deploy acls orders.yaml --principal User:riparian
     riparian deploy acls orders.yaml --principal User:ops --for lag --for audit
     """
-    from app.kafka.acls import lines, needed
-    from app.stream_file.spec import load
+    from app.kafka.acls import lines
 
     if not principal.partition(":")[2]:
         raise click.BadParameter(f"{principal!r} has no type: write User:NAME", param_hint="--principal")
-    spec = load(stream)
-    rights = list(dict.fromkeys(right for user in users for right in needed(spec, user)))
+    rights = all_needed(load(streams), users)
     for line in lines(rights, principal, bootstrap_server or str(connection), command_config):
         click.echo(line)
     if apply:
@@ -97,9 +126,9 @@ def acls(
 
 
 @command.command("kubernetes")
-@stream_argument
+@streams_argument
 @click.option("--cluster", required=True, metavar="NAME", help="Name of Strimzi's Kafka resource.")
-@click.option("--user", metavar="NAME", help="Name of the KafkaUser.  [default: riparian-STREAM]")
+@click.option("--user", metavar="NAME", help="Name of the KafkaUser.  [default: riparian-STREAM...]")
 @click.option(
     "--authentication",
     type=click.Choice(["scram-sha-512", "tls", "tls-external"]),
@@ -116,12 +145,12 @@ def acls(
     help="Version of Strimzi's API; v1beta2 before Strimzi 0.49.",
 )
 def kubernetes(
-    stream: Path, cluster: str, user: str | None, authentication: str, users: tuple[str, ...], api: str
+    streams: tuple[Path, ...], cluster: str, user: str | None, authentication: str, users: tuple[str, ...], api: str
 ) -> None:
-    """Print Strimzi's KafkaTopic and KafkaUser resources for STREAM.yaml.
+    """Print Strimzi's KafkaTopic and KafkaUser resources for the streams.
 
-    Its topics, as workers would create them, and a user with the rights that commands need, and no more. No broker and
-    no cluster is asked.
+    Their topics, as workers would create them, and one user with the rights that commands need, and no more. No broker
+    and no cluster is asked.
 
     \b
     riparian deploy kubernetes orders.yaml --cluster main | kubectl -n kafka apply -f -
@@ -129,11 +158,24 @@ def kubernetes(
     import yaml
 
     from app.kafka import strimzi
-    from app.kafka.acls import needed
-    from app.stream_file.spec import load
 
-    spec = load(stream)
-    rights = list(dict.fromkeys(right for one in users for right in needed(spec, one)))
-    named = user or strimzi.resource_name(f"riparian-{spec.name}")
-    resources = [*strimzi.topics(spec, cluster, api), strimzi.user(named, cluster, rights, authentication, api)]
-    click.echo(yaml.safe_dump_all(resources, sort_keys=False), nl=False)
+    specs = load(streams)
+    longest = strimzi.longest_name(authentication)
+    if user is not None and strimzi.resource_name(user, longest) != user:
+        raise click.BadParameter(
+            f"{user!r} is no name of a KafkaUser: give at most {longest} characters of lower-case letters, digits, "
+            "hyphens and dots, with a letter or a digit at both ends",
+            param_hint="--user",
+        )
+    named = user or strimzi.resource_name("-".join(["riparian", *(spec.name for spec in specs)]), longest)
+    resources: dict[str, dict[str, Any]] = {}
+    for file, spec in zip(streams, specs, strict=True):
+        for topic in strimzi.topics(spec, cluster, api):
+            name = topic["spec"]["topicName"]
+            if resources.setdefault(name, topic) != topic:
+                raise SpecError(
+                    f"{file}: the topic {name} would have other partitions or settings than by an earlier file: let "
+                    "both files say the same of it"
+                )
+    made = [*resources.values(), strimzi.user(named, cluster, all_needed(specs, users), authentication, api)]
+    click.echo(yaml.safe_dump_all(made, sort_keys=False), nl=False)

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from app.cli import broker_option
+from app.cli.saying import for_each
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -15,15 +17,25 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@broker_option
-def command(stream: Path, as_json: bool, connection: Connection) -> None:
+@click.argument(
+    "streams",
+    nargs=-1,
+    required=True,
+    metavar="STREAM.yaml...",
+    type=click.Path(dir_okay=False, path_type=Path),
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; of several files, one a line.")
+@partial(broker_option, each=True)
+def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connection]) -> None:
     """Show how far a stream's workers are behind, per partition of each input topic.
 
     processed: the next record that a worker takes, as its last predictions and metrics tell. checkpoint: the record
     from which it would go on after a crash. lag: records from processed to the end.
     """
+    for_each(streams, lambda place: _tell(streams[place], connections[place], as_json))
+
+
+def _tell(stream: Path, connection: Connection, as_json: bool) -> None:
     from app.kafka import rights
     from app.kafka.lag import lag
     from app.stream_file import spec

@@ -7,10 +7,14 @@ import logging
 import sys
 import time
 import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 
 import click
 
+from app.errors import RiparianError
 from app.worker.naming import STREAM
 
 log_format_option = click.option(
@@ -68,3 +72,30 @@ def _end(kind: type[BaseException], error: BaseException, where: TracebackType |
     told = "".join(traceback.format_exception_only(kind, error)).strip()
     record = logging.LogRecord("riparian", logging.CRITICAL, __file__, 0, "%s", (told,), (kind, error, where))
     click.echo(JsonFormatter().format(record), err=True)
+
+
+@contextmanager
+def about(file: Path | None) -> Iterator[Callable[[str], None]]:
+    """What says lines, and sentences of errors, of one of several streams by the name of its file."""
+    try:
+        yield say if file is None else lambda line: say(f"{file}: {line}")
+    except RiparianError as error:
+        if file is not None:
+            error.within(str(file))
+        raise
+
+
+def for_each(files: Sequence[Path], act: Callable[[int], None]) -> None:
+    """`act` with the place of each of the files. One that fails stops none of the others: each sentence is said, by the
+    name of its file where there are several, and the last is raised."""
+    failed: list[RiparianError] = []
+    for place, file in enumerate(files):
+        try:
+            with about(file if len(files) > 1 else None):
+                act(place)
+        except RiparianError as error:
+            failed.append(error)
+    for earlier in failed[:-1]:
+        say(str(earlier), logging.ERROR)
+    if failed:
+        raise failed[-1]

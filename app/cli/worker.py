@@ -5,8 +5,7 @@ import gc
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,8 @@ import click
 from click.core import ParameterSource
 
 from app.cli import broker_option, starting
-from app.cli.saying import configure, log_format_option, say
-from app.errors import AccessError, BrokerError, RiparianError, SpecError, UnreachableError
+from app.cli.saying import about, configure, log_format_option, say
+from app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from app.kafka.connection import Connection
 
 LONGEST_SESSION = 90.0  # Faust's broker_request_timeout, which a session may not outlast
@@ -171,17 +170,6 @@ def command(
         loglevel=log_level,
         own_lines=log_format == "json",
     )
-
-
-@contextmanager
-def about(file: Path | None) -> Iterator[Callable[[str], None]]:
-    """What says lines, and sentences of errors, of one of several streams by the name of its file."""
-    try:
-        yield say if file is None else lambda line: say(f"{file}: {line}")
-    except RiparianError as error:
-        if file is not None:
-            error.within(str(file))
-        raise
 
 
 def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:

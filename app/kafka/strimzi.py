@@ -20,11 +20,16 @@ KINDS = {"transactional-id": "transactionalId"}  # "topic" and "group" are the s
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-def resource_name(name: str) -> str:
+def longest_name(authentication: str | None = None) -> int:
+    """Characters that a resource's name may have. authentication : of a KafkaUser, whose name is its certificate's."""
+    return 64 if authentication == "tls" else 253
+
+
+def resource_name(name: str, longest: int = 253) -> str:
     """A name that Kubernetes takes: `name` itself where it can be, else one made of it that no other name has."""
-    if len(name) <= 253 and _NAME.fullmatch(name):
+    if len(name) <= longest and _NAME.fullmatch(name):
         return name
-    made = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:200]
+    made = re.sub(r"[^a-z0-9]+", "-", name.lower())[: longest - 9].strip("-")
     return f"{made or 'topic'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 

@@ -51,6 +51,31 @@ def test_it_prints_one_object() -> None:
     assert "missing" not in found
 
 
+def test_it_checks_several_files_and_names_the_one_that_it_speaks_of(tmp_path: Path) -> None:
+    bad, same = tmp_path / "bad.yaml", tmp_path / "same.yaml"
+    bad.write_text("name: bad\ntask: clustering\nfeatures: {a: numeric}\n")
+    same.write_text(ELEC.read_text())
+    shown = run(str(ELEC), str(ORDERS))
+    assert shown.index(f"{ELEC}:") < shown.index("elec: classification") < shown.index(f"{ORDERS}:")
+    found = [json.loads(line) for line in run(str(ELEC), str(ORDERS), "--json").splitlines()]
+    assert found == [{"file": str(file), **json.loads(run(str(file), "--json"))} for file in (ELEC, ORDERS)]
+
+    # one that is refused keeps nobody from hearing of the others
+    files = [str(bad), str(ELEC), str(same), str(ORDERS)]
+    refused = CliRunner().invoke(command, files)
+    assert isinstance(refused.exception, SpecError)
+    assert "elec: classification" in refused.output
+    assert "4 partitions" in refused.output
+    assert re.search(rf"^riparian: {re.escape(str(bad))}: .*clustering", refused.stderr, re.MULTILINE)
+    last = f'{same}: name is "elec", as in {ELEC}, and a worker runs a stream once: leave one of them out, or '
+    assert str(refused.exception).startswith(last)
+    found = [json.loads(line) for line in CliRunner().invoke(command, [*files, "--json"]).stdout.splitlines()]
+    assert [one["file"] for one in found] == files
+    assert ["error" in one for one in found] == [True, False, True, False]
+    assert str(refused.exception) == f"{found[2]['error']}"
+    assert [one.get("name") for one in found] == [None, "elec", None, "orders"]
+
+
 def test_it_refuses_with_a_sentence() -> None:
     with pytest.raises(SpecError, match="nothing here"):
         CliRunner().invoke(command, ["nothing here.yaml"], catch_exceptions=False)

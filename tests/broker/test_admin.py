@@ -465,3 +465,11 @@ def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, t
         **{"topic": declared.topics.features, "partition": 0, "start": 0, "end": 3},
         **{"processed": 0, "committed": 0, "lag": 3},
     }
+
+    other = tmp_path / "other.yaml"
+    other.write_text(STREAM.format(name=f"{topic_name}-2"))
+    asyncio.run(admin.ensure_topics(spec.load(other), Connection(broker)))
+    absent = tmp_path / "absent.yaml"
+    both = CliRunner().invoke(command, [str(other), str(absent), *arguments, "--json"])
+    assert (both.exit_code, str(both.exception).startswith(f"{absent}: ")) == (1, True), both.output
+    assert [json.loads(line)["stream"] for line in both.stdout.splitlines()] == [f"{topic_name}-2", topic_name]

@@ -13,7 +13,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,11 +56,72 @@ class Report(NamedTuple):
         return not self.failures and not any(verdict.failures for verdict in self.verdicts)
 
 
-def caught_up(spec: Spec, broker: str, ends: dict[tuple[str, int], int]) -> bool:
+def caught_up(spec: Spec, broker: str, ends: Mapping[tuple[str, int], int]) -> bool:
     """Whether the committed offsets, which are those of the manifests and of the copying, stand at the ends of the
     inputs."""
     committed = {(row.topic, row.partition): row.committed for row in asyncio.run(lag(spec, Connection(broker))).rows}
     return all((committed[tp] or 0) >= end for tp, end in ends.items())
+
+
+class Subject:
+    """A stream under load: what is sent to it, and whether what has to come of it has come.
+
+    Parameters
+    ----------
+    rate, backlog :
+        As in `Load`.
+    rekey : bool
+        Whether features and labels lie in topics as they are.
+    fields : mapping
+        Of the stream file; a stream with `control` is sent commands.
+    """
+
+    def __init__(self, folder: Path, name: str, fields: Mapping[str, Any], rekey: bool) -> None:
+        fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **(rekeyed.fields(name) if rekey else {})}
+        self.file, self.spec = stream_file(folder, name, **fields)
+        self._rekey = rekey
+
+    def begin(self, broker: str, seed: int, rate: float, backlog: int) -> None:
+        """Create its topics, and return when the backlog stands in them."""
+        self._broker = broker
+        self.sources = rekeyed.Sources(self.spec) if self._rekey else None
+        if self.sources is not None:
+            rekeyed.create_sources(self.spec, broker)
+        create_topics(self.spec, broker)
+        place = None if self.sources is None else self.sources.place
+        self.load = Load(self.spec, broker, seed=seed, rate=rate, backlog=backlog, place=place)
+        self.load.start()
+        self._made: Sequence[Generator | rekeyed.Copies] = self.load.generators
+        self.asked = steered.Commands(self.spec, broker, seed) if self.spec.control else None
+        if self.asked is not None:
+            self.asked.start()
+
+    def answered(self) -> bool:
+        return self.asked is None or steered.answered(self._broker, self.spec, self.asked)
+
+    def copied(self) -> bool:
+        if self.sources is None:
+            return True
+        return caught_up(self.spec, self._broker, {tp: len(sent) for tp, sent in self.sources.sent.items()})
+
+    def read_copies(self) -> None:
+        """What the workers copied is what they were to learn."""
+        if self.sources is not None:
+            self._made = rekeyed.read_copies(self._broker, self.spec)
+
+    def caught_up(self) -> bool:
+        inputs = [(role, topic) for role, topic, _ in self.spec.inputs if role in INPUTS]
+        ends = {(topic, p): one.end(role) for p, one in enumerate(self._made) for role, topic in inputs}
+        return caught_up(self.spec, self._broker, ends)
+
+    def check(self) -> tuple[list[Verdict], list[str]]:
+        """Of each partition, and sentences about what is the stream's."""
+        said: list[str] = []
+        if self.sources is not None:
+            self.read_copies()
+            said += rekeyed.differences(self.sources, self._made)
+        verdicts = [check_partition(self._broker, self.spec, p, one, self.asked) for p, one in enumerate(self._made)]
+        return verdicts, said + (check_replicas(self._broker, self.spec) if self.spec.shares else [])
 
 
 def run(
@@ -78,46 +139,45 @@ def run(
     say: Callable[[str], None] = print,
     entry: Sequence[str] = ("app.cli",),
     rekey: bool = False,
+    beside: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> Report:
     """Run the steps under load, let the workers catch up for `patience` seconds, stop them, and check each partition.
 
-    `rate`, `backlog` : as in `Load`. `rekey` : whether features and labels lie in topics as they are. `fields` : of the
-    stream file; one with `control` is sent commands.
+    `rate`, `backlog`, `rekey`, `fields` : as in `Subject`. `beside` : fields of further streams, which each worker
+    runs, too.
     """
-    fields = {"partitions": 2, "join": {"max_wait": "30s"}, **fields, **(rekeyed.fields(name) if rekey else {})}
-    stream, spec = stream_file(folder, name, **fields)
+    subjects = [
+        Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey) for i, its in enumerate([fields, *beside])
+    ]
     counts: Counter[str] = Counter()
     began = time.monotonic()
 
     def tell(line: str) -> None:
         say(f"{time.monotonic() - began:7.1f} s  {line}")
 
-    cluster = Cluster(folder, stream, n_slots, tell, entry, session)
+    cluster = Cluster(folder, [one.file for one in subjects], n_slots, tell, entry, session)
+
+    def wait(done: Callable[[Subject], bool], until: float) -> bool:
+        while not (held := all(done(one) for one in subjects)) and time.monotonic() < until:
+            cluster.pause(0.5)
+        return held
+
     with ExitStack() as stack:
         network = stack.enter_context(Network())
         stack.callback(cluster.end)
         cluster.broker.start()
         cluster.connect(network)
-        broker = cluster.broker.bootstrap
-        sources = rekeyed.Sources(spec) if rekey else None
-        if rekey:
-            rekeyed.create_sources(spec, broker)
-        create_topics(spec, broker)
-        place = None if sources is None else sources.place
-        load = Load(spec, broker, seed=seed, rate=rate, backlog=backlog, place=place)
-        load.start()
-        asked = steered.Commands(spec, broker, seed) if spec.control else None
-        if asked is not None:
-            asked.start()
+        for i, one in enumerate(subjects):
+            one.begin(cluster.broker.bootstrap, seed + i, rate, backlog)
         for slot in range(n_workers):
             cluster.act(Step(0.0, "start", slot, None))
         deadline = time.monotonic() + CATCH_UP_SECONDS
-        while not all(READY in worker.output for worker in cluster.workers.values()):
+        while not all(worker.output.count(READY) >= len(subjects) for worker in cluster.workers.values()):
             cluster.pause(POLL_SECONDS)
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the workers are not ready in {CATCH_UP_SECONDS:.0f} s: {cluster.failures}")
-        tell(f"{n_workers} workers are ready, {load.n_sent} records waited for them")
+        tell(f"{n_workers} workers are ready, {sum(one.load.n_sent for one in subjects)} records waited for them")
         for step in steps:
             cluster.pause(step.pause)
             target = "" if step.slot < 0 else f" slot {step.slot}"
@@ -129,37 +189,34 @@ def run(
             cluster.act(step)
         tell("no more faults")
         deadline = time.monotonic() + patience
-        if asked is not None:  # they take effect before predictions, so the load goes on until the last one is answered
-            asked.finish()
-            while not steered.answered(broker, spec, asked) and time.monotonic() < deadline:
-                cluster.pause(0.5)
-            tell(f"{len(asked.sent)} commands in {asked.n} records were sent to each partition")
-        load.finish()
-        made: Sequence[Generator | rekeyed.Copies] = load.generators
+        asked = [one.asked for one in subjects if one.asked is not None]
+        for (
+            commands
+        ) in asked:  # they take effect before predictions, so the load goes on until the last one is answered
+            commands.finish()
+        wait(Subject.answered, deadline)
+        for commands in asked:
+            tell(f"{len(commands.sent)} commands in {commands.n} records were sent to each partition")
+        for one in subjects:
+            one.load.finish()
         deadline = time.monotonic() + patience
-        if sources is not None:
-            copied = {tp: len(sent) for tp, sent in sources.sent.items()}
-            while not caught_up(spec, broker, copied) and time.monotonic() < deadline:
-                cluster.pause(0.5)
-            tell("copied")
-            made = rekeyed.read_copies(broker, spec)
-        inputs = [(role, topic) for role, topic, _ in spec.inputs if role in INPUTS]
-        ends = {(topic, p): one.end(role) for p, one in enumerate(made) for role, topic in inputs}
-        while not caught_up(spec, broker, ends) and time.monotonic() < deadline:
-            cluster.pause(0.5)
-        if not caught_up(spec, broker, ends):
+        wait(Subject.copied, deadline)
+        for one in subjects:
+            one.read_copies()
+        if not wait(Subject.caught_up, deadline):
             cluster.fail(f"the workers did not catch up in {patience:.0f} s", *cluster.workers.values())
         else:
             tell("caught up")
         cluster.stop_all()
         tell("stopped")
-        if sources is not None:
-            for sentence in rekeyed.differences(sources, made := rekeyed.read_copies(broker, spec)):
-                cluster.fail(sentence)
-            tell(f"{sources.n} records of the sources were compared with their copies")
-        verdicts = [check_partition(broker, spec, p, one, asked) for p, one in enumerate(made)]
-        for sentence in check_replicas(broker, spec) if spec.shares else ():
-            cluster.fail(sentence)
+        verdicts = []
+        for one in subjects:
+            found, said = one.check()
+            verdicts += found
+            for sentence in said:
+                cluster.fail(f"{one.spec.name}: {sentence}")
+            if one.sources is not None:
+                tell(f"{one.sources.n} records of the sources were compared with their copies")
         tell("checked")
     return Report(counts, cluster.n_fenced, cluster.failures, verdicts)
 
@@ -174,7 +231,7 @@ def summary(report: Report) -> str:
     for v in verdicts:
         answers = "".join(f"{n} commands {what}, " for what, n in sorted(v.answers.items()))
         lines.append(
-            f"partition {v.partition}: {v.n_joined} labels trained, {v.n_predictions} predictions, "
+            f"{v.stream}, partition {v.partition}: {v.n_joined} labels trained, {v.n_predictions} predictions, "
             f"{v.n_dead_letters} dead letters, {answers}state {v.digest}"
         )
         lines += [f"  FAILED  {failure}" for failure in v.failures] or ["  nothing lost, nothing twice, all equal"]
@@ -195,6 +252,7 @@ def main() -> int:
     )
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
     parser.add_argument("--shared", action="store_true", help="all partitions learn one model")
+    parser.add_argument("--streams", type=int, default=1, help="that each worker runs")
     parser.add_argument(
         "--without",
         choices=GUARDS,
@@ -217,7 +275,17 @@ def main() -> int:
         champion += ", topics as they are" if options.rekey else ""
         champion += ", under commands" if options.control else ""
         champion += ", learning shared" if options.shared else ""
+        champion += f", {options.streams} streams" if options.streams > 1 else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
+        streams: list[dict[str, Any]] = [
+            {
+                **STREAMS[of % len(STREAMS)],
+                **(steered.fields(of) if options.control else {}),
+                **({"learning": "shared"} if options.shared else {}),
+                **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
+            }
+            for of in range(seed, seed + options.streams)
+        ]
         report = run(
             folder,
             f"chaos-{seed}",
@@ -229,10 +297,8 @@ def main() -> int:
             patience=UNGUARDED_SECONDS if options.without else CATCH_UP_SECONDS,
             say=say,
             entry=("tests.chaos.unguarded", options.without) if options.without else ("app.cli",),
-            **STREAMS[seed % len(STREAMS)],
-            **(steered.fields(seed) if options.control else {}),
-            **({"learning": "shared"} if options.shared else {}),
-            **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
+            beside=streams[1:],
+            **streams[0],
         )
         say(summary(report))
         if options.without:

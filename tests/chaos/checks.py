@@ -23,9 +23,10 @@ from topics.records import RawBatch
 
 
 class Verdict(NamedTuple):
-    """One partition. failures : sentences, none where all is well. answers : how many commands were applied, and how
-    many refused."""
+    """A partition of a stream. failures : sentences, none where all is well. answers : how many commands were applied,
+    and how many refused."""
 
+    stream: str
     partition: int
     n_joined: int
     n_predictions: int
@@ -78,7 +79,7 @@ def check_partition(
         if report is None or not report.holds:
             failures.append(f"the audit: {None if report is None else json.dumps(report.plain())[:2000]}")
     n_letters = sum(map(len, letters.values()))
-    return Verdict(partition, joined, len(offsets), n_letters, learner.digest(), failures, answers)
+    return Verdict(spec.name, partition, joined, len(offsets), n_letters, learner.digest(), failures, answers)
 
 
 def check_replicas(broker: str, spec: Spec) -> list[str]:

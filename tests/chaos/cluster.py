@@ -25,8 +25,8 @@ class Cluster:
     ----------
     folder : Path
         For the broker's data and all logs.
-    stream : Path
-        The stream file.
+    streams : sequence of Path
+        The stream files, which each worker runs.
     n_slots : int
     say : callable
         Told what went wrong with a worker.
@@ -39,13 +39,13 @@ class Cluster:
     def __init__(
         self,
         folder: Path,
-        stream: Path,
+        streams: Sequence[Path],
         n_slots: int,
         say: Callable[[str], None],
         entry: Sequence[str] = ("app.cli",),
         session: float = 6.0,
     ) -> None:
-        self.folder, self.stream, self.say, self.entry, self.session = folder, stream, say, entry, session
+        self.folder, self.streams, self.say, self.entry, self.session = folder, streams, say, entry, session
         ports: list[int] = []
         while len(ports) < 2 * n_slots:
             ports.append(free_port(*ports))
@@ -104,12 +104,13 @@ class Cluster:
             time.sleep(POLL_SECONDS)
         self._started += 1
         self.workers[slot] = Worker(
-            self.stream,
+            self.streams[0],
             f"127.0.0.1:{self._proxied[slot]}",
             self.folder,
             name=f"slot{slot}-{self._started:03d}",
             entry=self.entry,
             session_timeout=self.session,
+            options=self.streams[1:],
         )
 
     def _stop(self, slot: int) -> None:

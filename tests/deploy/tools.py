@@ -1,20 +1,27 @@
-"""Helm, and the schemas of custom resources, both of one version: from Go's modules, which keep what they have fetched.
+"""Helm, and the schemas of custom resources, each of one version: from Go's modules, which keep what they have fetched.
+Strimzi is no Go module: Maven brings its classes, and its generator, which makes the schemas of them.
 
 python -m tests.deploy.tools     gets what the tests of the chart need, which takes a minute or two once
 """
 
+import contextlib
 import fcntl
 import functools
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from app.errors import BrokerError
+from app.kafka.java import find_java
 
 HELM = "v3.16.4"
 # A Go that is too old for Helm fetches this one, which is a module, too. Later ones do so by themselves.
@@ -26,6 +33,16 @@ CRDS = {
     "ServiceMonitor": (OPERATOR, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"),
     "PrometheusRule": (OPERATOR, "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml"),
     "ScaledObject": (KEDA, "config/crd/bases/keda.sh_scaledobjects.yaml"),
+}
+# Artifacts with the SHA-256 of the jar: the last API with both versions, v1beta2 and v1, and the last generator that
+# runs on Java 17, which has all that it needs inside.
+STRIMZI = {
+    "io.strimzi:api:0.51.0": "219b54d570c408523f62bffc999041c64ea926afbc784be942290709fbbcde62",
+    "io.strimzi:crd-generator:0.45.0": "f03aab1b83d29bbd340ce484a4bb651faac7685c685865a30351a636da6008ea",
+}
+STRIMZI_CLASSES = {
+    "KafkaTopic": "io.strimzi.api.kafka.model.topic.KafkaTopic",
+    "KafkaUser": "io.strimzi.api.kafka.model.user.KafkaUser",
 }
 
 
@@ -40,13 +57,15 @@ def cache() -> Path:
     return folder
 
 
-def _go(go: str, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(
-        [go, *arguments], capture_output=True, text=True, cwd=cache(), env={**os.environ, **environment}
-    )
+def _run(command: list[str], environment: dict[str, str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cache(), env={**os.environ, **environment})
     if done.returncode != 0:
-        raise ToolError(f"go {' '.join(arguments)}: {done.stderr.strip()[-500:]}")
+        raise ToolError(f"{' '.join(command)}: {(done.stderr + done.stdout).strip()[-500:]}")
     return done.stdout
+
+
+def _go(go: str, *arguments: str, **environment: str) -> str:
+    return _run([go, *arguments], environment)
 
 
 @functools.cache
@@ -88,12 +107,43 @@ def helm() -> str:
     return str(mine)
 
 
-def crd(kind: str) -> dict[str, Any]:
-    """The JSON Schema of a custom resource's newest version, with no field but those that are named."""
-    module, path = CRDS[kind]
-    content = yaml.safe_load((_module(go(), module) / path).read_text(encoding="utf-8"))
-    schema: dict[str, Any] = content["spec"]["versions"][-1]["schema"]["openAPIV3Schema"]
-    found: dict[str, Any] = _strict(schema)
+def strimzi() -> Path:
+    """A folder with Strimzi's resources, KIND.json; made where it is not here. ToolError where that cannot be done."""
+    mine = cache() / f"strimzi-{hashlib.sha256(repr((STRIMZI, STRIMZI_CLASSES)).encode()).hexdigest()[:12]}"
+    if mine.exists():
+        return mine
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ToolError("Maven is not here: apt-get install maven")
+    try:
+        java = find_java()
+    except BrokerError as error:
+        raise ToolError(str(error)) from None
+    with tempfile.TemporaryDirectory(prefix="strimzi-", dir=cache()) as scratch:
+        folder = Path(scratch)
+        for artifact in STRIMZI:
+            fetched = ("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
+            _run([maven, "-q", "-B", "-C", *fetched], {"JAVA_HOME": str(Path(java).resolve().parents[1])})
+        found = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
+        if sorted(found.values()) != sorted(STRIMZI.values()):
+            raise ToolError(f"Maven brought other jars than {', '.join(STRIMZI)}: {found}")
+        made = folder / "made"
+        wanted = [f"{name}={made / kind}.json" for kind, name in STRIMZI_CLASSES.items()]
+        _run([java, "-cp", os.pathsep.join(map(str, found)), "io.strimzi.crdgenerator.CrdGenerator", *wanted], {})
+        with contextlib.suppress(OSError):  # another run was first
+            made.rename(mine)
+    return mine
+
+
+def crd(kind: str, version: str | None = None) -> dict[str, Any]:
+    """The JSON Schema of a custom resource, with no field but those that are named. version : the newest, if None."""
+    if kind in STRIMZI_CLASSES:
+        content = json.loads((strimzi() / f"{kind}.json").read_text(encoding="utf-8"))
+    else:
+        module, path = CRDS[kind]
+        content = yaml.safe_load((_module(go(), module) / path).read_text(encoding="utf-8"))
+    schemas = {one["name"]: one["schema"]["openAPIV3Schema"] for one in content["spec"]["versions"]}
+    found: dict[str, Any] = _strict(schemas[version or list(schemas)[-1]])
     found["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own
     return found
 
@@ -117,7 +167,7 @@ def _strict(schema: Any) -> Any:
 if __name__ == "__main__":
     try:
         print(helm())
-        for each in CRDS:
+        for each in (*CRDS, *STRIMZI_CLASSES):
             crd(each)
     except ToolError as error:
         sys.exit(str(error))

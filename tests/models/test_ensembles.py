@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from models.contract import LEARN
+from models.contract import LEARN, Program
 from models.draws import key, poisson, poisson_from, poisson_table, uniform_at
-from models.ensemble import boosting, chunks
+from models.ensemble import boosting, chunks, members
 from models.ensemble.chunks import HITS, WEIGHT
 from models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
 from models.registry import create
@@ -101,7 +101,8 @@ def test_equals_twin(name, more, world, delay):
 
 
 @pytest.mark.parametrize(("name", "more"), MODES[3:9:2] + MODES[:1], ids=str)
-def test_threads_change_nothing(name, more):
+def test_threads_change_nothing(name, more, monkeypatch):
+    monkeypatch.setattr(members, "WORTH_A_THREAD", 1)
     stream = mixed(600, seed=2)
     found = []
     for threads in (1, 2, 3):
@@ -112,9 +113,25 @@ def test_threads_change_nothing(name, more):
         assert same(state, found[0][1])
 
 
+def test_few_operations_are_not_handed_over(monkeypatch):
+    """A live step with labels: a second thread took up to four times the processor time, and longer."""
+    monkeypatch.undo()
+    asked = []
+    monkeypatch.setattr(members, "share", lambda threads, n, run: [asked.append(threads), *map(run, range(n))])
+    stream = mixed(600, seed=2)
+    learner = made("online-bagging", stream, n_models=5, threads=2)
+    program, out = interleave(stream, 5), np.zeros((len(stream.y), 3))
+    few = members.WORTH_A_THREAD - 1
+    for first, last in ((0, few), (few, 2 * few + 1)):
+        learner.run(Program(*(field[first:last] for field in program)), stream.x, out)
+    assert set(asked[:-1]) == {1}
+    assert asked[-1] == 2
+
+
 @pytest.mark.parametrize("name", ["online-bagging", "smooth-boost"])
-def test_an_error_in_a_thread_comes_out(name):
+def test_an_error_in_a_thread_comes_out(name, monkeypatch):
     """And nobody waits for ever for what was to come after it."""
+    monkeypatch.setattr(members, "WORTH_A_THREAD", 1)
     stream = mixed(600, seed=2)
     learner = made(name, stream, n_models=5, threads=3)
 
