@@ -119,7 +119,8 @@ async def publish(broker: str, kind: Kind, n: int, start: int) -> None:
 def measure(broker: str, folder: Path, kind: Kind, name: str, n: int) -> dict[str, float]:
     path, spec = kind.stream(folder, name)
     with Worker(path, broker, folder) as worker, Sampler(worker.pid) as sampler:
-        worker.wait_for_labels(n, PATIENCE_SECONDS + n / SLOWEST)
+        wait = worker.wait_for_instances if kind.inside else worker.wait_for_labels
+        wait(n, PATIENCE_SECONDS + n / SLOWEST)
         worker.stop()
     codec, found = spec.make_codec(), list[tuple[float, int]]()
 

@@ -84,6 +84,8 @@ def check(data, longs, at, templates, fixed, messages, columns, found):  # type:
                 return -1, 0
             found[c, NULLS], found[c, LENGTH], found[c, VALID] = nulls, n, -1
             if kind == NONE:
+                if nulls != n:  # which nothing else says
+                    return -1, 0
                 continue
             n_buffers = 1 if kind == STRUCT else 3 if kind in (TEXT, BINARY) else 2
             for b in range(n_buffers):
