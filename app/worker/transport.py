@@ -34,7 +34,7 @@ they are still there with the same signatures.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import faust
@@ -45,7 +45,7 @@ from faust.types import TP
 
 from app.kafka.reading import COMMITTED, close
 from app.kafka.rights import denied
-from app.kafka.unpacking import Unpacking, size_of
+from app.kafka.unpacking import BatchRecords, Unpacking, size_of
 from app.partition.merge import concatenate
 from app.worker import membership
 from app.worker.access import out_of_group
@@ -132,10 +132,17 @@ async def _unpacked(fetcher: Any, tps: set[TP], seconds: float, n: int) -> None:
             waiter.cancel()
             return
         waiter.result()  # what the client may not do
-    for tp, found in list(fetcher._records.items()):
-        records = getattr(found, "_partition_records", None)
-        if n > 0 and tp in tps and records is not None and records.is_large():
-            n -= await asyncio.to_thread(records.read_ahead, n)
+    fetched = [getattr(found, "_partition_records", None) for tp, found in fetcher._records.items() if tp in tps]
+    large = [records for records in fetched if records is not None and records.is_large()]
+    if large:
+        await asyncio.to_thread(_read_ahead, large, n)
+
+
+def _read_ahead(fetched: Iterable[BatchRecords], n: int) -> None:
+    """Make the next n pieces, in the order in which the client takes them."""
+    for records in fetched:
+        if n > 0:
+            n -= records.read_ahead(n)
 
 
 class InLoop:
