@@ -48,17 +48,21 @@ def texts(table: Table) -> tuple[list[bytes], list[bytes]]:
     return features, labels
 
 
+def fields_of(table: Table) -> dict[str, Any]:
+    """Of a stream file for its records."""
+    kinds = [{"type": "nominal", "max_values": max(2, k)} if k else "numeric" for k in table.schema.n_values]
+    features = {f"f{j}": kind for j, kind in enumerate(kinds)}
+    return {"name": "s", "task": "classification", "features": features}
+
+
 def run(
     table: Table, made: tuple[list[bytes], list[bytes]], model: str, n: int, learning: str, seed: int, size: int
 ) -> tuple[float, float]:
     """Accuracy in percent, and CPU seconds. n : partitions. size : records of a round."""
-    kinds = [{"type": "nominal", "max_values": max(2, k)} if k else "numeric" for k in table.schema.n_values]
-    fields: dict[str, Any] = {
-        "name": "s",
-        "task": "classification",
+    fields = {
+        **fields_of(table),
         "partitions": n,
         "learning": learning,
-        "features": {f"f{j}": kind for j, kind in enumerate(kinds)},
         "champion": model,
         "drift": "none",
         "seed": seed,

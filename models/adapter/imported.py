@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
 
@@ -68,8 +69,10 @@ def check(task: str, parameters: Mapping[str, Any]) -> None:
         )
 
 
+@cache
 def version_of(path: str) -> str:
-    """The library of a path and its version, "river 0.26.1"; the package alone where it was not installed as one."""
+    """The library of a path and its version, "river 0.26.1"; the package alone where it was not installed as one. Asked
+    once: it reads what every installed package has, and every checkpoint wants to know."""
     package = path.partition(".")[0]
     names = packages_distributions().get(package, [package])
     try:

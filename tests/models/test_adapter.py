@@ -16,7 +16,7 @@ from app.errors import SpecError, StateError
 from app.partition.changes import reconcile
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import build
-from models.adapter import external, signature
+from models.adapter import external, imported, signature
 from models.contract import Schema
 from models.registry import REGISTRY, create, validate
 from tests.models.contract.worlds import learn, rows
@@ -321,3 +321,13 @@ def test_who_does_not_use_it_does_not_import_it():
         "sys.exit(bool({'river', 'sklearn', 'xgboost'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_library_is_looked_up_once(monkeypatch):
+    """That takes half a second of processor time, and each checkpoint has the library's version."""
+    imported.version_of.cache_clear()
+    asked = []
+    monkeypatch.setattr(imported, "packages_distributions", lambda: asked.append(1) or {"numpy": ["numpy"]})
+    assert len({imported.version_of("numpy.ndarray") for _ in range(3)}) == 1
+    imported.version_of.cache_clear()
+    assert len(asked) == 1
