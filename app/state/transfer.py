@@ -16,6 +16,7 @@ import msgspec
 from aiokafka.structs import TopicPartition
 
 from app.errors import DataError, StateError, TopicError
+from app.kafka.admin import ensure_topics
 from app.kafka.connection import Connection
 from app.kafka.lag import PartitionLag, lag
 from app.kafka.reading import EVERYTHING, read_to_end
@@ -133,7 +134,7 @@ async def import_models(
     replace: bool = False,
 ) -> tuple[dict[int, dict[str, int]], list[str]]:
     """Let a stream that has not predicted yet begin with the models of `exported`, whichever kind of learning either
-    has.
+    has. Its missing topics are made.
 
     Parameters
     ----------
@@ -157,6 +158,7 @@ async def import_models(
     _check_beginning(spec, manifest, where, partition)
     chosen = range(spec.partitions) if partition is None else [partition]
     begun = [portable.begun(spec, exported, p, where) for p in chosen]
+    await ensure_topics(spec, connection)
     written = [(spec.topics.predictions, p) for p in chosen]
     written += [] if spec.topics.learned is None else [(spec.topics.learned, 0)]
     for topic, p in written:
