@@ -17,7 +17,7 @@ help:
 	@echo "make demo    a broker, a worker and 45,312 instances of elec, live in the terminal"
 	@echo "make test    all tests, on a real Kafka of their own"
 	@echo "make fuzz    hostile records, schemas, states, stream files and requests: MINUTES=5 (or RECORDS=1000000, of every codec), SEED=n, TARGETS=names"
-	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, CONTROL=1, SHARED=1, STREAMS=n in each worker"
+	@echo "make chaos   workers under kill -9, freezes, cut networks and a dying broker: FAULTS=200, SEED=n, MODEL=name, REKEY=1, CONTROL=1, OWN=1, STREAMS=n in each worker"
 	@echo "make image-test  build the image, and let a worker in it learn from a real Kafka: SUITE=trixie (root, debootstrap, buildah)"
 	@echo "make check   lint, format, types, documentation, and known vulnerabilities of the locked packages"
 	@echo "make docs    the pages of docs/ as a site, in build/site"
@@ -85,7 +85,7 @@ fuzz: setup
 FAULTS ?= 30
 
 chaos: setup
-	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey) $(if $(CONTROL),--control) $(if $(SHARED),--shared) $(if $(STREAMS),--streams $(STREAMS))
+	$(BIN)/python -m tests.chaos.campaign --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL)) $(if $(REKEY),--rekey) $(if $(CONTROL),--control) $(if $(OWN),--own) $(if $(STREAMS),--streams $(STREAMS))
 
 # Needs root, debootstrap and buildah; no registry.
 image-test: setup

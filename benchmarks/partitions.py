@@ -262,7 +262,7 @@ def simulated(n: int, n_workers: int) -> Table:
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 def main(partitions: str, workers: int, learning: str, simulate: str, broker: str | None) -> None:
     """Many partitions and many workers."""
-    console, fields = Console(width=110), {"learning": learning} if learning == "shared" else {}
+    console, fields = Console(width=110), {"learning": learning}
     sizes = [int(n) for n in partitions.split(",")]
     n, _, n_workers = simulate.partition("x")
     console.print(simulated(int(n), int(n_workers)))

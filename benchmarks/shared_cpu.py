@@ -73,7 +73,7 @@ def _backlog(spec: Spec, broker: str, workers: list[Worker], n: int) -> float:
 
 def measure(broker: str, folder: Path, name: str, partitions: int, learning: str, rate: int, n: int) -> float:
     """Microseconds of an instance. rate : of live instances a second; 0 for a backlog of n."""
-    fields: dict[str, Any] = {"learning": learning} if learning == "shared" else {}
+    fields: dict[str, Any] = {"learning": learning}
     path, spec = workload.stream_file(folder, name, partitions, **fields)
     asyncio.run(ensure_topics(spec, Connection(broker)))
     with ExitStack() as stack:

@@ -72,12 +72,14 @@ def instances(first: int, n: int, seed: int = 0) -> Instances:
 def stream_file(
     folder: Path, name: str, partitions: int, topics: dict[str, str] | None = None, **fields: Any
 ) -> tuple[Path, Spec]:
-    """Write the stream file of a worker: a Hoeffding tree, everything that `fields` do not say at its default."""
+    """Write the stream file of a worker: a Hoeffding tree, models of its own in each partition, everything that
+    `fields` do not say at its default."""
     path = folder / f"{name}.yaml"
     content = {
         "name": name,
         "task": "classification",
         "partitions": partitions,
+        "learning": "partition",
         "topics": topics or {},
         "features": dict.fromkeys(NAMES, "numeric"),
         "champion": "hoeffding-tree",

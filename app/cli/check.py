@@ -277,6 +277,7 @@ def _summary(
         "name": spec.name,
         "task": spec.task,
         "partitions": spec.partitions,
+        "learning": spec.learning,
         "topics": spec.topics.model_dump(),
         "features": [
             {
@@ -305,6 +306,15 @@ def _summary(
             for k, (sequence, changes) in states.items()
         ]
     return summary
+
+
+def _of_learning(spec: "Spec") -> list[str]:
+    """What learns, where there are several partitions."""
+    if spec.partitions == 1:
+        return []
+    each = "each partition has models of its own, which see its records only"
+    means = "all partitions learn one model" if spec.shares else each
+    return [f"learning: {spec.learning}: {means}"]
 
 
 def _of_auto(spec: "Spec") -> list[str]:
@@ -409,7 +419,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
 
     console = Console()
     console.print(topics, features, models)
-    for line in _of_auto(spec):
+    for line in [*_of_learning(spec), *_of_auto(spec)]:
         console.print(line, highlight=False, soft_wrap=True)
     if spec.task == "classification":
         classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"

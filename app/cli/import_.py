@@ -13,23 +13,53 @@ from app.kafka.connection import Connection
 @click.command("import")
 @click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--partition", default=0, show_default=True, help="The partition that gets the state.")
+@click.option("--partition", type=int, help="The partition that gets the state. [default: 0; with --models-only: all]")
 @click.option("--replace", is_flag=True, help="Put it in the place of a state that the partition has.")
+@click.option("--models-only", is_flag=True, help="Begin a stream that has not predicted yet with its models.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
-def command(stream: Path, file: Path, partition: int, replace: bool, as_json: bool, connection: Connection) -> None:
+def command(
+    stream: Path,
+    file: Path,
+    partition: int | None,
+    replace: bool,
+    models_only: bool,
+    as_json: bool,
+    connection: Connection,
+) -> None:
     """Make an exported state that of a partition; its workers must be stopped.
 
-    Workers go on from the offsets that it was exported at, which must be in the stream's topics.
+    Workers go on from the offsets that it was exported at, which must be in the stream's topics. With --models-only a
+    stream that has not predicted yet begins with the models of the state in all its partitions, whether they learn one
+    model or one each (learning), and however many there are; nothing waits, and nothing is scored.
     """
     from app.kafka import rights
     from app.stream_file import spec as stream_file
 
     spec = stream_file.load(stream)
 
-    from app.state.transfer import import_state, read_file
+    from app.state.transfer import import_models, import_state, read_file
 
     exported = read_file(file)
+    if models_only:
+
+        async def begin() -> tuple[dict[int, dict[str, int]], list[str]]:
+            await rights.enter(spec, connection, "import")
+            return await import_models(spec, connection, exported, str(file), partition=partition, replace=replace)
+
+        offsets, anew = asyncio.run(begin())
+        if as_json:
+            said = [{"partition": p, "offsets": found} for p, found in offsets.items()]
+            click.echo(json.dumps({"stream": spec.name, "partitions": said, "anew": anew}))
+            return
+        of = "all partitions begin" if len(offsets) == spec.partitions else f"partition {partition} begins"
+        click.echo(f"{spec.name}: {of} with the models of {file}" + (f"; new are {', '.join(anew)}" if anew else ""))
+        for p, found in offsets.items():
+            places = [f"{n:,} of the {role}" for role, n in found.items() if n]
+            if places:
+                click.echo(f"partition {p} goes on at {' and '.join(places)}")
+        return
+    partition = partition or 0
 
     async def run() -> int:
         await rights.enter(spec, connection, "import")
@@ -38,14 +68,14 @@ def command(stream: Path, file: Path, partition: int, replace: bool, as_json: bo
     sequence = asyncio.run(run())
     meta = exported.manifest.meta
     if as_json:
-        found = {
+        plain = {
             "stream": spec.name,
             "partition": partition,
             "sequence": sequence,
             "offset": meta["feature_offset"],
             "label_offset": meta["label_offset"],
         }
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(plain))
         return
     click.echo(
         f"{spec.name}, partition {partition} has the state of {file} as checkpoint {sequence:,}: a worker goes on at "

@@ -190,12 +190,14 @@ async def prepare(spec: "Spec", connection: Connection, wait: float, waiting: Ca
     from app.kafka import rights
     from app.kafka.admin import ensure_coordinator, ensure_topics, wait_for_broker
     from app.state.changelog import ensure_changelog
+    from app.state.loading import check_kind
 
     until = time.monotonic() + wait
     while True:
         await wait_for_broker(connection, max(0.0, until - time.monotonic()), waiting)
         try:
             await rights.check(spec, connection, "worker")
+            await check_kind(spec, connection)
             await ensure_topics(spec, connection)
             await ensure_changelog(spec, connection)
             return await ensure_coordinator(spec, connection)

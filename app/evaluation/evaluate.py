@@ -135,7 +135,7 @@ def problem_for(
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)
         fields = {key: getattr(stream, key) for key in fields}
         if stream.shares:  # one fold learns all labels as it is
-            del fields["learning"]
+            fields["learning"] = "partition"
             fields["topics"] = stream.topics.model_copy(update={"learned": None})
     if window is not None or fading is not None:
         metrics = {} if stream is None else stream.metrics.model_dump(include={"window", "fading"})

@@ -209,8 +209,12 @@ def _learning(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
     was = (meta.get("settings") or {}).get(LEARNING, "partition")
     if was == spec.learning:
         return []
-    said = f"{LEARNING} was {was}, is {spec.learning}: models of single partitions cannot become one, nor one several"
-    return [Change(LEARNING, REFUSED, f"{said}; {CURE}")]
+    if spec.shares:
+        said = "is shared, the default from two partitions on: models of single partitions are not one model"
+    else:
+        said = "is partition: one model of all partitions is not one for each"
+    cure = f"write learning: {was} to go on as before, or begin a stream of a new name with what was learned"
+    return [Change(LEARNING, REFUSED, f"{LEARNING} was {was}, {said}; {cure} (riparian import --models-only)")]
 
 
 def _task(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:

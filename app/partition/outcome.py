@@ -170,6 +170,8 @@ def _all_reasons(parts: list[Floats]) -> Floats | None:
 
 def together(outcomes: list[Outcome]) -> Outcome:
     """Consecutive outcomes as one."""
+    if len(outcomes) == 1:
+        return outcomes[0]
     width: dict[str, int] = {}
     for role, p in ((role, p) for outcome in outcomes for role, p in outcome.p.items()):
         width[role] = max(width.get(role, 0), p.shape[1])

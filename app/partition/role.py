@@ -96,6 +96,8 @@ class Role:
         The one that predicts now.
     key : str
         Its name when it began, unless another had that: a promotion leaves it as it is.
+    seed : int
+        Of its model: part of it, as what a forest draws follows from it. A model that goes on keeps its own.
     metrics : Prequential
         Scores of all predictions of the role, whichever of its models made them.
     estimation : Estimation, optional
@@ -134,7 +136,7 @@ class Role:
         self._own = np.zeros((0, 0))  # rows of the slab as its models know them, each written before it is read
         self._pending = pending
         self._learned = pending if learned is None else learned
-        self._seed = seed
+        self.seed = seed
         self._task, self._at_arrival = spec.task, spec.task == ANOMALY
         try:
             self.model = self._made(schema)
@@ -214,11 +216,11 @@ class Role:
             self.signal.warm_up()
 
     def _made(self, schema: Schema) -> Learner:
-        return create(self.learner_name, self._known(schema), seed=self._seed, **self._parameters)
+        return create(self.learner_name, self._known(schema), seed=self.seed, **self._parameters)
 
     def _new_signal(self, spec: Spec) -> Signal:
         kind = ABSOLUTE if spec.task in VALUES else MISTAKES
-        return Signal(spec.drift.detectors, kind, seed=self._seed)
+        return Signal(spec.drift.detectors, kind, seed=self.seed)
 
     def _fresh(self) -> Learner:
         """A new model with room for all values and classes known now."""
@@ -508,7 +510,7 @@ class Role:
         """The model, and the one on trial, with other parameters that their states do not depend on."""
 
         def other(model: Learner) -> Learner:
-            made = create(self.learner_name, self._known(self.schema), seed=self._seed, **parameters)
+            made = create(self.learner_name, self._known(self.schema), seed=self.seed, **parameters)
             restore(made, {name: array.copy() for name, array in model.state()._asdict().items()}, self.name)
             return made
 
@@ -607,6 +609,10 @@ class Role:
             self.calibration.resize(self.schema.n_outputs)
         if self.decision is not None and decides:
             self.decision.restore(under(arrays, f"decision/{source}/"), self.name)
+
+    def begin_with(self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema) -> None:
+        """Take over the model alone, as in `restore`."""
+        self.model = self._restored(under(arrays, f"models/{source}/"), schema)
 
     def restore_watching(
         self, arrays: Mapping[str, NDArray[Any]], trial: Mapping[str, NDArray[Any]], schema: Schema

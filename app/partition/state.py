@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from app.errors import RiparianError, StateError
 from app.partition.arrays import over, under
-from app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS, next_origin, reconcile, room_of, settings
+from app.partition.changes import (
+    DECISION,
+    DETECTORS,
+    DISTRIBUTIONS,
+    LEARNING,
+    next_origin,
+    reconcile,
+    room_of,
+    settings,
+)
 from app.partition.clock import Clock
 from app.partition.comparing import Comparing
 from app.partition.deciding import DECIDED, Deciding, decided_name
@@ -25,7 +34,8 @@ from app.partition.merge import Piece, empty_piece
 from app.partition.pending import PendingStore
 from app.partition.promotion import Promotion
 from app.partition.role import SAID, Role, kept_names, said_name
-from app.partition.sharing import Sharing
+from app.partition.sharing import STATE as SHARED
+from app.partition.sharing import VALUES, Sharing
 from app.partition.steering import Steering
 from app.stream_file.decision_spec import same_costs, same_target
 from app.stream_file.spec import Spec
@@ -69,6 +79,18 @@ class Snapshot(NamedTuple):
 def present(spec: Spec) -> list[int] | None:
     """The columns of the features that records have; None: all."""
     return [j for j, name in enumerate(spec.features) if name not in spec.gone] if spec.gone else None
+
+
+def usual_seed(seed: int, partition: int, shares: bool) -> int:
+    """Of the models of a partition: one for all partitions where they learn one model."""
+    return seed if shares else seed + partition
+
+
+def seeds_of(meta: Mapping[str, Any], partition: int, roles: Mapping[str, Any], now: int) -> dict[str, int]:
+    """Of the models of a partition's state, by role. now : what the stream file says; early states do not."""
+    said = (meta.get("settings") or {}).get("seed", now)
+    usual = usual_seed(int(said), partition, SHARED in meta)
+    return dict.fromkeys(roles, usual) | {name: int(seed) for name, seed in (meta.get("seeds") or {}).items()}
 
 
 class PartitionState:
@@ -149,8 +171,8 @@ class PartitionState:
 
     def make_role(self, name: str, spec: Spec) -> Role:
         """A model that begins. spec : the stream with this model."""
-        # A seed for all partitions where they learn one model.
-        seed, rows = (spec.seed + self.partition, None) if self.sharing is None else (spec.seed, self.sharing.rows)
+        rows = None if self.sharing is None else self.sharing.rows
+        seed = usual_seed(spec.seed, self.partition, self.sharing is not None)
         role = Role(name, spec, self._first, self.pending, seed, rows, self.deciding)
         if self.schema != self._first:
             role.resize(self.schema)
@@ -298,7 +320,14 @@ class PartitionState:
             **self.promotion.state(self.comparing.proposed()),
             **({} if self.spoke is None else {"spoke": self.spoke.name}),
             **({} if self.sharing is None else self._keys()),
+            **self._seeds(),
         }
+
+    def _seeds(self) -> dict[str, dict[str, int]]:
+        """Seeds of models that another partition, or another stream file, has begun; nothing where there are none."""
+        usual = usual_seed(self.spec.seed, self.partition, self.sharing is not None)
+        seeds = {name: role.seed for name, role in self.roles.items() if role.seed != usual}
+        return {"seeds": seeds} if seeds else {}
 
     def _keys(self) -> dict[str, dict[str, str]]:
         """Keys of models that are called otherwise by now; nothing where there are none."""
@@ -369,8 +398,10 @@ class PartitionState:
         then = meta.get("settings") or {}
         decides = same_target(then.get(DECISION), self.settings.get(DECISION))
         self.steering.restore_columns(meta, changes.takes)
+        seeds = seeds_of(meta, self.partition, meta["models"], self.spec.seed)
         for name, source in changes.takes.items():
             if source is not None:
+                self.roles[name].seed = seeds[source]
                 self.roles[name].restore(arrays, source, was, decides)
         self._restore_keys(changes.takes, meta.get("keys") or {})
         proposed = self.promotion.restore(meta)
@@ -409,6 +440,69 @@ class PartitionState:
         }  # formats before had none
         notes = [note for note in (changes.steered, changes.kept) if note]
         return [*notes, *(change.sentence for change in changes.found)]
+
+    def begin_with(self, snapshot: Snapshot, partition: int) -> list[str]:
+        """A fresh learner begins with the models of `snapshot`, of either kind of learning, and with the values and
+        classes that they know: nothing waits, and nothing is scored yet. Returns the roles of the models that the state
+        does not have, which begin anew. partition : whose state it is.
+
+        Raises
+        ------
+        StateError
+            The models do not fit the stream file, or the state holds what no version of this program has written.
+        """
+        try:
+            return self._begin_with(snapshot.meta, snapshot.arrays, partition)
+        except RiparianError:
+            raise
+        except Exception as error:  # as in `restore`
+            raise StateError(f"the state cannot be used: {str(error).strip().partition(chr(10))[0]}") from error
+
+    def _begin_with(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], partition: int) -> list[str]:
+        left = meta.get("steering") or {}
+        if "features" in left:
+            raise StateError("commands have changed its features, so its models do not have those of a stream file")
+        # Which models there are the stream file says, whatever commands and promotions have left.
+        meta = {name: value for name, value in meta.items() if name != "steering"}
+        spec = self.spec.adopting(meta)
+        if spec is not self.spec:
+            self.__init__(spec, self.partition)  # type: ignore[misc]
+        packed = arrays["vocabularies"]
+        if SHARED in meta:
+            meta["classes"], packed = meta[SHARED]["classes"], arrays[VALUES]
+        known = msgspec.msgpack.decode(packed.tobytes())
+        then = meta.get("settings") or {}
+        now = {place: value for place, value in self.settings.items() if place == LEARNING}
+        same_kind = {place: value for place, value in then.items() if place != LEARNING} | now
+        changes = reconcile(self.spec, meta | {"settings": same_kind}, known)
+        if changes.refused:
+            raise StateError("; also, ".join(changes.refused))
+        for vocabulary, state in zip(self.vocabularies, known, strict=True):
+            if vocabulary is not None:
+                vocabulary.restore(state)
+        if self.classes is not None:
+            self.classes.restore(meta["classes"])
+        self.room = room_of(meta, known, self.spec.task)
+        was = self.room or self.room_now()
+        self.fit_schema()
+        seeds = seeds_of(meta, partition, meta["models"], self.spec.seed)
+        for name, source in changes.takes.items():
+            if source is not None:
+                self.roles[name].seed = seeds[source]
+                self.roles[name].begin_with(arrays, source, was)
+        self.origin = next_origin(self._meta())
+        return [name for name, source in changes.takes.items() if source is None]
+
+    def go_on_at(self, meta: Mapping[str, Any]) -> None:
+        """Stand in the topics of features and labels where a state does that has learned them up to there."""
+        stamps, leaps = meta.get("stamps", {}), meta.get("leaps", {})
+        for role in INPUTS:
+            self.places[role] = self.place_in(meta, role)
+            self.clocks[role] = Clock(
+                int(meta[state_field(role, "time")]), stamps.get(role, ()), leaps.get(role, (0, 0))
+            )
+        self.last_taken = {role: Mark(*found) for role, found in meta.get("marks", {}).items() if role in INPUTS}
+        self.origin = next_origin(self._meta())
 
     def marks(self) -> dict[str, Mark]:
         """Role of an input topic -> mark of the last record taken. Hashed here and not in the step."""

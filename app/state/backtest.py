@@ -53,9 +53,10 @@ def roles(models: Sequence[Model]) -> list[str]:
 
 def of_models(spec: Spec, models: Sequence[Model]) -> Spec:
     """The stream with these models. SpecError where one is none of its task."""
-    without = ("champion", "challengers", "control", "promotion", "learning")
+    without = ("champion", "challengers", "control", "promotion")
     fields: dict[str, Any] = {name: getattr(spec, name) for name in spec.model_fields_set if name not in without}
     fields["topics"] = spec.topics.model_copy(update=dict.fromkeys((*STEERING, LEARNED)))
+    fields["learning"] = "partition"
     fields["predictions"] = spec.predictions.model_copy(update={"reasons": None})  # nothing is sent
     made = [{"model": name, **parameters} for name, parameters in models]
     fields |= {"champion": made[0], "challengers": dict(zip(roles(models)[1:], made[1:], strict=True))}

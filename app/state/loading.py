@@ -11,13 +11,13 @@ import msgspec
 
 from app.errors import RiparianError, StateError
 from app.kafka.connection import Connection
-from app.partition.changes import Changes, reconcile
+from app.partition.changes import LEARNING, Changes, reconcile
 from app.partition.inputs import check_log
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint
-from app.state.changelog import bounds, check_partition, no_state, read_whole
+from app.state.changelog import bounds, check_partition, n_partitions, no_state, read_whole
 from app.stream_file.spec import Spec
-from topics.names import LEARNED, state_field
+from topics.names import LEARNED, changelog_topic, state_field
 
 VOCABULARIES = "vocabularies"
 
@@ -98,6 +98,18 @@ async def learned_log(spec: Spec, connection: Connection) -> LearnedLog | None:
             places.append(int(findings.manifest.meta.get(state_field(LEARNED, "offset"), 0)))
             check_log(topic, partition, places[-1], (None, None), first, end)
     return LearnedLog(topic, first, end, min(places, default=None))
+
+
+async def check_kind(spec: Spec, connection: Connection) -> None:
+    """Before topics are created: StateError where the stream ran with models of each partition, and all shall learn
+    one. Only a stream without that log has its state read for it."""
+    topic, changelog = spec.topics.learned, changelog_topic(spec.name)
+    if topic is None or await n_partitions(connection, topic) or not await n_partitions(connection, changelog):
+        return
+    for partition, (_, changes) in (await prospects(spec, connection)).items():
+        said = [change.sentence for change in changes.found if change.what == LEARNING]
+        if said:
+            raise StateError(f"the state of partition {partition} does not fit the stream {spec.name}: {said[0]}")
 
 
 async def prospects(spec: Spec, connection: Connection) -> dict[int, tuple[int, Changes]]:

@@ -5,6 +5,7 @@ before, so a file that was truncated or altered is refused. Manifest and chunks 
 """
 
 import hashlib
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from app.partition.changes import next_origin
 from app.partition.learner import PartitionLearner
 from app.state import checkpoint
 from app.stream_file.spec import Spec
+from topics.names import INPUTS
 
 MAGIC = b"riparian state\n"
 FORMAT = 1
@@ -85,6 +87,36 @@ def restore(spec: Spec, exported: Exported) -> PartitionLearner:
     learner = PartitionLearner(spec, exported.manifest.partition)
     learner.restore(checkpoint.decode(exported.manifest, exported.chunks))
     return learner
+
+
+def begun(spec: Spec, exported: Exported, partition: int, where: str) -> tuple[PartitionLearner, list[str]]:
+    """A partition that begins with the models of an exported state, and the roles of models that it does not have.
+
+    It begins where its topics do; where the state has learned them, it goes on there. StateError where the models do
+    not fit the stream file.
+    """
+    manifest, learner = exported.manifest, PartitionLearner(spec, partition)
+    snapshot = checkpoint.decode(manifest, exported.chunks)
+    try:
+        anew = learner.begin_with(snapshot, manifest.partition)
+    except StateError as error:
+        raise StateError(f"the stream {spec.name} cannot begin with the models of {where}: {error}") from error
+    if manifest.partition == partition and learned_from(spec, manifest):
+        learner.go_on_at(snapshot.meta)
+    return learner, anew
+
+
+def learned_from(spec: Spec, manifest: checkpoint.Manifest) -> bool:
+    """Whether a state was learned from the topics of features and labels that the stream has."""
+    return manifest.topics[: len(INPUTS)] == list(spec.input_topics.values())[: len(INPUTS)]
+
+
+def encoded(spec: Spec, learner: PartitionLearner, sequence: int) -> checkpoint.Encoded:
+    """The first checkpoint of a partition."""
+    features = [(name, feature.type) for name, feature in learner.spec.features.items()]
+    encoder = checkpoint.Encoder(spec.name, learner.partition, features, spec.input_topics.values())
+    encoder.take(learner.checkpoint())
+    return encoder.encode(sequence=sequence, created_ms=int(time.time() * 1000), outputs={})
 
 
 def addressed(exported: Exported, spec: Spec, sequence: int, outputs: Mapping[str, int]) -> bytes:

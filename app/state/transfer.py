@@ -8,6 +8,7 @@ overwrite the new state. So these refuse a stream that has workers.
 import contextlib
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ import msgspec
 from aiokafka.structs import TopicPartition
 
 from app.errors import DataError, StateError, TopicError
+from app.kafka.admin import ensure_topics
 from app.kafka.connection import Connection
 from app.kafka.lag import PartitionLag, lag
 from app.kafka.reading import EVERYTHING, read_to_end
 from app.partition.changes import next_origin
+from app.partition.sharing import STATE as SHARED
 from app.state import checkpoint, portable
 from app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
 from app.state.log import StateLog
@@ -103,18 +106,14 @@ async def import_state(
             f"belongs to the records of its partition, give --partition {manifest.partition}"
         )
     portable.restore(spec, exported)
-    await _check_stream(spec, connection, manifest, where)
+    await _check_stream(spec, connection, {partition: manifest.meta}, where)
     log = await read(connection, changelog_topic(spec.name), partition)
     if log.items and not replace:
         raise StateError(
             f"partition {partition} of the stream {spec.name} has a state already: give --replace to put {where} in "
             "its place, after riparian export if it may be wanted again"
         )
-    sequence = manifest.sequence
-    held = log.items.get(checkpoint.manifest_key(partition))
-    if held is not None:
-        with contextlib.suppress(StateError):  # replacing a damaged state is what import is for
-            sequence = max(sequence, checkpoint.decode_manifest(held).sequence + 1)
+    sequence = _next_sequence(log.items, partition, manifest.sequence)
     # The offset from which predictions are read back belongs to the predictions topic of the stream from which the
     # state was exported. In another topic it has no meaning: there all predictions are read, and those for records
     # below the offsets are left out.
@@ -123,6 +122,99 @@ async def import_state(
     data = portable.addressed(exported, spec, sequence, manifest.outputs if same else {})
     await write(spec, connection, partition, exported.chunks, data)
     return sequence
+
+
+async def import_models(
+    spec: Spec,
+    connection: Connection,
+    exported: portable.Exported,
+    where: str,
+    *,
+    partition: int | None = None,
+    replace: bool = False,
+) -> tuple[dict[int, dict[str, int]], list[str]]:
+    """Let a stream that has not predicted yet begin with the models of `exported`, whichever kind of learning either
+    has. Its missing topics are made.
+
+    Parameters
+    ----------
+    partition : int, optional
+        The only one that begins with them; else all.
+
+    Returns
+    -------
+    Partition -> role of an input topic -> the offset where it begins (0 : where the topic does), and the roles of
+    models that the state does not have.
+
+    Raises
+    ------
+    StateError
+        The models do not fit the stream file, partitions would differ, records would be learned again, the stream has
+        workers, has predicted, or (without `replace`) has a state.
+    TopicError
+        The offsets are not in the topics.
+    """
+    manifest = exported.manifest
+    _check_beginning(spec, manifest, where, partition)
+    chosen = range(spec.partitions) if partition is None else [partition]
+    begun = [portable.begun(spec, exported, p, where) for p in chosen]
+    await ensure_topics(spec, connection)
+    written = [(spec.topics.predictions, p) for p in chosen]
+    written += [] if spec.topics.learned is None else [(spec.topics.learned, 0)]
+    for topic, p in written:
+        if (await bounds(connection, topic, p))[1]:
+            raise StateError(
+                f"the stream {spec.name} has begun already ({topic}[{p}] holds records), and --models-only is for one "
+                "that has not: give it a new name"
+            )
+    await _check_stream(spec, connection, {learner.partition: learner.snapshot().meta for learner, _ in begun}, where)
+    sequences = []
+    for learner, _ in begun:
+        log = await read(connection, changelog_topic(spec.name), learner.partition)
+        if log.items and not replace:
+            raise StateError(
+                f"partition {learner.partition} of the stream {spec.name} has a state already: give --replace to begin "
+                f"with the models of {where} instead"
+            )
+        sequences.append(_next_sequence(log.items, learner.partition, 1))
+    for (learner, _), sequence in zip(begun, sequences, strict=True):
+        _, manifest_data, chunks = portable.encoded(spec, learner, sequence)
+        await write(spec, connection, learner.partition, chunks, manifest_data)
+    return {learner.partition: learner.offsets for learner, _ in begun}, begun[0][1]
+
+
+def _check_beginning(spec: Spec, manifest: checkpoint.Manifest, where: str, partition: int | None) -> None:
+    """StateError where partitions would not have one model, or would learn records again."""
+    if partition is not None:
+        check_partition(spec, partition)
+        if spec.shares:
+            raise StateError(
+                f"all partitions of the stream {spec.name} learn one model, so all begin with the same: leave out "
+                "--partition"
+            )
+    if SHARED not in manifest.meta or not portable.learned_from(spec, manifest):
+        return
+    if partition is None and spec.partitions > 1:
+        cure = "name other topics"
+        if not spec.shares:
+            cure += ", or give each partition an export of its own, with --partition"
+        raise StateError(
+            f"{where} has learned all partitions of {spec.topics.features}, which would be learned again: {cure}"
+        )
+    if (partition or 0) != manifest.partition:
+        raise StateError(
+            f"{where} is of partition {manifest.partition} of {spec.topics.features}, and tells where that one goes "
+            f"on: give --partition {manifest.partition}, or an export of partition {partition or 0}"
+        )
+
+
+def _next_sequence(items: Mapping[bytes, bytes], partition: int, least: int) -> int:
+    """The number of a checkpoint behind the one that a changelog holds."""
+    held = items.get(checkpoint.manifest_key(partition))
+    if held is not None:
+        with contextlib.suppress(StateError):  # replacing a damaged state is what import is for
+            return max(least, checkpoint.decode_manifest(held).sequence + 1)
+    return least
 
 
 async def versions(
@@ -206,7 +298,7 @@ async def rollback(spec: Spec, connection: Connection, partition: int, to: int, 
         chunks = {**newest.chunks, **chunks}
     where = f"checkpoint {to:,}"
     portable.restore(spec, portable.Exported(manifest, chunks))
-    await _check_stream(spec, connection, manifest, where)
+    await _check_stream(spec, connection, {partition: manifest.meta}, where)
     # The newest checkpoint stays available for a later rollback.
     past, more = [], dict[bytes, bytes]()
     for version in [newest] if newest.manifest.sequence > to else []:
@@ -227,18 +319,20 @@ async def rollback(spec: Spec, connection: Connection, partition: int, to: int, 
     return sequence
 
 
-async def _check_stream(spec: Spec, connection: Connection, manifest: checkpoint.Manifest, where: str) -> None:
-    """StateError where the stream has workers, TopicError where its topics do not hold the next records."""
+async def _check_stream(spec: Spec, connection: Connection, metas: Mapping[int, Mapping[str, Any]], where: str) -> None:
+    """StateError where the stream has workers, TopicError where its topics do not hold the next records. metas :
+    partition -> of the state that it gets."""
     report = await lag(spec, connection)
     if report.workers:
         raise StateError(
             f"the stream {spec.name} has {report.workers} worker{'' if report.workers == 1 else 's'} (group "
             f"{report.group}): stop all, wait until riparian lag shows none, and try again"
         )
-    wanted = {topic: manifest.meta.get(state_field(role, "offset"), 0) for role, topic, _ in spec.inputs}
+    roles = {topic: role for role, topic, _ in spec.inputs}
     for row in report.rows:
-        if row.topic in wanted and row.partition == manifest.partition:  # copies, not what they were made from
-            _check_offset(where, row, wanted[row.topic])
+        if row.topic in roles and row.partition in metas:  # copies, not what they were made from
+            offset = metas[row.partition].get(state_field(roles[row.topic], "offset"), 0)
+            _check_offset(where, row, offset)
 
 
 def _check_offset(where: str, row: PartitionLag, offset: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.stream_file.spec import Spec, loads
+from app.stream_file.topic_checks import SINGLE
 from topics.names import FEATURES, LABELS, topic_name
 from topics.paths import Index, dotted, parse
 from topics.records import ANOMALY, MULTI_INSTANCE, Path
@@ -107,13 +108,19 @@ def _head(draft: Draft) -> list[str]:
         "",
         _line(f"name: {scalar(draft.name)}", f"outputs go to {topic_name(draft.name, 'predictions')} and others"),
         _line(f"task: {draft.task}", _about_label(draft)),
-        _line(f"partitions: {draft.partitions}", "each partition has models of its own, which see its records only"),
+        _line(f"partitions: {draft.partitions}", _about_partitions(draft)),
         *([replication] if draft.replication > 1 else []),
         _line(
             f"topics: {{features: {scalar(named[FEATURES] or '')}, labels: {_or_null(named[LABELS])}}}",
             "" if named[LABELS] else "labels come inside the feature records",
         ),
     ]
+
+
+def _about_partitions(draft: Draft) -> str:
+    if draft.task not in SINGLE:
+        return "each partition has models of its own, which see its records only"
+    return "all partitions learn one model; `learning: partition` gives each its own"
 
 
 def _about_label(draft: Draft) -> str:

@@ -35,6 +35,7 @@ def json_schema() -> dict[str, Any]:
     }
     definitions = schema["$defs"]
     definitions["ModelSpec"] = _model_schema(definitions["ModelSpec"])
+    del schema["properties"]["learning"]["default"]  # it depends on other fields
     champion = schema["properties"]["champion"]
     champion["default"] = AUTO
     of_auto = {p.name: _parameter_schema(p) for p in auto.PARAMETERS}

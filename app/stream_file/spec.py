@@ -50,7 +50,14 @@ from app.stream_file.spec_parts import (
     trust_form,
 )
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
-from app.stream_file.topic_checks import check_anomaly, check_reactions, check_reasons, check_registry, check_topics
+from app.stream_file.topic_checks import (
+    check_anomaly,
+    check_reactions,
+    check_reasons,
+    check_registry,
+    check_topics,
+    usual_learning,
+)
 from topics import codecs, records
 from topics.names import (
     AS_IT_COMES,
@@ -95,8 +102,9 @@ class Spec(Part):
     )
     learning: Literal["partition", "shared"] = Field(
         default="partition",
-        description="What learns: `partition`, each partition has models of its own that see its records only; or "
-        "`shared`, all partitions learn one model ([scaling](shared-learning.md)).",
+        description="What learns: `shared`, all partitions learn one model ([scaling](shared-learning.md)), or "
+        "`partition`, each has models of its own that see its records only. Default: `shared` with two `partitions` "
+        "or more and task `classification` or `regression`, else `partition`.",
     )
     replication: int = Field(
         default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
@@ -239,11 +247,12 @@ class Spec(Part):
         given = data.get("topics", {})
         if not isinstance(given, dict):
             return data
+        learning = data.get("learning", usual_learning(data))
         roles = (*INPUTS, *OUTPUTS, *(STEERING if data.get("control") is True else ()))
-        roles = (*roles, *((LEARNED,) if data.get("learning") == "shared" else ()))
+        roles = (*roles, *((LEARNED,) if learning == "shared" else ()))
         defaults: dict[str, str | None] = dict.fromkeys((*STEERING, LEARNED))
         defaults |= {role: topic_name(data["name"], role) for role in roles}
-        return {**data, "topics": {**defaults, **given}}
+        return {**data, "learning": learning, "topics": {**defaults, **given}}
 
     @model_validator(mode="after")
     def _check(self) -> "Spec":

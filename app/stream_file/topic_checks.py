@@ -10,6 +10,8 @@ from topics import codecs
 from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
 from topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION
 
+SINGLE = (CLASSIFICATION, REGRESSION)  # tasks of instances that are each on their own, which partitions can share
+
 
 def check_topics(spec: Any) -> None:
     if spec.min_insync_replicas is not None and spec.min_insync_replicas > spec.replication:
@@ -58,6 +60,14 @@ def _check_not_state(spec: Any, field: str, topic: str | None) -> None:
         raise ValueError(f'{field}: expected another topic than that of the state, found "{topic}"; name another')
 
 
+def usual_learning(data: Mapping[str, Any]) -> str:
+    """What learns where a stream file, as it was read, does not say. By the file alone: every worker and command then
+    finds the same, also where there is no broker, and topics with another number of partitions are refused anyway."""
+    n = data.get("partitions")
+    several = isinstance(n, int) and n > 1
+    return "shared" if several and data.get("task") in SINGLE else "partition"
+
+
 def _check_sharing(spec: Any) -> None:
     """What one model of all partitions cannot be, or not yet."""
     if (spec.topics.learned is not None) != spec.shares:
@@ -68,7 +78,7 @@ def _check_sharing(spec: Any) -> None:
         )
     if not spec.shares:
         return
-    if spec.task not in (CLASSIFICATION, REGRESSION):
+    if spec.task not in SINGLE:
         raise ValueError(
             f"learning: expected partition with task {spec.task}, found shared, which is for classification and "
             "regression; change it"

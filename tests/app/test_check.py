@@ -34,8 +34,10 @@ def test_it_shows_what_a_file_declares() -> None:
     for word in ("elec: classification, 1 partition", "elec.deadletters", "x.nswprice", "1, 2, 3, 4, 5, 6, 7",
                  "hoeffding-tree", "grace_period=200", "last-label", "learned, up to 100", "up to 7d"):  # fmt: skip
         assert word in shown
+    assert "learning:" not in shown
     shown = run(str(ORDERS))
-    for word in ("4 partitions", "in the feature records", "customer.age", "learned, up to 1,000", "false, true"):
+    for word in ("4 partitions", "in the feature records", "customer.age", "learned, up to 1,000", "false, true",
+                 "learning: shared: all partitions learn one model"):  # fmt: skip
         assert word in shown
     # of what it has not, such as commands, it says nothing
     assert shown.count("in the feature records") == 1

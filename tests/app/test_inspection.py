@@ -21,6 +21,7 @@ STREAM = """
 name: orchard
 task: classification
 partitions: 2
+learning: partition
 features:
   size: numeric
   colour: nominal

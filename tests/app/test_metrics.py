@@ -36,6 +36,7 @@ STREAM = """
 name: taps
 task: {task}
 partitions: 2
+learning: partition
 features: {{a: numeric, b: numeric}}
 champion: {{model: last-label}}
 challengers: {{second: {{model: last-label}}}}

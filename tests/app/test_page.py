@@ -31,6 +31,7 @@ STREAM = """
 name: taps
 task: {task}
 partitions: 2
+learning: partition
 features: {{a: numeric}}
 champion: {{model: last-label}}
 challengers: {{second: {{model: last-label}}}}

@@ -18,6 +18,7 @@ STREAM = """
 name: orchard
 task: classification
 partitions: 2
+learning: partition
 features: {size: numeric, colour: nominal, ripe: boolean}
 champion: {model: soft-hoeffding-tree, max_depth: 2}
 challengers:

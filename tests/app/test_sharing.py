@@ -622,7 +622,32 @@ def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
 
 
 def test_the_kind_of_learning_cannot_change() -> None:
-    for before, after in (("shared", "partition"), ("partition", "shared")):
-        world = lived(stream(1, before), 30)
-        with pytest.raises(StateError, match=f"learning was {before}, is {after}: models of single partitions cannot"):
-            PartitionLearner(stream(1, after)).restore(world.learners[0].snapshot())
+    for before, after, is_now in (
+        ("shared", "partition", "partition: one model of all"),
+        ("partition", "shared", "shared, the default from two partitions on: models of single"),
+    ):
+        world = lived(stream(2, before), 30)
+        said = (
+            f"learning was {before}, is {is_now} partitions .*; write learning: {before} to go on as before, or begin"
+        )
+        with pytest.raises(StateError, match=said):
+            PartitionLearner(stream(2, after)).restore(world.learners[0].snapshot())
+
+
+@pytest.mark.parametrize(
+    ("fields", "learning"),
+    [
+        ({}, "partition"),
+        ({"partitions": 1}, "partition"),
+        ({"partitions": 2}, "shared"),
+        ({"partitions": 8, "task": "regression"}, "shared"),
+        ({"partitions": 8, "task": "anomaly"}, "partition"),
+        ({"partitions": 8, "task": "multi-instance", "classes": ["n", "y"]}, "partition"),
+        ({"partitions": 8, "learning": "partition"}, "partition"),
+        ({"learning": "shared"}, "shared"),
+    ],
+)
+def test_all_partitions_learn_one_model_by_default(fields: dict[str, Any], learning: str) -> None:
+    """By the stream file alone."""
+    spec = build({"name": "s", "task": "classification", "features": {"a": "numeric"}} | fields)
+    assert (spec.learning, spec.topics.learned) == (learning, "s.learned" if learning == "shared" else None)

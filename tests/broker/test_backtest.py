@@ -22,7 +22,8 @@ def run(*arguments: object) -> Any:
 
 
 def test_models_of_a_stream_do_as_its_worker_says(broker: str, tmp_path: Path, topic_name: str) -> None:
-    path, spec = stream_file(tmp_path, topic_name, partitions=2, control=True, challengers={"nb": "naive-bayes"})
+    fields = {"learning": "partition", "control": True, "challengers": {"nb": "naive-bayes"}}
+    path, spec = stream_file(tmp_path, topic_name, partitions=2, **fields)
     create_topics(spec, broker)
     features, labels = instances(2 * N)
     given = [features[p::2] for p in range(2)]

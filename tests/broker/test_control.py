@@ -134,7 +134,7 @@ def test_commands_through_kills_are_applied_once_and_answered_once(broker, tmp_p
 
 
 def test_every_partition_answers_whichever_worker_has_it(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2)
+    path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2, learning="partition")
     assert isinstance(spec, Spec)
     create_topics(spec, broker)
     features, labels = instances(1000)

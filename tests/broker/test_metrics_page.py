@@ -80,7 +80,7 @@ def inspect(path: Path, broker: str, *arguments: str) -> "subprocess.CompletedPr
 
 @pytest.fixture
 def stream(broker: str, tmp_path: Path, topic_name: str) -> tuple[Path, Spec]:
-    path, spec = stream_file(tmp_path, topic_name, partitions=2, metrics={"every": "200ms"})
+    path, spec = stream_file(tmp_path, topic_name, partitions=2, learning="partition", metrics={"every": "200ms"})
     create_topics(spec, broker)
     return path, spec
 

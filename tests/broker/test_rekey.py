@@ -167,7 +167,8 @@ def by_id(broker: str, spec: Spec) -> dict[str, Any]:
 def test_topics_as_they_are_give_the_predictions_of_topics_partitioned_alike(
     broker: str, tmp_path: Path, topic_name: str
 ) -> None:
-    path, spec = stream(tmp_path, topic_name, join={"max_wait": "300s"})
+    fields: dict[str, Any] = {"join": {"max_wait": "300s"}, "learning": "partition"}  # in one order, so equal
+    path, spec = stream(tmp_path, topic_name, **fields)
     asyncio.run(_make(broker, {f"{topic_name}.{name}": n for name, n in SOURCES.items()}))
     sent = scattered(topic_name, 2000)
     asyncio.run(_send(broker, sent))
@@ -177,7 +178,7 @@ def test_topics_as_they_are_give_the_predictions_of_topics_partitioned_alike(
         assert worker.stop() == 0, worker.output[-3000:]
     check_copies(broker, spec, sent)
     # The same records in topics that are partitioned alike.
-    other_path, other = stream_file(tmp_path, f"{topic_name}-alike", partitions=4, join={"max_wait": "300s"})
+    other_path, other = stream_file(tmp_path, f"{topic_name}-alike", partitions=4, **fields)
     create_topics(other, broker)
     place = {source_of(r.headers): k for _, k, r in committed(broker, spec)}
     at = Counter[tuple[str, int]]()

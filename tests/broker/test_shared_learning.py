@@ -19,10 +19,12 @@ from app.kafka.reading import read_to_end
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Merge
 from app.state.audit import audit
+from app.state.changelog import n_partitions
 from app.state.checkpoint import Encoder
 from app.state.loading import Loaded
 from app.stream_file.spec import Spec
 from app.worker.learned import read_reached
+from models.contract import Program
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -34,9 +36,11 @@ from tests.broker.harness import (
     send,
     stored,
     stream_file,
+    wait_for_state,
 )
 from tests.broker.test_changes import check
 from tests.broker.test_misbehaviour import append, delete_before, delete_topic
+from tests.broker.test_state import riparian
 from tests.chaos.checks import check_replicas
 from topics.learned import LearnedRecord, write
 from topics.names import LEARNED
@@ -178,3 +182,106 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
     with Worker(path, broker, tmp_path) as worker:
         assert worker.process.wait(PATIENCE) == 2
         assert f"has learned it up to {place:,}: what stood in between was deleted" in worker.output
+
+
+def arrays_of(learner: PartitionLearner) -> dict[str, Any]:
+    return {name: array for role in learner.roles.values() for name, array in role.learned_state().items()}
+
+
+def assert_begun(broker: str, spec: Spec, source: PartitionLearner) -> None:
+    """All partitions have the models of `source`, with its values and classes, and have seen nothing."""
+    for p in range(spec.partitions):
+        learner = stored(broker, spec, p)
+        assert learner is not None
+        assert learner.n_instances == learner.figures().overall["champion"]["n"] == 0
+        assert learner.classes.values == source.classes.values  # type: ignore[union-attr]
+        models = {name: a for name, a in arrays_of(source).items() if name.startswith("models/")}
+        assert {name for name in arrays_of(learner) if name.startswith("models/")} == models.keys()
+        for name, array in models.items():
+            np.testing.assert_array_equal(arrays_of(learner)[name], array, name)
+
+
+def run(path: Path, spec: Spec, broker: str, folder: Path, at: int, n: int) -> None:
+    """A worker learns n more instances of all partitions, and stops."""
+    features, labels = instances(n, at)
+    with Worker(path, broker, folder, name=spec.name) as worker:
+        ready([worker])
+        for p in range(spec.partitions):
+            send(broker, spec.topics.features, features[p :: spec.partitions], partition=p)
+            send(broker, str(spec.topics.labels), labels[p :: spec.partitions], partition=p)
+        for p in range(spec.partitions):
+            wait_for_state(broker, spec, n // spec.partitions, n // spec.partitions, p, worker)
+        if spec.shares:
+            settled(broker, spec, n, [worker])
+        assert worker.stop() == 0, worker.output[-3000:]
+
+
+def test_a_stream_that_has_outgrown_its_partition_goes_on_in_three_and_back(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    one_path, one = stream_file(tmp_path, f"{topic_name}-one")
+    path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS)
+    own_path, own = stream_file(tmp_path, f"{topic_name}-own", partitions=2, learning="partition")
+    assert (one.learning, spec.learning, own.learning) == ("partition", "shared", "partition")
+    create_topics(one, broker)
+    create_topics(own, broker)
+    run(one_path, one, broker, tmp_path, 0, 900)
+    source = stored(broker, one) or PartitionLearner(one)
+    file = tmp_path / "one.state"
+    riparian(broker, "export", one_path, file)
+    said = riparian(broker, "import", path, file, code=2)
+    assert "learning: partition to go on as before" in said
+    assert "import --models-only" in said
+    assert "leave out --partition" in riparian(broker, "import", path, file, "--models-only", "--partition", 0, code=2)
+    said = riparian(broker, "import", path, file, "--models-only")
+    assert said == f"{spec.name}: all partitions begin with the models of {file}\n"
+    assert_begun(broker, spec, source)
+    assert "has a state already" in riparian(broker, "import", path, file, "--models-only", code=2)
+    riparian(broker, "import", path, file, "--models-only", "--replace")
+
+    run(path, spec, broker, tmp_path, 900, 900)
+    assert check_replicas(broker, spec) == []
+    first = predictions(broker, spec)[0]
+    assert first["learned_offset"] == 0
+    asked = RawBatch([0], [0], [None], [instances(1, 900)[0][0].value])
+    made, again = np.zeros((1, 2)), Program(np.zeros(1, np.int8), np.zeros(1, np.int32), np.full(1, np.nan), np.ones(1))
+    source.roles["champion"].model.run_with(again, source.decode_features(asked).x, made, [])
+    known = source.classes.values if source.classes is not None else []
+    assert [first["p"].get(name, 0.0) for name in known] == made[0].tolist()
+    for p in range(PARTITIONS):
+        report = asyncio.run(audit(spec, Connection(broker), p, start=2))
+        assert report is not None
+        assert report.holds
+        assert report.n_predictions == 300
+    assert "has begun already" in riparian(broker, "import", path, file, "--models-only", "--replace", code=2)
+
+    riparian(broker, "export", path, file, "--partition", 1)
+    riparian(broker, "import", own_path, file, "--models-only")
+    assert_begun(broker, own, stored(broker, spec, 1) or PartitionLearner(spec, 1))
+    run(own_path, own, broker, tmp_path, 1800, 200)
+    for p in range(2):
+        report = asyncio.run(audit(own, Connection(broker), p, start=1))
+        assert report is not None
+        assert report.holds
+        assert report.n_predictions == 100
+
+
+def test_a_stream_that_ran_with_models_of_its_own_stops_before_anything_is_made(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    """The file said nothing of learning, when that meant a model for each partition."""
+    before = stream_file(tmp_path, topic_name, partitions=PARTITIONS, learning="partition")
+    create_topics(before[1], broker)
+    run(*before, broker, tmp_path, 0, 60)
+    path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS)
+    assert spec.topics.learned is not None
+    said = "learning was partition, is shared, the default from two partitions on: models of single partitions are not"
+    assert f"{said} one model; write learning: partition to go on as before, or" in check(broker, path, code=2)
+    with Worker(path, broker, tmp_path) as worker:
+        assert worker.process.wait(PATIENCE) == 2
+        assert said in worker.output
+    assert asyncio.run(n_partitions(Connection(broker), spec.topics.learned)) == 0
+    before = stream_file(tmp_path, topic_name, partitions=PARTITIONS, learning="partition")
+    with Worker(before[0], broker, tmp_path) as worker:
+        ready([worker])
+        assert worker.stop() == 0

@@ -133,7 +133,7 @@ def test_the_page_shows_what_happens(browser, tmp_path, topic_name):
     with LocalBroker(tmp_path / "kafka") as local:
         broker = local.bootstrap
         path, spec = stream_file(
-            tmp_path, topic_name, partitions=2, metrics={"every": "500ms", "window": 500},
+            tmp_path, topic_name, partitions=2, learning="partition", metrics={"every": "500ms", "window": 500},
             drift={"detectors": ["adwin"], "on_drift": "alert"},
         )  # fmt: skip
         name = spec.name
@@ -364,7 +364,8 @@ def check_by_hand(ui: Ui, path: str, learner: PartitionLearner, record: dict[str
 
 def test_commands_by_buttons(browser, broker, tmp_path, topic_name):
     """A promotion by the button stands in the order of all partitions, and nobody gives it without the token."""
-    path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2, metrics={"every": "300ms"})
+    fields = {"learning": "partition", "metrics": {"every": "300ms"}}
+    path, spec = stream_file(tmp_path, topic_name, control=True, partitions=2, **fields)
     name = spec.name
     apart(create_topics, spec, broker)
     features, labels = instances(3000)

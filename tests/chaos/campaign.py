@@ -251,7 +251,7 @@ def main() -> int:
         "--rekey", action="store_true", help="features on 6 partitions and labels on 4, which the workers copy"
     )
     parser.add_argument("--control", action="store_true", help="send commands meanwhile (promote, add, reset, ...)")
-    parser.add_argument("--shared", action="store_true", help="all partitions learn one model")
+    parser.add_argument("--own", action="store_true", help="each partition has models of its own")
     parser.add_argument("--streams", type=int, default=1, help="that each worker runs")
     parser.add_argument(
         "--without",
@@ -274,14 +274,14 @@ def main() -> int:
         champion = f", champion {options.model[0]}" if options.model else ""
         champion += ", topics as they are" if options.rekey else ""
         champion += ", under commands" if options.control else ""
-        champion += ", learning shared" if options.shared else ""
+        champion += ", models of each partition" if options.own else ""
         champion += f", {options.streams} streams" if options.streams > 1 else ""
         say(f"{options.faults} faults, seed {seed}{champion}{without}, in {folder}")
         streams: list[dict[str, Any]] = [
             {
                 **STREAMS[of % len(STREAMS)],
                 **(steered.fields(of) if options.control else {}),
-                **({"learning": "shared"} if options.shared else {}),
+                **({"learning": "partition"} if options.own else {}),
                 **({"champion": {"model": options.model[0], **options.model[1]}} if options.model else {}),
             }
             for of in range(seed, seed + options.streams)
