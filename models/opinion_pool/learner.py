@@ -27,7 +27,7 @@ from models.registry import create
 from models.threads import WORTH_A_THREAD, share
 
 RULES = {entries.LOGARITHMIC: LOGARITHMIC, entries.LINEAR: LINEAR, entries.LEADER: LEADER}
-LEAST, MOST = 128, 4096  # operations of a chunk
+LEAST, MOST = 128, 4096  # rows of a chunk
 SCRATCH = 8_000_000  # bytes that the votes of a chunk may take, and its rows
 NOTHING = np.zeros((0, 0))
 
@@ -35,9 +35,10 @@ NOTHING = np.zeros((0, 0))
 class OpinionPool(Learner):
     """Learners of several kinds, pooled by weights that are learned online.
 
-    Every member predicts and learns each instance. Weights are judged by the votes that the members really cast when
-    the instance was predicted, which wait with it for its label (`n_kept`, `run_with`); where nothing was kept, members
-    vote once more right before they learn the label. With p_m a member's probabilities (none below `floor`):
+    Every member predicts and learns each instance. A label judges the votes that the members cast when the instance was
+    predicted, which wait with it for its label (`n_kept`, `run_with`), and those that they would cast right before they
+    learn it; the latter alone where nothing was kept, or nobody knew anything. With p_m a member's probabilities (none
+    below `floor`):
 
     - "logarithmic" (classification): p(c) ~ prod p_m(c)^w_m, weights >= 0. Each label is a step of normalised gradient
       descent on the log loss of the pooled prediction.
@@ -93,14 +94,15 @@ class OpinionPool(Learner):
     def _prepare(self) -> None:
         """Scratch, which follows from the schema."""
         m, d, k = len(self._members), self.schema.n_features, self.schema.n_outputs
-        n = max(LEAST, min(MOST, SCRATCH // (8 * (m * k + d + 4))))
-        self._length = n
-        self._op, self._kind = np.zeros(2 * n, np.int8), np.zeros(2 * n, np.int8)
-        self._row, self._source, self._loaded = np.zeros(2 * n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.bool_)
-        self._y, self._w = np.zeros(2 * n), np.zeros(2 * n)
+        n = max(LEAST, min(MOST, SCRATCH // (8 * (m * k + d + 4))))  # also operations: two an operation
+        self._length = n // 2
+        self._op, self._kind = np.zeros(n, np.int8), np.zeros(n, np.int8)
+        self._row, self._now = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        self._source, self._loaded, self._age = np.zeros(n, np.int32), np.zeros(n, np.bool_), np.zeros(n, np.int32)
+        self._y, self._w = np.zeros(n), np.zeros(n)
         self._slab, self._planes = np.zeros((n, d)), np.zeros((m, n, k))
         self._place = np.zeros(0, np.int32)
-        self._p, self._g = np.zeros(k), np.zeros(m)
+        self._p, self._g, self._h = np.zeros(k), np.zeros(m), np.zeros(m)
 
     @property
     def members(self) -> dict[str, Learner]:
@@ -139,7 +141,8 @@ class OpinionPool(Learner):
             self._place = np.zeros(len(slab), np.int32)
         n_ops, n_rows = gather(
             *program, slab, start, n, n_classes, kept[0] if kept else NOTHING,
-            self._op, self._row, self._y, self._w, self._kind, self._source, self._slab, self._loaded, self._place,
+            self._op, self._row, self._y, self._w, self._kind, self._now, self._source, self._slab, self._loaded,
+            self._age, self._place,
         )  # fmt: skip
         chunk = Program(self._op[:n_ops], self._row[:n_ops], self._y[:n_ops], self._w[:n_ops])
         rows, learners = self._slab[:n_rows], list(self._members.values())
@@ -160,12 +163,13 @@ class OpinionPool(Learner):
         learned = self._weights, self._sizes, self._quality, self._counts
         if n_classes:
             pool_classes(
-                self._rule, *chunk, self._kind, self._source, n_ops, self._planes, rate, floor, *learned, out,
-                self._p, self._g,
+                self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, floor, *learned,
+                out, self._p, self._g, self._h,
             )  # fmt: skip
         else:
             pool_values(
-                self._rule, *chunk, self._kind, self._source, n_ops, self._planes, rate, *learned, out, self._g
+                self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, *learned, out,
+                self._g, self._h,
             )  # fmt: skip
 
     # Reasons

@@ -13,6 +13,12 @@ nothing. With p_m the probabilities of member m, none below `floor`, and w its w
 
 Each derivative is divided by the running mean of its absolute value, so `rate` is a step whatever the scale. While
 there are few labels steps are longer: rate times 100 / sqrt(labels), where that is above 1.
+
+A label that comes late judges two votes: that which was cast when its instance was predicted, and that of now, right
+before it is learned. The first is what the weights are for, and old; the second is of now, and flatters who knows the
+labels just before. Their derivatives (likelihoods, where LINEAR is of classes) are averaged. Where one of the votes
+says nothing, as the first do until a label has come, the other one counts alone. Votes that no label was learned
+between are equal, bit for bit, and so is their average: whether members are asked again then does not matter.
 """
 
 import numpy as np
@@ -33,20 +39,25 @@ ERROR, WEIGHT = 0, 1  # columns of the members' quality, faded
 @kernel
 def gather(
     op, row, y, w, slab, start, n, n_classes, kept,
-    some_op, some_row, some_y, some_w, kind, source, some_slab, loaded, place,
+    some_op, some_row, some_y, some_w, kind, now, source, some_slab, loaded, age, place,
 ):  # fmt: skip
     """Make what members run of operations start .. start + n; returns its numbers of operations and of rows. O(n d).
 
     A label is learned beside the votes that `kept` has for its instance, or that were wanted before in this program and
-    will be kept. Where nothing is kept, members predict once more right before the label, in a row of its own.
+    will be kept. Unless they have learned nothing since they voted, members predict once more right before the label,
+    in a row of its own.
 
     kept : (capacity, n_outputs), the first member's votes, NaN in column 0 where none stand there; or no columns.
+    now : of each operation, the row of the votes right before a label, beside those that were cast; or -1.
+    source : of each row, that of the slab; -1 where it is no place of votes that were cast.
     loaded : of each row, whether its votes are those that were kept.
+    age : of each row, labels of this program that were learned before its votes were cast; -1: before the program.
     place : int32, a row for each row of the slab, of any content. It is right where `source` says so.
     """
     keeping = kept.shape[1] > 0
     at_op = 0
     n_rows = 0
+    n_learned = 0
     for i in range(start, start + n):
         r = row[i]
         learn = op[i] == LEARN
@@ -54,39 +65,54 @@ def gather(
         if teaches:
             teaches = (y[i] >= 0.0 and y[i] < n_classes) if n_classes > 0 else abs(y[i]) <= LARGEST_TARGET
         at = place[r]
-        if not (learn and keeping and 0 <= at < n_rows and source[at] == r):
+        cast = learn and keeping and 0 <= at < n_rows and source[at] == r
+        if not cast:
             at = n_rows
             n_rows += 1
-            source[at] = r
             for f in range(slab.shape[1]):
                 some_slab[at, f] = slab[r, f]
-            if not learn or (keeping and not np.isnan(kept[r, 0])):
+            cast = learn and keeping and not np.isnan(kept[r, 0])
+            loaded[at] = cast
+            age[at] = -1 if cast else n_learned
+            source[at] = r if cast or not learn else -1
+            if cast or not learn:
                 place[r] = at
-            loaded[at] = learn and keeping and not np.isnan(kept[r, 0])
-            if teaches and not loaded[at]:
-                some_op[at_op] = PREDICT
-                some_row[at_op] = at
-                some_y[at_op] = np.nan
-                some_w[at_op] = 1.0
-                kind[at_op] = AT_LABEL
-                at_op += 1
+        asked = -1
+        if teaches and not cast:
+            asked = at
+        elif teaches and age[at] != n_learned:
+            asked = n_rows
+            n_rows += 1
+            for f in range(slab.shape[1]):
+                some_slab[asked, f] = slab[r, f]
+            loaded[asked] = False
+            source[asked] = -1
+        if asked >= 0:
+            some_op[at_op] = PREDICT
+            some_row[at_op] = asked
+            some_y[at_op] = np.nan
+            some_w[at_op] = 1.0
+            kind[at_op] = AT_LABEL
+            at_op += 1
         some_op[at_op] = op[i]
         some_row[at_op] = at
         some_y[at_op] = y[i]
         some_w[at_op] = w[i] if teaches or not learn else 0.0
         kind[at_op] = LABEL if learn else WANTED
+        now[at_op] = asked if asked != at else -1
         at_op += 1
+        n_learned += teaches
     return at_op, n_rows
 
 
 @kernel
 def pool_classes(
-    rule, op, row, y, w, kind, source, n, planes, rate, floor, weights, sizes, quality, counts, out, p, g
+    rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, out, p, g, h
 ):  # fmt: skip
     """Write the pooled probabilities of what was wanted into `out`, and learn from labels.
 
     counts : (2,) float64, labels that taught, and the sum that makes a faded mean of `sizes`.
-    p : (n_outputs,), g : (members,), scratch.
+    p : (n_outputs,), g, h : (members,), scratch.
     """
     m = planes.shape[0]
     for i in range(n):
@@ -100,33 +126,24 @@ def pool_classes(
             continue
         if not w[i] > 0.0:
             continue
-        known = _classes(rule, planes, at, weights, quality, floor, p)
         label = int(y[i])
-        possible = False
-        for j in range(m):
-            possible = possible or planes[j, at, label] > 0.0
-        if not known or not possible:  # no weights would have made it right
+        judged = _judge_classes(rule, planes, at, label, weights, quality, floor, p, g)
+        if now[i] >= 0 and _judge_classes(rule, planes, now[i], label, weights, quality, floor, p, h):
+            for j in range(m):
+                g[j] = 0.5 * (g[j] + h[j]) if judged else h[j]
+            at = at if judged else now[i]
+            judged = True
+        if not judged:
             continue
         share = min(1.0, w[i])
         if rule == LOGARITHMIC:
-            for j in range(m):
-                mean, own = 0.0, 0.0
-                if _says(planes, j, at):
-                    for c in range(len(p)):
-                        if p[c] > 0.0 or c == label:
-                            log = np.log(max(planes[j, at, c], floor))
-                            mean += p[c] * log
-                            if c == label:
-                                own = log
-                g[j] = mean - own
             _step(rate, share, weights, sizes, counts, g)
             for j in range(m):
                 weights[j] = max(0.0, weights[j])
         elif rule == LINEAR:
             total = 0.0
             for j in range(m):
-                likelihood = planes[j, at, label] if _says(planes, j, at) else p[label]
-                weights[j] *= max(likelihood, floor) ** share
+                weights[j] *= max(g[j], floor) ** share
                 total += weights[j]
             for j in range(m):
                 weights[j] = (1.0 - rate) * weights[j] / total + rate / m
@@ -135,7 +152,33 @@ def pool_classes(
             for c in range(1, len(p)):
                 if planes[j, at, c] > planes[j, at, best]:
                     best = c
-            _judge(quality, j, rate, share, 0.0 if best == label and planes[j, at, best] > 0.0 else 1.0)
+            _note(quality, j, rate, share, 0.0 if best == label and planes[j, at, best] > 0.0 else 1.0)
+
+
+@kernel
+def _judge_classes(rule, planes, at, label, weights, quality, floor, p, g):
+    """What a label says of the members' votes at a row, into g: the derivative by each weight where LOGARITHMIC, its
+    probability where LINEAR. False where no weights would have made the vote right."""
+    known, possible = _classes(rule, planes, at, weights, quality, floor, p), False
+    for j in range(planes.shape[0]):
+        possible = possible or planes[j, at, label] > 0.0
+    if not known or not possible:
+        return False
+    for j in range(planes.shape[0]):
+        says = _says(planes, j, at)
+        if rule == LINEAR:
+            g[j] = planes[j, at, label] if says else p[label]
+        elif rule == LOGARITHMIC:
+            mean, own = 0.0, 0.0
+            if says:
+                for c in range(len(p)):
+                    if p[c] > 0.0 or c == label:
+                        log = np.log(max(planes[j, at, c], floor))
+                        mean += p[c] * log
+                        if c == label:
+                            own = log
+            g[j] = mean - own
+    return True
 
 
 @kernel
@@ -190,7 +233,7 @@ def _classes(rule, planes, at, weights, quality, floor, p):
 
 @kernel
 def pool_values(
-    rule, op, row, y, w, kind, source, n, planes, rate, weights, sizes, quality, counts, out, g
+    rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, out, g, h
 ):  # fmt: skip
     """As pool_classes, of a regression."""
     m = planes.shape[0]
@@ -198,25 +241,42 @@ def pool_values(
         if kind[i] == AT_LABEL:
             continue
         at = row[i]
-        value = _value(rule, planes, at, weights, quality)
         if kind[i] == WANTED:
-            out[source[at], 0] = value
+            out[source[at], 0] = _value(rule, planes, at, weights, quality)
             continue
-        if not w[i] > 0.0 or np.isnan(value):
+        if not w[i] > 0.0:
+            continue
+        judged = _judge_values(rule, planes, at, y[i], weights, quality, g)
+        if now[i] >= 0 and _judge_values(rule, planes, now[i], y[i], weights, quality, h):
+            for j in range(m):
+                g[j] = 0.5 * (g[j] + h[j]) if judged else h[j]
+            at = at if judged else now[i]
+            judged = True
+        if not judged:
             continue
         share = min(1.0, w[i])
         if rule == LINEAR:
             finite = True
             for j in range(m):
-                own = planes[j, at, 0]
-                g[j] = (value - y[i]) * (own - value) if np.isfinite(own) else 0.0
                 finite = finite and np.isfinite(g[j])
             if finite:
                 _step(rate, share, weights, sizes, counts, g)
                 _onto_simplex(weights)
         for j in range(m):
             if np.isfinite(planes[j, at, 0]):
-                _judge(quality, j, rate, share, abs(planes[j, at, 0] - y[i]))
+                _note(quality, j, rate, share, abs(planes[j, at, 0] - y[i]))
+
+
+@kernel
+def _judge_values(rule, planes, at, target, weights, quality, g):
+    """As _judge_classes: the derivative by each weight where LINEAR. False where no member knew a value."""
+    value = _value(rule, planes, at, weights, quality)
+    if np.isnan(value):
+        return False
+    for j in range(planes.shape[0]):
+        own = planes[j, at, 0]
+        g[j] = (value - target) * (own - value) if np.isfinite(own) else 0.0
+    return True
 
 
 @kernel
@@ -270,7 +330,7 @@ def _onto_simplex(weights):
 
 
 @kernel
-def _judge(quality, j, rate, share, error):
+def _note(quality, j, rate, share, error):
     """Note an error of a member; what was before fades."""
     quality[j, ERROR] = (1.0 - rate) * quality[j, ERROR] + share * error
     quality[j, WEIGHT] = (1.0 - rate) * quality[j, WEIGHT] + share

@@ -59,37 +59,57 @@ class NaivePool:
         return self.pooled(self.votes[row])
 
     def learn(self, row, x, y, w):
-        votes = self.votes[row] if self.kept else self.ask(x)
-        self.weigh(votes, y, min(1.0, w))
+        """Judge what was said of the instance, and what is said of it now, then let the members learn."""
+        now = self.ask(x)
+        votes = [now] if not self.kept else [self.votes[row], now]
+        self.weigh([vote for vote in votes if self.tells(vote, y)], y, min(1.0, w))
         for member in self.members.values():
             member.learn_many(x[None], [y], [w])
 
-    def weigh(self, votes, y, share):
-        p = self.pooled(votes)
-        if p is None:
+    def tells(self, votes, y):
+        """Whether a label can say who was right: somebody knew something, and somebody thought of this class."""
+        knowing = [said for said in votes.values() if said is not None]
+        return any(self.schema.task == "regression" or said[int(y)] > 0.0 for said in knowing)
+
+    def weigh(self, judged, y, share):
+        """judged : one vote, or two that count the same."""
+        if not judged:
             return
         values = self.schema.task == "regression"
-        label = None if values else int(y)
-        if not values and not any(said is not None and said[label] > 0.0 for said in votes.values()):
-            return
         if self.rule == "linear" and values:
-            self.step({n: 0.0 if v is None else (p - y) * (v - p) for n, v in votes.items()}, share)
+            self.step(mean_of([self.slopes_of_squares(votes, y) for votes in judged]), share)
             self.weights = nearest_on_simplex(self.weights)
         elif self.rule == "linear":
-            for name, said in votes.items():
-                self.weights[name] *= max(p[label] if said is None else said[label], self.floor) ** share
+            likelihood = mean_of([self.likelihoods(votes, int(y)) for votes in judged])
+            for name in self.members:
+                self.weights[name] *= max(likelihood[name], self.floor) ** share
             total = sum(self.weights.values())
             equal = self.rate / len(self.weights)
             self.weights = {name: (1.0 - self.rate) * w / total + equal for name, w in self.weights.items()}
         elif self.rule == "logarithmic":
-            log = {n: None if v is None else [math.log(max(q, self.floor)) for q in v] for n, v in votes.items()}
-            self.step({n: 0.0 if v is None else float(p @ np.array(v)) - v[label] for n, v in log.items()}, share)
+            self.step(mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged]), share)
             self.weights = {name: max(0.0, w) for name, w in self.weights.items()}
-        for name, said in votes.items():
+        for name, said in judged[0].items():
             if values and said is not None:
                 self.errors[name].append((abs(said - y), share))
             elif not values:
-                self.errors[name].append((float(said is None or int(np.argmax(said)) != label), share))
+                self.errors[name].append((float(said is None or int(np.argmax(said)) != int(y)), share))
+
+    def slopes_of_squares(self, votes, y):
+        p = self.pooled(votes)
+        return {name: 0.0 if v is None else (p - y) * (v - p) for name, v in votes.items()}
+
+    def likelihoods(self, votes, label):
+        p = self.pooled(votes)
+        return {name: float(p[label] if said is None else said[label]) for name, said in votes.items()}
+
+    def slopes_of_log_loss(self, votes, label):
+        p = self.pooled(votes)
+        slopes = {}
+        for name, said in votes.items():
+            log = None if said is None else np.log(np.maximum(said, self.floor))
+            slopes[name] = 0.0 if log is None else float(p @ log - log[label])
+        return slopes
 
     def step(self, derivatives, share):
         n = len(next(iter(self.derivatives.values()))) + 1
@@ -111,3 +131,8 @@ def nearest_on_simplex(weights):
         else:
             high = middle
     return {name: max(0.0, w - high) for name, w in weights.items()}
+
+
+def mean_of(tables):
+    """Of one or two dictionaries, key by key."""
+    return {name: sum(table[name] for table in tables) / len(tables) for name in tables[0]}

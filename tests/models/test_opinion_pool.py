@@ -75,7 +75,11 @@ def test_what_is_kept_goes_wherever_a_program_is_cut(task):
     out, kept = np.zeros((N, schema.n_outputs)), kept_for(whole, N)
     whole.run_with(program, x, out, kept)
     for cuts in ([*range(len(program.op))], [0, 7, 100, 101, 500]):
-        pieces, other, notes = create("opinion-pool", schema, members=some), np.zeros_like(out), kept_for(whole, N)
+        pieces, other, notes = (
+            create("opinion-pool", schema, members=some),
+            np.zeros_like(out),
+            kept_for(whole, N),
+        )
         for a, b in pairwise([*cuts, len(program.op)]):
             pieces.run_with(program.part(a, b), x, other, notes)
         assert other.tobytes() == out.tobytes()
@@ -84,7 +88,7 @@ def test_what_is_kept_goes_wherever_a_program_is_cut(task):
 
 
 def test_late_labels_judge_the_votes_that_were_cast():
-    """A member that has come to know better since is not believed for what it said before."""
+    """A member that has come to know better since is not believed for what it says now alone."""
     schema = Schema((0,), 2, "classification")
     pool = create("opinion-pool", schema, members={"last": "last-label", "most": "majority-class"}, rate=0.05)
     x, out, kept = np.zeros((101, 1)), np.zeros((101, 2)), None
@@ -96,7 +100,21 @@ def test_late_labels_judge_the_votes_that_were_cast():
     tell = Program(np.ones(100, np.int8), np.arange(100, dtype=np.int32), np.ones(100), np.ones(100))
     pool.run_with(tell, x, out, kept)
     assert pool.weights["most"] > before["most"]
-    assert pool.weights["last"] < before["last"]  # after the first of these labels it would have been right
+    assert pool.weights["most"] > pool.weights["last"]  # after the first of these labels both would have been right
+
+
+def test_labels_of_before_anybody_knew_anything_judge_what_members_would_say_now():
+    schema = Schema((0, 0), 2, "classification")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 2))
+    y = (x[:, 0] > 0.0).astype(float)
+    ask = Program(np.zeros(500, np.int8), np.arange(500, dtype=np.int32), np.full(500, np.nan), np.ones(500))
+    tell = Program(np.ones(500, np.int8), np.arange(500, dtype=np.int32), y, np.ones(500))
+    pool = create("opinion-pool", schema, members={"most": "majority-class", "bayes": "naive-bayes"})
+    kept = kept_for(pool, 500)
+    for program in (ask, tell):
+        pool.run_with(program, x, np.zeros((500, 2)), kept)
+    assert pool.weights["bayes"] > 5 * pool.weights["most"]
 
 
 def test_notes_that_were_taken_away_are_asked_for_anew():
