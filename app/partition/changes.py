@@ -318,22 +318,29 @@ def _complete(model: Sequence[Any]) -> Model:
 
 
 def _same(was: Model, now: Model) -> bool:
-    return was == now
+    return was[0] == now[0] and _ordered(was[1]) == _ordered(now[1])
+
+
+def _ordered(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as they are compared: the arrays of a pool have its members in their order."""
+    members = parameters.get("members")
+    return {**parameters, "members": list(members.items())} if isinstance(members, Mapping) else dict(parameters)
 
 
 def goes_on(was: Model, now: Model) -> bool:
     """Whether a model's state is one of another model, too: nothing differs that its arrays depend on."""
     if was[0] != now[0] or was[0] not in REGISTRY:
         return False
-    free = REGISTRY[was[0]].free
-    return all(was[1].get(name) == value for name, value in now[1].items() if name not in free)
+    free, before = REGISTRY[was[0]].free, _ordered(was[1])
+    return all(before.get(name) == value for name, value in _ordered(now[1]).items() if name not in free)
 
 
 def _told(model: Model, other: Model | None = None) -> str:
     """A model in words; beside `other` of the same name, by the parameters that differ."""
     name, parameters = model
     if other is not None and other[0] == name:
-        parameters = {key: value for key, value in parameters.items() if other[1].get(key, ...) != value}
+        here, there = _ordered(parameters), _ordered(other[1])
+        parameters = {key: value for key, value in parameters.items() if there.get(key, ...) != here[key]}
     return f"{name} ({', '.join(f'{key} {value}' for key, value in parameters.items())})" if parameters else name
 
 
@@ -346,7 +353,7 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
         source = next((old for fits, old in candidates if fits(was[old], model)), None)
         takes[role] = source
         before = was.get(role)
-        if source == role and before == model:
+        if source == role and before is not None and _same(before, model):
             continue
         where, now = place_of(role), _told(model, before)
         if source == role and before is not None:

@@ -481,6 +481,18 @@ def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
     assert changes.refused
 
 
+def test_a_pool_with_its_members_in_another_order_is_another_model() -> None:
+    """Weights are kept by the order of members: they would be another member's."""
+    members = {"tree": "hoeffding-tree", "last": "last-label"}
+    kept = Stored(champion={"model": "opinion-pool", "members": members})
+    same = changed(champion={"model": "opinion-pool", "members": dict(members)})
+    assert not kept.changes(same).refused
+    turned = changed(champion={"model": "opinion-pool", "members": dict(reversed(members.items()))})
+    (one,) = kept.changes(turned).refused
+    assert "champion was opinion-pool (members {'tree'" in one
+    assert "is opinion-pool (members {'last'" in one
+
+
 def test_a_soft_hoeffding_tree_goes_on_with_another_growth() -> None:
     tree = {"model": "soft-hoeffding-tree", "grace_period": 20, "significance": 0.5}
     kept = Stored(champion=tree)
