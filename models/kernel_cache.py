@@ -1,7 +1,7 @@
 """Where compiled kernels are kept, and how a process gets them back.
 
-They are kept in a folder named after a hash of their module's source and of all that it imports: numba itself looks
-only at the module of the outermost kernel, and would go on using what it compiled of the others before they were
+They are kept in a folder named after a hash of their module's source and of all of ours that it imports: numba itself
+looks only at the module of the outermost kernel, and would go on using what it compiled of the others before they were
 edited. A family of learners is compiled anew only when something that it is made of has changed. The folder stands for
 the path and the time of the source file, by which numba tells files apart: so all checkouts of a user share what one
 of them has compiled. A folder that may not be written, in an image say, is read.
@@ -42,7 +42,10 @@ ROOT = Path(__file__).resolve().parents[1]
 NAMES_ALL = (
     b"models.registry"  # it names every learner; no kernel is made of it, and it would tie each to all the others
 )
-MODULE = pattern(rb"models(?:\.\w+)*")
+# Each by itself, which is ten times as fast.
+MODULES = [pattern(name + rb"(?:\.\w+)*") for name in (b"models", b"topics", b"app")]
+WORD = pattern(rb"\w+")
+NAMES = pattern(rb" import (\w+(?:, \w+)*|\([^)]*\))")
 
 
 # the folder of a module's kernels ------------------------------------------------------------------------------------
@@ -57,23 +60,27 @@ def _content(source: str) -> tuple[bytes, bytes]:
 
 
 @cache
-def _files(module: bytes) -> frozenset[str]:
-    """The file of a module of this package; all of a folder."""
+def _files(module: bytes, names: tuple[bytes, ...]) -> frozenset[str]:
+    """The files of a module of ours, from which names are imported: of a folder, of the modules that these are, or else
+    all."""
     path = ROOT.joinpath(*module.decode().split("."))
-    return frozenset(map(str, path.glob("*.py") if path.is_dir() else [path.with_suffix(".py")]))
+    if not path.is_dir():
+        return frozenset([str(path.with_suffix(".py"))])
+    files = [path / f"{name.decode()}.py" for name in names]
+    return frozenset(map(str, files if files and all(file.is_file() for file in files) else path.glob("*.py")))
 
 
 @cache
 def _imports(source: str) -> frozenset[str]:
-    """The files of this package that one file imports, the registry apart; all of a folder where it imports from a
-    folder."""
+    """The files of ours that one file imports, the registry apart."""
     content, _ = _content(source)
-    names = {
-        found.group()
-        for found in MODULE.finditer(content)
-        if content.endswith((b"from ", b"import "), 0, found.start())
-    }
-    return frozenset().union(*map(_files, names - {NAMES_ALL}))
+    found = set[str]()
+    for pattern_of in MODULES:
+        for module in pattern_of.finditer(content):
+            if module.group() != NAMES_ALL and content.endswith((b"from ", b"import "), 0, module.start()):
+                names = NAMES.match(content, module.end())
+                found |= _files(module.group(), () if names is None else tuple(WORD.findall(names[1])))
+    return frozenset(found)
 
 
 @cache

@@ -52,9 +52,14 @@ def test_what_a_file_imports_from_a_folder_is_all_of_the_folder(package):
     folder, folders = package
     (folder / "more").mkdir()
     (folder / "more" / "d.py").write_text("x = 1\n")
-    (folder / "c.py").write_text("from models.more import d\n")
+    (folder / "more" / "e.py").write_text("x = 1\n")
+    (folder / "b.py").write_text("from models.more import d, e\n")
+    (folder / "c.py").write_text("from models.more import x\n")  # of whichever of them
     before = folders()
     (folder / "more" / "d.py").write_text("x = 2\n")
+    assert {name for name in "abc" if before[name] != folders()[name]} == {"a", "b", "c"}
+    before = folders()
+    (folder / "more" / "f.py").write_text("x = 3\n")  # no module that is named
     assert {name for name in "abc" if before[name] != folders()[name]} == {"c"}
 
 
@@ -62,6 +67,11 @@ def test_the_kernels_of_this_project_depend_on_their_helpers():
     files = kernel_cache._imports(str(ROOT / "models" / "hoeffding" / "loop.py"))
     assert str(ROOT / "models" / "observers.py") in files
     assert str(ROOT / "models" / "kernel.py") in files
+    files = kernel_cache._imports(str(ROOT / "topics" / "formats" / "json_writing.py"))
+    assert str(ROOT / "topics" / "formats" / "json_shortest.py") in files
+    files = kernel_cache._imports(str(ROOT / "app" / "kafka" / "record_batches.py"))
+    assert str(ROOT / "app" / "kafka" / "checksum.py") in files
+    assert str(ROOT / "app" / "kafka" / "broker.py") not in files
 
 
 KERNEL = """
