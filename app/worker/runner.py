@@ -171,6 +171,7 @@ class Runner:
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
         self._ends: dict[str, int] | None = None  # where the input logs ended when we last learned that
+        self._ends_for: str | None = None  # the one log whose records need not wait because of them; None: all
         self._question: asyncio.Task[None] | None = None
         self._ends_beside: dict[str, Mapping[TP, int] | None] = {}  # role -> `ends` of its last batch
         self._asked = 0.0
@@ -330,7 +331,12 @@ class Runner:
             return release
         ends = {role: end for role, end in self._ends.items() if self.buffers[role].rule != AS_IT_COMES}
         unread = [r for r in ends if not self.host.reached(self.tps[r], ends[r], self.buffers[r].fetch_offset)]
-        ends = {role: place_of(end, 0, self.buffers[role].bits) for role, end in ends.items()}
+        # A fetch has told of one log only: there may be more of it, stamped earlier than what waits of the others.
+        ends = {
+            role: place_of(end, 0, self.buffers[role].bits)
+            for role, end in ends.items()
+            if self._ends_for in (None, role)
+        }
         if unread:
             # What has come of one log needs only the others to be read that far. So a backlog of one, longer than the
             # buffer, goes on while the others rest.
@@ -354,6 +360,7 @@ class Runner:
         beside = self._ends_beside.get(waiting[0]) if len(waiting) == 1 else None
         if beside is None:
             return None
+        self._ends_for = waiting[0]
         others = {self._roles[tp]: end for tp, end in beside.items()}
         return {waiting[0]: self.buffers[waiting[0]].fetch_offset, **others}
 
@@ -367,7 +374,7 @@ class Runner:
             if any(end < read[role] for role, end in ends.items()):
                 self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
             elif self._ends is None:
-                self._ends, self._asked = ends, time.monotonic()
+                self._ends, self._ends_for, self._asked = ends, None, time.monotonic()
         except Exception as error:
             self._end = error
         finally:
