@@ -181,6 +181,23 @@ def test_a_fetch_that_told_where_the_other_topic_ends_saves_the_question(spec):
     assert len(asked) == 1
 
 
+def test_a_fetch_of_features_lets_no_labels_go_ahead_of_features_that_are_fetched_later(spec):
+    """In a backlog: the labels' end that came beside ten features lies behind labels of features to come."""
+    runner = runner_of(spec)
+    runner.host.reached = lambda tp, end, next_offset: next_offset >= end
+    runner.add(FEATURES, Fetched(batch(0, 10, 1000), epoch=2, ends={LABELS: 8}))
+    assert asyncio.run(release_of(runner)).n == 0
+    runner.add(LABELS, Fetched(batch(0, 4, 1500), epoch=2))
+    runner.add(LABELS, Fetched(batch(4, 4, 3500), epoch=2))
+    first = asyncio.run(release_of(runner))
+    assert [len(first.pieces[role].offsets) for role in ("features", "labels")] == [10, 0]
+    assert asyncio.run(release_of(runner)).n == 0
+    runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2))
+    rest = asyncio.run(release_of(runner))
+    assert len(rest.pieces["labels"].offsets) == 4
+    assert not len(rest.pieces["features"].offsets) or rest.before["labels"].tolist() == [4] * 5
+
+
 def test_labels_alone_wait_for_the_next_fetch_before_the_broker_is_asked(spec):
     runner = runner_of(spec)
     runner.host.reached = lambda tp, end, next_offset: next_offset >= end
