@@ -44,6 +44,7 @@ from app.worker.continuity import check_inputs
 from app.worker.copied import Copied
 from app.worker.copying import Copier
 from app.worker.naming import STREAM
+from app.worker.releases import Found
 from app.worker.replica import ReplicaOfWorker
 from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
@@ -202,21 +203,28 @@ class Engine:
         """Bytes of a topic that were fetched and are not learned yet."""
         return self.backpressure.bytes_of(tp)
 
-    async def ends(self, partition: int) -> dict[str, int] | None:
-        """Role of each input log -> where its partition ends now; None where the broker does not say.
+    async def ends(self, partition: int) -> Found | None:
+        """Where the input logs of a partition end; None where the broker does not say.
 
         By a connection of its own: on the fetching one, the answer would come after the pending fetch's.
         """
-        tps = self.input_tps(partition)
+        tps = {role: TopicPartition(*tp) for role, tp in self.input_tps(partition).items()}
+        asker = self._asker
+        assert asker is not None
         try:
-            if self.copied is not None:
-                return await self.copied.ends(partition)
-            found = await self._asker.end_offsets([TopicPartition(*tp) for tp in tps.values()])  # type: ignore[union-attr]
+            if self.copied is not None:  # which says in `until` how far the others have to be read
+                found = await self.copied.ends(partition)
+                return Found(found, found)
+            ends = await asker.end_offsets(list(tps.values()))
+            below = {role: ends[tp] for role, tp in tps.items()}
+            # Brokers look at moments of their own. What is appended between these must not go by it.
+            if len({asker._client.cluster.leader_for_partition(tp) for tp in tps.values()}) > 1:
+                ends = await asker.end_offsets(list(tps.values()))
+            return Found(below, {role: ends[tp] for role, tp in tps.items()})
         except KafkaError as error:
             log.debug("no end offsets: %r", error)
             await asyncio.sleep(0.1)
             return None
-        return {role: found[TopicPartition(*tp)] for role, tp in tps.items()}
 
     async def delete_before(self, partition: int, offset: int) -> bool:
         """Delete the records of the changelog before `offset`; whether that was done: if not, a later call will."""

@@ -24,7 +24,7 @@ from app.kafka.outputs import Outputs
 from app.partition import inputs
 from app.partition.inputs import Gaps, Lost
 from app.partition.learner import PartitionLearner
-from app.partition.merge import Ends, Merge, Release
+from app.partition.merge import Merge, Release
 from app.partition.outcome import Figures, Outcome
 from app.partition.replica import LedLearner
 from app.registry.asking import Asking
@@ -34,13 +34,14 @@ from app.state.log import StateLog
 from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
 from app.worker.learned import SharedLog
 from app.worker.letters import Sendable, letters, sendable
+from app.worker.releases import ReleaseHost, Releases
 from app.worker.replica import ReplicaOfWorker
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics import commands, reports
 from topics.commands import EventRecord
 from topics.headers import trace
-from topics.names import AS_IT_COMES, CONTROL, EVENTS, FEATURES, LEARNED, state_field
+from topics.names import CONTROL, EVENTS, FEATURES, LEARNED, state_field
 from topics.places import place_of
 from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, PartitionRecord
 
@@ -48,7 +49,6 @@ log = logging.getLogger(__name__)
 
 BRIEF_SECONDS = 0.002  # that a step may hold up the event loop: the way to another thread and back may take longer
 FEW = 512  # records, at most, of a step on the event loop
-PATIENT_SECONDS = 0.02  # that labels wait for the next fetch before the broker is asked
 POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
 STILL_SECONDS = 10.0  # between two records of a partition that rests
@@ -66,7 +66,7 @@ class Observer(Protocol):
     def dropped(self, partition: int) -> None: ...
 
 
-class Host(CheckpointHost, Protocol):
+class Host(CheckpointHost, ReleaseHost, Protocol):
     """What a runner asks of the worker that it lives in: the engine, or a test's."""
 
     observer: Observer
@@ -74,16 +74,6 @@ class Host(CheckpointHost, Protocol):
     limits: Mapping[str, int]  # output topic -> bytes of the largest batch that it takes
     registry: Registry | None
     replica: ReplicaOfWorker | None
-
-    @property
-    def copying(self) -> float:
-        """When it was last seen that missing copies were made (monotonic); 0 without `rekey`."""
-
-    async def ends(self, partition: int) -> dict[str, int] | None:
-        """Role of each input log -> where its partition ends now; None where the broker does not say."""
-
-    def reached(self, tp: TP, end: int, next_offset: int) -> bool:
-        """Whether all records of a topic below `end` have been fetched. next_offset : after the last that came."""
 
     def end_offset(self, tp: TP) -> int | None:
         """Where a topic ended at the last fetch, as far as it is known."""
@@ -145,6 +135,7 @@ class Runner:
             buffer = self.buffers[role]
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = Merge(self.buffers, tail.script)
+        self._releases = Releases(self.merge, self.tps, host, self._wake_up, self._cannot)
         self._shared: SharedLog | None = None
         if learner.sharing is not None:
             ways = self.buffers[LEARNED], tail.joined, self._wake_up, self._cannot
@@ -152,7 +143,6 @@ class Runner:
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
-        self.n_forced = 0
         self.n_skipped = 0
         self.started = time.time()
         self.figures = learner.figures()
@@ -170,12 +160,6 @@ class Runner:
         self._few = 0  # records whose step is brief
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
-        self._ends: dict[str, int] | None = None  # where the input logs ended when we last learned that
-        self._ends_for: str | None = None  # the one log whose records need not wait because of them; None: all
-        self._question: asyncio.Task[None] | None = None
-        self._ends_beside: dict[str, Mapping[TP, int] | None] = {}  # role -> `ends` of its last batch
-        self._asked = 0.0
-        self._alone = 0.0  # since when labels wait for the next fetch
         self._metrics_due = time.monotonic() + host.spec.metrics.every
         self._task: asyncio.Task[None] | None = None
         self._written = asyncio.Event()  # a checkpoint
@@ -201,6 +185,11 @@ class Runner:
             self.add(tp, fetched)
 
     @property
+    def n_forced(self) -> int:
+        """As of `Releases`."""
+        return self._releases.n_forced
+
+    @property
     def running(self) -> bool:
         """Whether it has begun, and nothing has ended it."""
         return self._task is not None and not self._task.done() and not self._stopping
@@ -216,7 +205,7 @@ class Runner:
         if fetched.jump is not None and not self._jump(tp, *fetched.jump):
             return 0
         buffer = self.buffers[self._roles[tp]]
-        self._ends_beside[self._roles[tp]] = fetched.ends
+        self._releases.told(self._roles[tp], fetched.ends)
         before = len(buffer)
         skipped = buffer.add(fetched.raw)
         self.n_skipped += skipped
@@ -255,7 +244,7 @@ class Runner:
                     raise self._end
                 self._wake.clear()
                 await self._meet_replica()
-                release = self._rest or await self._release()
+                release = self._rest or self._release()
                 if release.n:
                     await self._step_known(release)
                 else:
@@ -303,83 +292,14 @@ class Runner:
         if self._rest is None:
             self.host.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
-    async def _release(self) -> Release:
+    def _release(self) -> Release:
+        """What may be learned next."""
         sharing = self.learner.sharing
         if sharing is not None:
             self.merge.limit = sharing.most_behind
             if sharing.behind > self.merge.limit and not self.merge.follows and not self.learner.n_held:
                 return self.merge.release_only(LEARNED)
-        release = self.merge.release()
-        if release.n:
-            self._alone = 0.0
-        if release.n or not self.merge.n_waiting or self.merge.follows:
-            return release
-        # Labels alone keep nobody waiting, and what is fetched next mostly says that they may go.
-        if len(self.buffers[FEATURES]):
-            self._alone = 0.0
-        elif self._ends is None:
-            self._alone = self._alone or time.monotonic()
-            if time.monotonic() - self._alone < PATIENT_SECONDS:
-                return release
-        # Records wait, and nothing later has come from the other logs. See where all end now: once the others have been
-        # read that far, whatever is missing there was appended after what waits here had arrived.
-        if self._ends is None:
-            self._ends, self._asked = self._known_ends(), time.monotonic()
-        if self._ends is None:
-            if self._question is None:
-                self._question = asyncio.create_task(self._ask_ends(), name=f"ends-{self.partition}")
-            return release
-        ends = {role: end for role, end in self._ends.items() if self.buffers[role].rule != AS_IT_COMES}
-        unread = [r for r in ends if not self.host.reached(self.tps[r], ends[r], self.buffers[r].fetch_offset)]
-        # A fetch has told of one log only: there may be more of it, stamped earlier than what waits of the others.
-        ends = {
-            role: place_of(end, 0, self.buffers[role].bits)
-            for role, end in ends.items()
-            if self._ends_for in (None, role)
-        }
-        if unread:
-            # What has come of one log needs only the others to be read that far. So a backlog of one, longer than the
-            # buffer, goes on while the others rest.
-            free = {role: end for role, end in ends.items() if not set(unread) - {role}}
-            release = self.merge.release(Ends(free, unread)) if free else release
-            if release.n:
-                self._asked = time.monotonic()
-                return release
-            if time.monotonic() - max(self._asked, self.host.copying) < self.host.spec.join.max_wait:
-                return release
-            self.n_forced += 1
-            self._ends = None
-        release = self.merge.release(Ends(ends))
-        if not any(len(self.buffers[role]) and self.buffers[role].first_offset < end for role, end in ends.items()):
-            self._ends = None  # nothing is left below them (markers of transactions may be): ask when something waits
-        return release
-
-    def _known_ends(self) -> dict[str, int] | None:
-        """Where the logs end, if what has been fetched tells; None where the broker has to be asked."""
-        waiting = [role for role, buffer in self.buffers.items() if len(buffer) and buffer.rule != AS_IT_COMES]
-        beside = self._ends_beside.get(waiting[0]) if len(waiting) == 1 else None
-        if beside is None:
-            return None
-        self._ends_for = waiting[0]
-        others = {self._roles[tp]: end for tp, end in beside.items()}
-        return {waiting[0]: self.buffers[waiting[0]].fetch_offset, **others}
-
-    async def _ask_ends(self) -> None:
-        """Ask the broker, while the partition goes on with what comes meanwhile."""
-        try:
-            read = {role: buffer.fetch_offset for role, buffer in self.buffers.items()}  # before: more may come
-            ends = await self.host.ends(self.partition)
-            if ends is None:
-                return
-            if any(end < read[role] for role, end in ends.items()):
-                self._end = KafkaError(f"the topics end before what was read of partition {self.partition}")
-            elif self._ends is None:
-                self._ends, self._ends_for, self._asked = ends, None, time.monotonic()
-        except Exception as error:
-            self._end = error
-        finally:
-            self._question = None
-            self._wake.set()
+        return self._releases.next()
 
     async def _wait(self) -> None:
         timeout = POLL_SECONDS if self.merge.n_waiting else self._until_due()
@@ -650,8 +570,7 @@ class Runner:
                 await asyncio.gather(self._task, return_exceptions=True)
             if self._asking is not None:
                 self._asking.stop()
-            if self._question is not None:
-                self._question.cancel()
+            self._releases.stop()
             if self._shared is not None:
                 await self._shared.stop()
             await self.checkpoints.cancel()

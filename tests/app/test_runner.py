@@ -19,7 +19,8 @@ from app.state.log import StateLog
 from app.stream_file.spec import build
 from app.worker.backpressure import MAX_RECORDS
 from app.worker.checkpoints import Beside, Checkpoints
-from app.worker.runner import PATIENT_SECONDS, Runner
+from app.worker.releases import PATIENT_SECONDS, Found
+from app.worker.runner import Runner
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics.names import INPUTS, OUTPUTS
@@ -110,15 +111,20 @@ def test_records_deleted_while_we_run_end_the_runner_or_are_skipped_and_counted(
     assert runner.checkpoints.dirty  # that they are gone is part of the next checkpoint
 
 
+def at(ends: dict[str, int]) -> Found:
+    """Of one moment."""
+    return Found(ends, ends)
+
+
 async def release_of(runner):
     """What is released, once the broker has said where the topics end, and patience is over."""
-    release = await runner._release()
-    if runner._alone:
-        runner._alone -= PATIENT_SECONDS
-        release = await runner._release()
-    if runner._question is not None:
-        await runner._question
-        release = await runner._release() if runner._end is None else release
+    release, releases = runner._release(), runner._releases
+    if releases._alone:
+        releases._alone -= PATIENT_SECONDS
+        release = runner._release()
+    if releases._question is not None:
+        await releases._question
+        release = runner._release() if runner._end is None else release
     return release
 
 
@@ -134,7 +140,7 @@ def test_a_topic_that_goes_back_is_examined(spec, lost):
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2))
 
     async def ends(partition):
-        return {"features": 3, "labels": 0}
+        return at({"features": 3, "labels": 0})
 
     runner.host.ends = ends
     released = asyncio.run(release_of(runner))
@@ -148,7 +154,7 @@ def test_what_comes_while_the_ends_are_asked_for_is_no_topic_that_goes_back(spec
 
     async def ends(partition):
         runner.add(FEATURES, Fetched(batch(10, 10), epoch=2))
-        return {"features": 10, "labels": 0}
+        return at({"features": 10, "labels": 0})
 
     runner.host.ends = ends
     runner.host.reached = lambda tp, end, next_offset: next_offset >= end
@@ -164,7 +170,7 @@ def test_a_fetch_that_told_where_the_other_topic_ends_saves_the_question(spec):
 
     async def ends(partition):
         asked.append({role: buffer.fetch_offset for role, buffer in runner.buffers.items()})
-        return {"features": 10, "labels": 3}
+        return at({"features": 10, "labels": 3})
 
     runner.host.ends = ends
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, ends={LABELS: 0}))
@@ -207,15 +213,15 @@ def test_labels_alone_wait_for_the_next_fetch_before_the_broker_is_asked(spec):
 
     runner.host.ends = nobody
     runner.add(FEATURES, Fetched(batch(0, 10), epoch=2, ends={LABELS: 0}))
-    assert asyncio.run(runner._release()).n == 10
+    assert runner._release().n == 10
     runner.add(LABELS, Fetched(batch(0, 3, 2000), epoch=2))
-    assert asyncio.run(runner._release()).n == 0
-    assert runner._question is None
+    assert runner._release().n == 0
+    assert runner._releases._question is None
     runner.add(FEATURES, Fetched(batch(10, 5, 3000), epoch=2, ends={LABELS: 3}))
-    release = asyncio.run(runner._release())
+    release = runner._release()
     assert {role: len(piece.offsets) for role, piece in release.pieces.items()} == {"features": 0, "labels": 3}
-    assert asyncio.run(runner._release()).n == 5
-    assert runner._question is None
+    assert runner._release().n == 5
+    assert runner._releases._question is None
 
 
 @pytest.mark.parametrize(("long", "rests"), [(FEATURES, LABELS), (LABELS, FEATURES)])
@@ -228,7 +234,7 @@ def test_a_backlog_longer_than_the_buffer_does_not_wait_to_be_read_to_its_end(sp
     async def ends(partition):
         nonlocal asked
         asked += 1
-        return dict(zip(INPUTS, (n, 10) if long == FEATURES else (10, n), strict=True))
+        return at(dict(zip(INPUTS, (n, 10) if long == FEATURES else (10, n), strict=True)))
 
     runner.host.ends = ends
     runner.host.reached = lambda tp, end, next_offset: next_offset >= end

@@ -1,0 +1,175 @@
+"""Which records of a partition's topics may go now, as far as it depends on what else Kafka holds.
+
+The merge (app/partition/merge.py) lets go what comes before something that it has of the other topic. What comes last
+of all that was fetched needs more: the end of the other topic at a moment when it was there already, read up to there.
+An answer to a fetch tells such an end beside its records; otherwise the broker is asked.
+
+What is stamped by the broker goes in the order of its stamps, however it was fetched
+(tests/app/test_releases.py draws fetches at random).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from app.partition.merge import Ends, Merge, Release
+from app.stream_file.spec import Spec
+from topics.names import AS_IT_COMES, FEATURES
+from topics.places import place_of
+
+PATIENT_SECONDS = 0.02  # that labels wait for the next fetch before the broker is asked
+
+
+class Found(NamedTuple):
+    """Where input logs end, by role.
+
+    below : all of these were read before any of `until`, so records below them can only be preceded by records that
+    stand below `until` in the other logs.
+    """
+
+    below: Mapping[str, int]
+    until: Mapping[str, int]
+
+
+class ReleaseHost(Protocol):
+    """What is asked of the worker."""
+
+    spec: Spec
+
+    @property
+    def copying(self) -> float:
+        """When it was last seen that missing copies were made (monotonic); 0 without `rekey`."""
+
+    async def ends(self, partition: int) -> Found | None:
+        """Where the input logs of a partition end now; None where the broker does not say."""
+
+    def reached(self, tp: TP, end: int, next_offset: int) -> bool:
+        """Whether all records of a topic below `end` have been fetched. next_offset : after the last that came."""
+
+
+class Releases:
+    """Takes from a merge what may go.
+
+    Parameters
+    ----------
+    merge : Merge
+    tps : mapping of str to TP
+        Role of each input topic -> its partition.
+    host : ReleaseHost
+    wake : callable
+        Called when the broker has answered.
+    failed : callable
+        Told why the partition cannot go on.
+    clock : callable
+        Seconds that never go back.
+
+    Attributes
+    ----------
+    n_forced : int
+        How often records went although another topic was not read up to where they need it, after `join.max_wait`.
+    """
+
+    def __init__(
+        self,
+        merge: Merge,
+        tps: Mapping[str, TP],
+        host: ReleaseHost,
+        wake: Callable[[], None],
+        failed: Callable[[Exception], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.n_forced = 0
+        self._merge, self._buffers, self._tps, self._host = merge, merge.buffers, tps, host
+        self._roles = {tp: role for role, tp in tps.items()}
+        self._wake, self._failed, self._clock = wake, failed, clock
+        self._ends: Found | None = None  # when we last learned that
+        self._question: asyncio.Task[None] | None = None
+        self._beside: dict[str, Mapping[TP, int] | None] = {}  # role -> what came with its last records
+        self._asked = 0.0
+        self._alone = 0.0  # since when labels wait for the next fetch
+
+    def told(self, role: str, ends: Mapping[TP, int] | None) -> None:
+        """An answer has brought records of a topic. ends : where the others ended then, if it says so."""
+        self._beside[role] = ends
+
+    def stop(self) -> None:
+        if self._question is not None:
+            self._question.cancel()
+
+    def next(self) -> Release:
+        """Remove and return what may go now; where that depends on the broker, ask it. Call it on the event loop."""
+        merge, release = self._merge, self._merge.release()
+        if release.n:
+            self._alone = 0.0
+        if release.n or not merge.n_waiting or merge.follows:
+            return release
+        # Labels alone keep nobody waiting, and what is fetched next mostly says that they may go.
+        if len(self._buffers[FEATURES]):
+            self._alone = 0.0
+        elif self._ends is None:
+            self._alone = self._alone or self._clock()
+            if self._clock() - self._alone < PATIENT_SECONDS:
+                return release
+        # Records wait, and nothing later has come from the other logs. See where all end now: once the others have been
+        # read that far, whatever is missing there was appended after what waits here had arrived.
+        if self._ends is None:
+            self._ends, self._asked = self._known(), self._clock()
+        if self._ends is None:
+            if self._question is None:
+                self._question = asyncio.create_task(self._ask(), name=f"ends-{self._tps[FEATURES].partition}")
+            return release
+        timed = {role: buffer for role, buffer in self._buffers.items() if buffer.rule != AS_IT_COMES}
+        until = {role: end for role, end in self._ends.until.items() if role in timed}
+        unread = [r for r, end in until.items() if not self._host.reached(self._tps[r], end, timed[r].fetch_offset)]
+        below = {role: place_of(end, 0, timed[role].bits) for role, end in self._ends.below.items() if role in timed}
+        if unread:
+            # What has come of one log needs only the others to be read that far. So a backlog of one, longer than the
+            # buffer, goes on while the others rest.
+            free = {role: end for role, end in below.items() if not set(unread) - {role}}
+            release = merge.release(Ends(free, unread)) if free else release
+            if release.n:
+                self._asked = self._clock()
+                return release
+            if self._clock() - max(self._asked, self._host.copying) < self._host.spec.join.max_wait:
+                return release
+            self.n_forced += 1
+            self._ends = None
+        release = merge.release(Ends(below))
+        if not any(len(timed[role]) and timed[role].first_offset < end for role, end in below.items()):
+            self._ends = None  # nothing is left below them (markers of transactions may be): ask when something waits
+        return release
+
+    def _known(self) -> Found | None:
+        """Where the logs end, if what has been fetched tells; None where the broker has to be asked.
+
+        An answer tells it for the records that it brings alone: of their own log there may be more, stamped earlier
+        than what waits of the others.
+        """
+        waiting = [role for role, buffer in self._buffers.items() if len(buffer) and buffer.rule != AS_IT_COMES]
+        beside = self._beside.get(waiting[0]) if len(waiting) == 1 else None
+        if beside is None:
+            return None
+        below = {waiting[0]: self._buffers[waiting[0]].fetch_offset}
+        return Found(below, {self._roles[tp]: end for tp, end in beside.items()})
+
+    async def _ask(self) -> None:
+        """Ask the broker, while the partition goes on with what comes meanwhile."""
+        partition = self._tps[FEATURES].partition
+        try:
+            read = {role: buffer.fetch_offset for role, buffer in self._buffers.items()}  # before: more may come
+            ends = await self._host.ends(partition)
+            if ends is None:
+                return
+            if any(end < read[role] for role, end in ends.below.items()):
+                self._failed(KafkaError(f"the topics end before what was read of partition {partition}"))
+            elif self._ends is None:
+                self._ends, self._asked = ends, self._clock()
+        except Exception as error:
+            self._failed(error)
+        finally:
+            self._question = None
+            self._wake()
