@@ -428,15 +428,19 @@ class Merge:
             first = self._timed.index(role) < self._timed.index(than)
             return int(np.searchsorted(times[role], time, side="right" if first else "left"))
 
+        # Times that are not certain count where no record is known of that could still change them: then the records of
+        # the log go by them, and those of the others before these.
+        settled = [role for role in self._timed if len(self._timed) == 1 or (ends and role not in ends.unread)]
+        most = {role: len(times[role]) if role in settled else self.buffers[role].n_certain for role in self._timed}
+        last = {role: self.buffers[role].last_time for role in self._timed}
+        last |= {role: max(last[role], int(times[role][-1])) for role in settled if len(times[role])}
         counts = {role: min(len(buffer), self.limit) for role, buffer in self.buffers.items()}
         for role in self._timed:
-            buffer, others = self.buffers[role], [other for other in self._timed if other != role]
-            settled = not others or (ends is not None and role not in ends.unread)
-            most = len(buffer) if settled else buffer.n_certain
-            n = min([most, *(earlier(role, other, self.buffers[other].last_time) for other in others)])
+            n = min([most[role], *(earlier(role, other, last[other]) for other in self._timed if other != role)])
             if ends is not None:
-                below = most if ends.below is None else int(np.searchsorted(buffer.offsets(), ends.below.get(role, 0)))
-                n = max(n, min(most, below))
+                offsets = self.buffers[role].offsets()
+                below = most[role] if ends.below is None else int(np.searchsorted(offsets, ends.below.get(role, 0)))
+                n = max(n, min(most[role], below))
             counts[role] = n
         # Cut to the limit without breaking the order: what stays behind must come after all that goes.
         for role in self._timed:
