@@ -387,11 +387,15 @@ class Role:
             kept[0][piece.row[(piece.op == LEARN) & (arrivals < self._since)], 0] = np.nan
 
     def estimated(self) -> dict[str, float]:
-        """`accuracy` of the last predictions before their labels come, and the `error` of such an estimate; without
-        what is not known."""
+        """`accuracy` of the last predictions before their labels come, the `error` of such an estimate, and what is
+        `observed` by the last labels of this partition; without what is not known."""
         if self.estimation is None:
             return {}
-        found = {"accuracy": self.estimation.accuracy(), "error": self.estimation.error()}
+        found = {
+            "accuracy": self.estimation.accuracy(),
+            "error": self.estimation.error(),
+            "observed": self.estimation.observed(),
+        }
         return {field: value for field, value in found.items() if value is not None}
 
     def _run_piece(self, program: Program, start: int, stop: int) -> None:
