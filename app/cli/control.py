@@ -167,8 +167,8 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
     Models that are equal go on, also where only parameters differ that their states do not depend on; other challengers
     begin anew, and those that the file does not name are dropped. The champion has to be the one that runs. drift,
     promotion, the window or fading of metrics, and the bounds and horizon of join change as well. Features are added
-    and dropped: models go on with those that they know, and challengers that begin know all. Everything else changes
-    at a restart, or never, and is refused here, before anything is sent.
+    and dropped, unless all partitions learn one model: models go on with those that they know, and challengers that
+    begin know all. Everything else changes at a restart, or never, and is refused here, before anything is sent.
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
