@@ -79,6 +79,11 @@ class Estimation:
         totals = self._state.totals
         return float((totals[EXPECTED] - totals[RIGHT]) / totals[LABELLED]) if totals[LABELLED] else None
 
+    def observed(self) -> float | None:
+        """The accuracy that about the last 1,000 labels show; None before the first."""
+        totals = self._state.totals
+        return float(totals[RIGHT] / totals[LABELLED]) if totals[LABELLED] else None
+
     @property
     def has_begun(self) -> bool:
         """Whether anything was taken."""

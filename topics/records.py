@@ -337,13 +337,19 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     name : of the learner
     offset, label_offset : next offsets of the inputs, up to which the figures count
     index, label_index : which instance of these records is the next one
+    learned_offset : likewise of what all partitions learn, where this partition tells of their model
     n : predictions scored
     overall, window, fading : metric name -> value, null where it is not defined yet
     counters : joined, expired, … of the partition
     size : nodes, leaves, bytes, … of the model
-    estimated : accuracy of the last predictions before their labels come, and the error of such an estimate
+    estimated : accuracy of the last predictions before their labels come, the error of such an estimate, and the
+        accuracy that the partition's last labels show (observed)
     classes : class -> n (weight of its labels), recall, precision and f1 over the window or fading
     comparison : of a challenger, how many fewer mistakes it makes than the champion (docs/promotion.md)
+
+    Where all partitions learn one model, the first partition's records are of all labels. Those of the others have
+    counters, estimated, and of overall, window or fading what is of their own labels: n is 0, and there is no size,
+    comparison and classes.
     """
 
     stream: str
@@ -364,6 +370,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     comparison: dict[str, float] | None = None
     estimated: dict[str, float] | None = None
     classes: dict[str, dict[str, float]] | None = None
+    learned_offset: int = 0
 
 
 class Distance(msgspec.Struct, omit_defaults=True):

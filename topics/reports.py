@@ -12,6 +12,7 @@ class _Metrics(msgspec.Struct):
     label_offset: int
     index: int = 0
     label_index: int = 0
+    learned_offset: int = 0
     model: str | None = None
     kind: str | None = None
 
@@ -33,16 +34,17 @@ def write(record: MetricsRecord | PartitionRecord | DriftRecord) -> bytes:
     return _encode(record)
 
 
-def read_metrics(value: bytes | None) -> tuple[str | None, Place]:
+def read_metrics(value: bytes | None) -> tuple[str | None, Place, int]:
     """The role of the model that a metrics record is of (None: of the partition), and the offsets up to which it
-    counts. ValueError where it is none."""
+    counts: of the inputs, and of what all partitions learn (0 where it does not say). ValueError where it is none."""
     try:
         found = _metrics(value or b"")
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
     if found.model is None and found.kind != "partition":
         raise ValueError("it has no model")
-    return found.model, Place(found.offset, found.label_offset, found.index, found.label_index)
+    place = Place(found.offset, found.label_offset, found.index, found.label_index)
+    return found.model, place, found.learned_offset
 
 
 def read_report(value: bytes | None) -> MetricsRecord | PartitionRecord:

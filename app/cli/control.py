@@ -167,19 +167,17 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
     Models that are equal go on, also where only parameters differ that their states do not depend on; other challengers
     begin anew, and those that the file does not name are dropped. The champion has to be the one that runs. drift,
     promotion, the window or fading of metrics, and the bounds and horizon of join change as well. Features are added
-    and dropped: models go on with those that they know, and challengers that begin know all. Everything else changes
-    at a restart, or never, and is refused here, before anything is sent.
+    and dropped, unless all partitions learn one model: models go on with those that they know, and challengers that
+    begin know all. Everything else changes at a restart, or never, and is refused here, before anything is sent.
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
         from app.errors import SpecError
-        from app.partition.steering import NO_FILES, unsteerable
+        from app.partition.steering import unsteerable
         from app.state.loading import prospects
         from app.stream_file import columns
         from app.stream_file.spec_parts import AUTO
 
-        if spec.shares:
-            raise SpecError(f"learning: {NO_FILES}")
         found = asyncio.run(prospects(spec, connection))
         said = [one for _, changes in found.values() for one in unsteerable(changes)]
         if said:
@@ -191,7 +189,8 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         }
         champion, running = plain.pop("champion"), spec.running()
         features = None
-        if len(found) < spec.partitions or any(changes.other_features for _, changes in found.values()):
+        unknown = len(found) < spec.partitions and not spec.shares  # there they cannot change
+        if unknown or any(changes.other_features for _, changes in found.values()):
             features = columns.plain(spec.features)
             champion = {} if spec.champion.model == AUTO else champion  # chosen for other features; it goes on
         file = spec.models_digest()

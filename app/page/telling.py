@@ -183,7 +183,8 @@ def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
     if not found:
         return None
     event = found[-1]
-    said = [strong("Drift "), ago(event.time), text(f" in partition {event.partition}. ")]
+    where = "" if _of_all(view, event) else f" in partition {event.partition}"
+    said = [strong("Drift "), ago(event.time), text(f"{where}. ")]
     values = ""
     if event.before is not None and event.after is not None:
         digits = 0 if round(event.before, 2) != round(event.after, 2) else 1
@@ -199,6 +200,11 @@ def _drift_now(view: StreamView, now: int) -> list[dict[str, Any]] | None:
         "replace-started": " A fresh model is on trial beside it.",
     }.get(event.action or "")
     return [*said, text(done)] if done else said
+
+
+def _of_all(view: StreamView, event: Event) -> bool:
+    """Whether an event is of a model that all partitions learn."""
+    return view.spec.shares and event.model is not None
 
 
 def _shifted(event: Event) -> str:
@@ -283,7 +289,8 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
     of_values, costs = view.spec.task == REGRESSION, view.spec.has_costs
     values = [number(v) if of_values or costs else f"{100 * v:.1f}" for v in (row.difference, row.low, row.high)]
     more = "less mean absolute error" if of_values else "less mean cost" if costs else "points more are right"
-    where = "" if row.partition is None or view.spec.partitions == 1 else f" in partition {row.partition}"
+    alone = row.partition is not None and view.spec.partitions > 1 and not view.spec.shares
+    where = f" in partition {row.partition}" if alone else ""
     return [
         strong(f"{row.challenger} is better than the champion{where}: "),
         text(f"{values[0]} {more}, surely {values[1]} to {values[2]}, over {row.labels:,} labels."),
@@ -296,6 +303,7 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
 def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
     """A row per model, over one partition or all: of those that run, or else of those in the stream file."""
     rows = []
+    partition = None if view.spec.shares else partition  # the same model everywhere
     declared, running = view.spec.models(), {role for role, _ in view.models}
     shown = [role for role in declared if role in running or not running]
     for role in [*shown, *sorted(running - declared.keys())]:  # commands add and rename models
@@ -335,9 +343,7 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
     for partition in range(view.spec.partitions):
         seen = view.partitions.get(partition)
         row: dict[str, Any] = {"partition": partition, "state": standing(seen, now)}
-        drifts = [
-            e.time for e in view.events if e.partition == partition and e.kind in ("drift", "reset", "replace-started")
-        ]
+        drifts = [e.time for e in view.events if e.kind in DRIFTS and (e.partition == partition or _of_all(view, e))]
         if seen is not None:
             last = seen.last
             row |= {
@@ -353,7 +359,7 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
                 "delay": last.delay_p50,
                 "p50": last.latency_p50,
                 "p99": last.latency_p99,
-                "score": view.recent(CHAMPION, partition),
+                "score": view.own(partition),
                 "checkpoint_age": last.checkpoint_age,
                 "checkpoint_seconds": last.checkpoint_seconds,
                 "bytes": last.state_bytes,

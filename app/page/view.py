@@ -318,6 +318,8 @@ class StreamView:
 
     def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> Range | None:
         """One series of `history`; None where there is none."""
+        if self.spec.shares and name.partition(":")[0] in MODEL_SERIES:
+            partition = None  # one model is told of once
         partitions = range(self.spec.partitions) if partition is None else (partition,)
         ranges = [self.series[name, k].between(start, stop, n) for k in partitions if (name, k) in self.series]
         return together(ranges, TOGETHER.get(name, "mean")) if ranges else None
@@ -347,9 +349,19 @@ class StreamView:
 
     # -- figures that several places need ----------------------------------------------------------------------
 
+    def own(self, partition: int) -> float | None:
+        """How good the champion is in a partition alone."""
+        if not self.spec.shares:
+            return self.recent(CHAMPION, partition)
+        record = self.models.get((CHAMPION, partition))
+        told = None if record is None or record.estimated is None else record.estimated
+        return None if told is None else told.get("observed")
+
     def recent(self, role: str, partition: int | None = None) -> float | None:
-        """The score of a model over its last labels: the mean over partitions, by their labels in the window."""
+        """The score of a model over its last labels: the mean over partitions, by their labels in the window. Of a
+        model that all partitions learn, over those of all."""
         window = self.spec.metrics.window
+        partition = None if self.spec.shares else partition
         parts = []
         for (each, k), record in self.models.items():
             value = (record.window or record.fading or {}).get(self.score)
@@ -360,6 +372,7 @@ class StreamView:
 
     def compared(self, partition: int | None = None) -> list[comparisons.Compared]:
         """Challengers beside the champion, of one partition or of each and of all together."""
+        partition = None if self.spec.shares else partition
         told = {
             key: record
             for key, record in self.models.items()

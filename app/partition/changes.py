@@ -43,7 +43,7 @@ LATER = (
 NEW_FILE = "; a stream file with other models counts from then on"
 OTHER_FILE = "; one in which these are edited counts from then on"
 NEXT = "auto is another {} now: to get it, name it as a challenger, and as the champion once it is better"
-NEW_FEATURES = "; riparian apply makes it count"
+BY_APPLY = "; riparian apply makes it count"
 SEEN = "features.*"  # the place of features that a command may add and drop
 BY_COMMAND = (
     "restore them in the stream file and start the workers, then riparian apply changes features while they run "
@@ -158,8 +158,11 @@ def reconcile(
         The stream's `input_topics`, where the state must have been made with these.
     """
     said, spec = spec, spec.adopting(meta)
-    steered, kept = [], None
-    if spec is not said and spec.models() != said.models() and not spec.is_steered:
+    steered, kept, runs = [], None, spec.control and spec.runs_by(meta) is not None
+    if runs and spec.models() != said.models():
+        now = ", ".join(f"{role} {name}" for role, (name, _) in spec.models().items())
+        steered.append(f"the state goes on with its models ({now}), and not the stream file's{BY_APPLY}")
+    elif spec is not said and spec.models() != said.models() and not spec.is_steered:
         was, now = spec.models()[CHAMPION][0], said.models()[CHAMPION][0]
         kept = f"{CHAMPION}: the state goes on with the {was} that auto was when it began; {NEXT.format(now)}"
     elif spec is not said and spec.models() != said.models():
@@ -167,7 +170,8 @@ def reconcile(
         steered.append(f"the models are those that commands have left ({now}), and not the stream file's{NEW_FILE}")
     if other := differing(said, spec):
         places = ", ".join(f"{place} {_value(place, value)}" for place, value in other.items())
-        steered.append(f"an applied file has left {places}, and the stream file says otherwise{OTHER_FILE}")
+        stays = f"the state goes on with {places}" if runs else f"an applied file has left {places}"
+        steered.append(f"{stays}, and the stream file says otherwise{BY_APPLY if runs else OTHER_FILE}")
     found = [*_topics(meta, topics or {}), *_task(spec, meta), *_learning(spec, meta)]
     if found:
         return Changes(found, {})
@@ -180,9 +184,7 @@ def reconcile(
         vocabularies = [*vocabularies, *(None if v is None else v.state() for v in fresh)]
     elif others:
         there = ", ".join(spec.present)
-        steered.append(
-            f"an applied file has left the features {there}, and the stream file says otherwise{NEW_FEATURES}"
-        )
+        steered.append(f"an applied file has left the features {there}, and the stream file says otherwise{BY_APPLY}")
     found += [*_values(spec, vocabularies), *_classes(spec, meta)]
     models, takes = _models(spec, meta)
     if spec.control and (meta.get("steering") or {}).get("paused"):

@@ -6,7 +6,7 @@ agree to the last bit. What is kept between batches is `app.partition.state`.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
@@ -36,6 +36,8 @@ from topics.records import DriftRecord, Features, Labels, Packed, RawBatch
 from topics.slices import chained
 
 MOST_CLASSES = 20  # of which figures are told
+# Scores of a partition by its own labels, also where all partitions learn one model.
+OWN = {"calibration_error", "threshold", "coverage", "interval_width", "set_size"}
 
 
 class Learned(NamedTuple):
@@ -477,11 +479,23 @@ class PartitionLearner(PartitionState):
             estimated={name: role.estimated() for name, role in self.roles.items()},
             by_class={name: self._by_class(role) for name, role in self.roles.items()},
             distances=self.drift.distances(),
-            behind=0 if self.sharing is None else self.sharing.behind,
+            learned_offset=self.places[LEARNED] if self.sharing is not None and self.tells else 0,
         )
+
+    def told(self) -> Figures:
+        """`figures` without what another partition tells of the models that all of them learn."""
+        found = self.figures()
+        if self.tells:
+            return found
+        overall, recent = ({role: _own(of) for role, of in one.items()} for one in (found.overall, found.recent))
+        return found._replace(overall=overall, recent=recent, sizes={}, compared={}, by_class={})
 
     def _by_class(self, role: Role) -> dict[str, dict[str, float]]:
         if self.classes is None:
             return {}
         found, texts = role.metrics.recent_by_class(), self.classes.texts
         return {texts[k]: one for k, one in found.items() if k < min(MOST_CLASSES, len(texts))}
+
+
+def _own(scores: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in scores.items() if name in OWN}

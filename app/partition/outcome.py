@@ -123,9 +123,9 @@ class Figures(NamedTuple):
     n_bytes : part of the state -> bytes
     overall, recent : role of a model -> its prequential metrics over the whole stream, and over the window or fading
     sizes : role -> n_nodes, n_leaves, depth, n_bytes
-    estimated : role -> what its accuracy is expected to be before labels come (`Role.estimated`)
+    estimated : role -> its accuracy as expected before labels come, and as labels here show (`Role.estimated`)
     distances : how far features and predictions are from their references
-    behind : instances joined here that the models have not learned yet; 0 where partitions learn for themselves
+    learned_offset : of the log that the models of all partitions have learned, where this partition tells of them
     by_class : role -> class -> n, recall, precision and f1 over the window or fading; of the first MOST_CLASSES known
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
     """
@@ -147,7 +147,7 @@ class Figures(NamedTuple):
     by_class: Mapping[str, dict[str, dict[str, float]]] = {}
     estimated: Mapping[str, dict[str, float]] = {}
     distances: Sequence[Distance] = ()
-    behind: int = 0
+    learned_offset: int = 0
 
 
 def _all_headers(outcomes: list[Outcome]) -> list[Headers] | None:

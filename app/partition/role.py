@@ -387,11 +387,15 @@ class Role:
             kept[0][piece.row[(piece.op == LEARN) & (arrivals < self._since)], 0] = np.nan
 
     def estimated(self) -> dict[str, float]:
-        """`accuracy` of the last predictions before their labels come, and the `error` of such an estimate; without
-        what is not known."""
+        """`accuracy` of the last predictions before their labels come, the `error` of such an estimate, and what is
+        `observed` by the last labels of this partition; without what is not known."""
         if self.estimation is None:
             return {}
-        found = {"accuracy": self.estimation.accuracy(), "error": self.estimation.error()}
+        found = {
+            "accuracy": self.estimation.accuracy(),
+            "error": self.estimation.error(),
+            "observed": self.estimation.observed(),
+        }
         return {field: value for field, value in found.items() if value is not None}
 
     def _run_piece(self, program: Program, start: int, stop: int) -> None:
@@ -456,6 +460,16 @@ class Role:
         self.signal.forget()
         self._since = self._learned.taken_over(program, at)
 
+    @property
+    def since(self) -> int | None:
+        """Number of the first instance that the model predicted, where it took over from another one, among those that
+        partitions learn together."""
+        return self._since
+
+    @since.setter
+    def since(self, number: int | None) -> None:
+        self._since = number
+
     # -- commands, between two programs ------------------------------------------------------------------------
 
     def freeze(self) -> None:
@@ -492,17 +506,21 @@ class Role:
             if self.calibration is not None:
                 self.calibration.settle(window, fading)
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
+        if self._leads is not None:  # there the rest was done
+            return
         if self.trial is not None:
             self.trial.bound(self._trial_window, self._trial_patience)
         if spec.drift.detectors == self._detectors:
             return
-        # A state without detectors knows neither `_since` nor `reactions`, so they must not matter from here on.
+        # A state without detectors knows no `reactions`, nor `_since` unless partitions share what is learned, so they
+        # must not matter from here on.
         self._end_trial()
-        if self._since is not None:
-            for name in kept_names(self.name, self.model.n_kept)[:1]:
-                self._learned.forget(name, self._since)
-        if not (self._detectors and spec.drift.detectors):
-            self._since = None
+        if self._learned is self._pending:
+            if self._since is not None:
+                for name in kept_names(self.name, self.model.n_kept)[:1]:
+                    self._learned.forget(name, self._since)
+            if not (self._detectors and spec.drift.detectors):
+                self._since = None
         self.reactions[:] = 0
         self._detectors, self.signal = spec.drift.detectors, self._new_signal(spec)
 
@@ -511,10 +529,13 @@ class Role:
 
         def other(model: Learner) -> Learner:
             made = create(self.learner_name, self._known(self.schema), seed=self.seed, **parameters)
+            if self._leads is not None:  # it is there with what it knows, and comes from there
+                return made
             restore(made, {name: array.copy() for name, array in model.state()._asdict().items()}, self.name)
             return made
 
-        return other(self.model), None if self.trial is None else other(self.trial.model)
+        trial = None if self._leads is not None else self.trial
+        return other(self.model), None if trial is None else other(trial.model)
 
     def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
         """Go on with these parameters, and the models that `adjusted` made with them."""

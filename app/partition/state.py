@@ -36,8 +36,9 @@ from app.partition.promotion import Promotion
 from app.partition.role import SAID, Role, kept_names, said_name
 from app.partition.sharing import STATE as SHARED
 from app.partition.sharing import VALUES, Sharing
-from app.partition.steering import Steering
+from app.partition.steering import FILES, Steering
 from app.stream_file.decision_spec import same_costs, same_target
+from app.stream_file.lineup import RUNS
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
 from models.contract import Schema
@@ -56,7 +57,7 @@ from topics.vocabulary import Vocabulary
 
 MOST_PLACES = 2**62
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
-SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps")
+SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps", RUNS)
 
 
 class Snapshot(NamedTuple):
@@ -125,6 +126,7 @@ class PartitionState:
         # offset, and how often that happened. None where it never did.
         self.origin: list[int] | None = None
         self.settings = settings(spec)
+        self.files = [spec.digests()]  # of the files that it has gone on with, as it began with the first
         self.room: Schema | None = None
         self.last_taken: dict[str, tuple[Any, ...]] = {}  # role of an input topic -> its last record taken, or the mark
         self.aside: dict[str, int] = {}  # where a log stands that the stream file has switched off
@@ -320,6 +322,8 @@ class PartitionState:
             **self.promotion.state(self.comparing.proposed()),
             **({} if self.spoke is None else {"spoke": self.spoke.name}),
             **({} if self.sharing is None else self._keys()),
+            **({} if self.sharing is None else self._since()),
+            **({} if self.sharing is None else self._runs()),
             **self._seeds(),
         }
 
@@ -333,6 +337,17 @@ class PartitionState:
         """Keys of models that are called otherwise by now; nothing where there are none."""
         keys = {name: role.key for name, role in self.roles.items() if role.key != name}
         return {"keys": keys} if keys else {}
+
+    def _since(self) -> dict[str, dict[str, int]]:
+        """Since when models predict that took over from others; nothing where there are none. What waits is in the log
+        later, so nothing else tells."""
+        since = {name: role.since for name, role in self.roles.items() if role.since}
+        return {"since": since} if since else {}
+
+    def _runs(self) -> dict[str, Any]:
+        """What the state goes on by, as `Spec.runs_by` has it."""
+        spec = self.spec
+        return {RUNS: {"settings": spec.running(), "on_drift": spec.own_on_drift(), "files": self.files}}
 
     def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
         """Take the state of `snapshot` into a fresh learner. Returns sentences on what the stream file changed since.
@@ -404,6 +419,11 @@ class PartitionState:
                 self.roles[name].seed = seeds[source]
                 self.roles[name].restore(arrays, source, was, decides)
         self._restore_keys(changes.takes, meta.get("keys") or {})
+        since = {} if self.sharing is None else meta.get("since") or {}
+        for name, source in changes.takes.items():
+            self.roles[name].since = int(since[source]) if source in since else None
+        ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
+        self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
         proposed = self.promotion.restore(meta)
         if same_costs(then.get(DECISION), self.settings.get(DECISION)):
             self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)
@@ -463,7 +483,7 @@ class PartitionState:
         if "features" in left:
             raise StateError("commands have changed its features, so its models do not have those of a stream file")
         # Which models there are the stream file says, whatever commands and promotions have left.
-        meta = {name: value for name, value in meta.items() if name != "steering"}
+        meta = {name: value for name, value in meta.items() if name not in ("steering", RUNS)}
         spec = self.spec.adopting(meta)
         if spec is not self.spec:
             self.__init__(spec, self.partition)  # type: ignore[misc]

@@ -41,11 +41,6 @@ from topics.records import VALUES
 KNOWN = 200  # ids of commands that are remembered
 FILES = 50  # stream files that are
 MOST_CHALLENGERS = 50
-NO_FILES = (
-    "a stream file is not applied where all partitions learn one model (learning: shared): use riparian add, drop, "
-    "promote, freeze, thaw and reset, or restart the workers with it"
-)
-
 # What of a stream file takes effect while the stream runs: places of `Changes`.
 RUNNING = (CHAMPION, "challengers.", "drift", "metrics.", "join.", "promotion.")
 
@@ -167,8 +162,6 @@ class Steering:
         name = command.model or CHAMPION
         if command.command == commands.ADD:
             return self.add(name, command.definition or {})
-        if command.command == commands.APPLY and self._learner.sharing is not None:
-            raise RefusedError(NO_FILES)
         if command.command == commands.APPLY:
             said = command.champion or {}, command.challengers or {}, command.file or "", command.settings
             return self.apply(*said, command.features)
@@ -379,7 +372,9 @@ class Steering:
         changes = list(differing(spec, new_spec))
         if features is not None:
             self._keep_columns(spec, new_spec)
-        if settings is not None:
+        if settings is not None and learner.sharing is not None:
+            learner.settle(new_spec)
+        elif settings is not None:
             files = [] if self._applied is None else self._applied.files
             files = [*files, *(d for d in (spec.running_digest(), new_spec.running_digest()) if d not in files)]
             self._applied = _Applied(new_spec.running(), [*files[:1], *files[1:][-FILES:]])
@@ -440,7 +435,7 @@ class Steering:
     def _line_up(self, roles: dict[str, Role], file: str | None = None) -> None:
         """These are the models from here on, whatever the stream file says that was read."""
         learner = self._learner
-        for one in (learner.spec.models_digest(), file):
+        for one in (learner.spec.models_digest(), file) if learner.sharing is None else ():  # else `Spec.runs_by`
             if one is not None and one not in self._files:
                 self._files = [*self._files[:1], *self._files[1:][-FILES:], one]  # the first is what all began with
         learner.line_up(roles)
@@ -450,7 +445,7 @@ class Steering:
 
     def same(self, other: "Steering") -> bool:
         """Whether both have obeyed the same."""
-        fields = ("_on_drift", "_ids", "_files", "_called", "_before", "paused")
+        fields = ("_on_drift", "_ids", "_called", "_before", "paused")  # the files' digests may be another worker's
         return all(getattr(self, field) == getattr(other, field) for field in fields)
 
     # -- state -------------------------------------------------------------------------------------------------
@@ -458,7 +453,7 @@ class Steering:
     def state(self) -> dict[str, Any]:
         """Everything that is known; nothing where nothing was ever asked."""
         frozen = [name for name, role in self._learner.roles.items() if role.frozen]
-        if not (self._ids or self.n_events or self._files or frozen):
+        if not (self._ids or self.n_events or self._files or self._called or frozen):
             return {}
         found = _State(
             self.n_events, list(self._ids), list(self._files), self._called, self._before, frozen, self._on_drift
@@ -499,7 +494,8 @@ class Steering:
         self.paused = found.paused and self._learner.spec.control  # nobody could resume otherwise
         for name, source in takes.items():
             self._learner.roles[name].frozen = source in found.frozen
-        if self._learner.spec.models_digest() in found.files:
+        spec = self._learner.spec
+        if spec.models_digest() in found.files or spec.runs_by(meta) is not None:
             self._files, self._called, self._before = found.files, found.called, found.before
         if "applied" in meta["steering"]:
             applied = msgspec.convert(meta["steering"]["applied"], _Applied)

@@ -423,7 +423,9 @@ def _begin(
 
     origin, first = None, True  # whether the stream began with this file
     if last is not None:
-        left = last.manifest.meta.get("steering") or {}
+        left, runs = last.manifest.meta.get("steering") or {}, spec.runs_by(last.manifest.meta)
+        if runs is not None:
+            left, first = {}, list(runs["files"][0]) == spec.digests()
         for files, own in (
             (left.get("files"), spec.models_digest()),
             (left.get("applied", {}).get("files"), spec.running_digest()),

@@ -76,19 +76,21 @@ def resolve(spec: Any, **budget: Any) -> "Resolved":
     return auto.resolve(spec.task, n_values, n_classes, {**spec.champion.parameters, **budget})
 
 
-def steered(spec: Any, meta: Mapping[str, Any]) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str | None]]:
-    """The models of a state that commands have changed since, and what each does on drift. Code that a state names is
-    not run."""
+def steered(
+    spec: Any, found: Mapping[str, Any], on_drift: Mapping[str, str | None]
+) -> tuple[dict[str, tuple[str, dict[str, Any]]], dict[str, str | None]]:
+    """The models of a state that a stream goes on with, whatever its file says, and what each does on drift. Code that
+    a state names is not run."""
     from models.registry import FOREIGN, REGISTRY, validate
 
     models = {}
-    for role, (name, parameters) in meta["models"].items():
+    for role, (name, parameters) in found.items():
         if name not in REGISTRY:
             raise ValueError(f"{place_of(role)} is {name}, which this version does not know")
         models[role] = name, validate(name, spec.task, parameters)
         if name in FOREIGN and models[role] not in spec.models().values():
             raise ValueError(f"{place_of(role)} is {name} with other code than the stream file names")
-    return models, {role: meta["steering"]["on_drift"].get(role) for role in models}
+    return models, {role: on_drift.get(role) for role in models}
 
 
 def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
@@ -104,6 +106,7 @@ def check_champion(name: str, parameters: Mapping[str, Any]) -> None:
 
 # Fields of a stream file that `riparian apply` sends besides the models.
 METRICS = ("window", "fading")
+RUNS = "runs"  # of a state: what it goes on by
 JOIN = ("horizon", "max_pending", "max_pending_bytes", "max_labels")
 
 

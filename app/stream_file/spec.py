@@ -5,6 +5,7 @@ durations are float seconds in a Spec. docs/stream-file.md is generated from the
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +17,7 @@ from app.stream_file.batched import check_batched
 from app.stream_file.decision_spec import DecisionSpec, Weights, check_decision
 from app.stream_file.durations import duration
 from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
-from app.stream_file.lineup import check_model, digest, models_of, place_of, resolve, run_by, running, steered
+from app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, resolve, run_by, running, steered
 from app.stream_file.mapping import mapping_of
 from app.stream_file.rekey_spec import RekeySpec
 from app.stream_file.spec_errors import sentence
@@ -369,6 +370,15 @@ class Spec(Part):
         from models.auto import CHOICES
         from models.registry import validate
 
+        runs = self.runs_by(meta)
+        if runs is not None:
+            with suppress(
+                ValueError
+            ):  # a model that this version does not know, or of code that the file does not name
+                going: Spec = self.run_by(runs["settings"]).lined_up(*steered(self, meta["models"], runs["on_drift"]))
+                same = list(going.models().items()) == list(self.models().items())
+                same &= (going.running(), going.own_on_drift()) == (self.running(), self.own_on_drift())
+                return self if same else going
         left = meta.get("steering") or {}
         if "features" in left:
             known = columns.remembered(self, left["features"])
@@ -380,7 +390,7 @@ class Spec(Part):
             without = {**meta, "steering": {field: value for field, value in left.items() if field != "applied"}}
             return self.run_by(left["applied"]["settings"]).adopting(without)
         if self.models_digest() in left.get("files", ()):
-            return self.lined_up(*steered(self, meta))
+            return self.lined_up(*steered(self, meta["models"], left["on_drift"]))
         if self.champion.model != AUTO or meta.get("auto") != self.champion.parameters:
             return self
         name, parameters = meta["models"][CHAMPION]
@@ -393,6 +403,19 @@ class Spec(Part):
         adopted = self.model_copy()
         adopted._models = {**self._models, CHAMPION: chosen}
         return adopted
+
+    def runs_by(self, meta: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What a state goes on by, whatever of it this stream file says otherwise; None where the file counts. Models
+        that all partitions learn change at one place for all: by a command, where the stream takes any. Where it takes
+        none, a file counts that it was not steered under."""
+        runs: Mapping[str, Any] | None = meta.get(RUNS) if self.shares else None
+        if runs is None or self.control:
+            return runs
+        return runs if meta.get("steering") and self.digests() in map(list, runs["files"]) else None
+
+    def digests(self) -> list[str]:
+        """Of what the file says of its models, and of what `running` gives."""
+        return [self.models_digest(), self.running_digest()]
 
     @property
     def gone(self) -> frozenset[str]:

@@ -146,6 +146,7 @@ WAITS = "riparian_model_waits_total"
 WAIT_TIME = "riparian_model_wait_seconds_total"
 ESTIMATED = "riparian_estimated_accuracy_ratio"
 ESTIMATE_ERROR = "riparian_estimated_accuracy_error"
+OBSERVED = "riparian_observed_accuracy_ratio"
 COVERAGE_TARGET = "riparian_coverage_target_ratio"
 DECISION_TARGET = "riparian_decision_target_ratio"
 ADVANTAGE = "riparian_challenger_advantage"
@@ -239,6 +240,9 @@ METRICS: dict[str, Measure] = {
         GAUGE, "Accuracy expected of the last predictions, by calibrated confidence, before labels come.", ("model",)
     ),
     ESTIMATE_ERROR: Measure(GAUGE, "What was expected minus the accuracy that the last labels show.", ("model",)),
+    OBSERVED: Measure(
+        GAUGE, "Accuracy that about the last 1,000 labels of the partition show, the newest counting most.", ("model",)
+    ),
     ADVANTAGE: Measure(
         GAUGE,
         "Champion's mean loss minus a challenger's (bound mean), and the interval around it that holds at all times "
@@ -484,15 +488,18 @@ class Metrics:
             yield COMMANDS, labels, n
         yield from self._inputs(runner)
         scope = "fading" if learner.spec.metrics.fading else "window"
+        for role, overall in figures.overall.items():
+            if role not in learner.roles:  # a command has just dropped it
+                continue
+            for field, name in PREQUENTIAL.items():
+                for span, found in (("overall", overall), (scope, figures.recent[role])):
+                    if field in found:
+                        yield name, (role, span), found[field]
         for role, running in learner.roles.items() if learner.tells else ():
             yield MODEL, (role, running.learner_name), 1
             if role not in figures.overall:  # a command has just brought it
                 continue
             yield SCORED, (role,), figures.overall[role].get("n", 0)
-            for field, name in PREQUENTIAL.items():
-                for span, found in (("overall", figures.overall[role]), (scope, figures.recent[role])):
-                    if field in found:
-                        yield name, (role, span), found[field]
             for text, known in figures.by_class.get(role, {}).items():
                 for field, value in known.items():
                     yield OF_CLASS[field], (role, scope, text), value
@@ -510,10 +517,10 @@ class Metrics:
         if decision is not None and decision.target is not None and decision.class_ is not None:
             yield DECISION_TARGET, (decision.target[0], decision.class_), decision.target[1]
         for role, estimated in figures.estimated.items():
-            for field, name in (("accuracy", ESTIMATED), ("error", ESTIMATE_ERROR)):
+            for field, name in (("accuracy", ESTIMATED), ("error", ESTIMATE_ERROR), ("observed", OBSERVED)):
                 if field in estimated:
                     yield name, (role,), estimated[field]
-        for role, compared in figures.compared.items() if learner.tells else ():
+        for role, compared in figures.compared.items():
             yield COMPARED, (role,), compared["labels"]
             for bound, field in (("mean", "difference"), ("low", "low"), ("high", "high")):
                 yield ADVANTAGE, (role, bound), compared[field]

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from operator import lt
 from typing import Any, Protocol
 
 import numpy as np
@@ -145,7 +146,7 @@ class Runner:
         self.lost = False  # an error has ended it: there will be no last checkpoint
         self.n_skipped = 0
         self.started = time.time()
-        self.figures = learner.figures()
+        self.figures = learner.told()
         self._ignored = self.figures.counts["ignored_leaps"]  # that the log tells of
         told = self._is_durable, self._has_checkpoint, self._hear
         self.checkpoints = Checkpoints(host, learner, state, encoder, outputs, *told)
@@ -459,7 +460,7 @@ class Runner:
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
         """Off the event loop: figures, and drift events that were found on the way to them."""
         with self.learner.still() as drifts:
-            return self.learner.figures(), drifts or []
+            return self.learner.told(), drifts or []
 
     async def _send_metrics(self) -> None:
         figures, drifts = await self.host.in_thread(self._take_figures)
@@ -472,11 +473,11 @@ class Runner:
             )
             log.warning(said, self.partition, ignored - self._ignored)
             self._ignored = ignored
-        for role, running in self.learner.roles.items() if self.learner.tells else ():
-            # Each pair of offsets once, in order, whoever reported it.
-            last = self._metrics_sent.get(role, ((-1, 0), (-1, 0)))
-            now = (figures.offset, figures.feature_index), (figures.label_offset, figures.label_index)
-            if now == last or now[0] < last[0] or now[1] < last[1]:
+        for role, running in self.learner.roles.items():
+            # Each place once, in order, whoever reported it.
+            last, learned = self._metrics_sent.get(role), (figures.learned_offset, 0)
+            now = (figures.offset, figures.feature_index), (figures.label_offset, figures.label_index), learned
+            if last is not None and (now == last or any(map(lt, now, last))):
                 continue
             self._metrics_sent[role] = now
             overall = figures.overall[role]
@@ -495,7 +496,8 @@ class Runner:
                 window=None if spec.metrics.fading else dict(figures.recent[role]),
                 fading=dict(figures.recent[role]) if spec.metrics.fading else None,
                 counters=figures.counts,
-                size=figures.sizes[role],
+                size=figures.sizes.get(role),
+                learned_offset=figures.learned_offset,
                 comparison=figures.compared.get(role),
                 estimated=figures.estimated.get(role) or None,
                 classes=figures.by_class.get(role) or None,

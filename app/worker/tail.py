@@ -24,6 +24,7 @@ from topics.names import (
     HEADER_RETRIED,
     HEADER_TOPIC,
     LABELS,
+    LEARNED,
     METRICS,
     PREDICTIONS,
 )
@@ -43,7 +44,8 @@ class Tail(NamedTuple):
 
     script : the order that the predictions record
     rejected : input topic -> next place after its last dead letter (`topics.places`)
-    metrics : role of a model -> offset and index, and those of the next label, of its last record
+    metrics : role of a model -> offset and index, those of the next label, and of the log that partitions share, of its
+        last record
     starts, ends : output topic -> from where it was read, and its end
     drift : number of the next drift event
     events : number of the next answer to a command
@@ -53,7 +55,7 @@ class Tail(NamedTuple):
 
     script: Script
     rejected: dict[str, int]
-    metrics: dict[str, tuple["At", "At"]]
+    metrics: dict[str, tuple["At", "At", "At"]]
     starts: dict[str, int]
     ends: dict[str, int]
     drift: int = 0
@@ -69,7 +71,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
     places: dict[int, list[tuple[int, ...]]] = {}  # of the predictions
     rejected: dict[int, dict[str, int]] = {}
     unknown: dict[int, dict[str, list[int]]] = {}
-    metrics: dict[int, dict[str, tuple[At, At]]] = {}
+    metrics: dict[int, dict[str, tuple[At, At, At]]] = {}
     drift = {one.learner.partition: 0 for one in loaded}
     events = dict(drift)
     first = {one.learner.partition: one.learner.places[FEATURES] for one in loaded}
@@ -85,7 +87,8 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
                 role: (offset, index_of(learner.places[role], bits.of(role)))
                 for role, offset in learner.offsets.items()
             }
-            metrics[partition] = dict.fromkeys(learner.roles, (at[FEATURES], at[LABELS]))
+            of_all = at[LEARNED] if LEARNED in at and learner.tells else (0, 0)
+            metrics[partition] = dict.fromkeys(learner.roles, (at[FEATURES], at[LABELS], of_all))
         for role, topic in topics.items():
             start = 0 if manifest is None else manifest.outputs.get(role, 0)
             starts[TopicPartition(topic, partition)] = start
@@ -104,9 +107,10 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
                             raise ValueError(f"it is of {_listed(place)}, after {_listed(known[-1])}")
                         known.append(place)
                 elif tp.topic == topics[METRICS]:
-                    model, at = reports.read_metrics(record.value)
+                    model, told, learned = reports.read_metrics(record.value)
                     if model is not None:
-                        metrics[partition][model] = (at.offset, at.index), (at.label_offset, at.label_index)
+                        own = (told.offset, told.index), (told.label_offset, told.label_index)
+                        metrics[partition][model] = *own, (learned, 0)
                 elif tp.topic == topics[DRIFT]:
                     drift[partition] = max(drift[partition], reports.read_drift_number(record.value) + 1)
                 elif tp.topic == topics.get(EVENTS):

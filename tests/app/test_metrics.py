@@ -64,7 +64,7 @@ class Runner:
     def __init__(self, spec: Spec, partition: int = 0, ends: dict[TP, int] | None = None) -> None:
         self.partition = partition
         self.learner = PartitionLearner(spec, partition)
-        self.figures = self.learner.figures()
+        self.figures = self.learner.told()
         self.buffers = {role: Buffer() for role in INPUTS}
         self.n_forced = self.n_skipped = 0
         self.checkpoints = SimpleNamespace(changelog_bytes=0, live_bytes=0)
@@ -101,7 +101,7 @@ class Runner:
             {LABELS: np.zeros(len(rows), dtype=np.int64)},
         )
         outcome = self.learner.step(release)
-        self.figures = self.learner.figures()
+        self.figures = self.learner.told()
         return outcome
 
 
@@ -183,7 +183,7 @@ def test_a_partition_is_told_of_as_it_is_and_what_is_since_the_last_time() -> No
     assert (again.latency_p50, again.latency_p99, again.delay_p50) == (None, None, None)
     for record in (found, again):
         assert reports.read_report(reports.write(record)) == record
-    assert reports.read_metrics(reports.write(again)) == (None, Place(2, 0))
+    assert reports.read_metrics(reports.write(again)) == (None, Place(2, 0), 0)
 
 
 def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
@@ -210,6 +210,7 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
         expected = (f**2 + f + (f + 10) / (f + 11)) / (f**3 + f**2 + f + 1)
         assert scrape.value(names.ESTIMATED, **here, model=model) == pytest.approx(expected)
         assert scrape.value(names.ESTIMATE_ERROR, **here, model=model) == pytest.approx(1 / (f**2 + f + 1))
+        assert scrape.value(names.OBSERVED, **here, model=model) == pytest.approx(f / (f**2 + f + 1))
         assert not scrape.values("riparian_auroc_ratio", scope="overall")
         for label, n, recall in (("X", 2, 0.5), ("Y", 1, 0.0)):
             of = {**here, "model": model, "scope": "window", "class": label}
@@ -227,6 +228,28 @@ def test_counts_and_quality_of_a_real_learner_reach_the_exposition() -> None:
     assert scrape.value(names.STEP + "_sum", **here) == 0.5
     assert scrape.value(names.KERNEL) > 0
     assert scrape.value(names.DECODE) > 0
+
+
+def test_of_a_model_for_all_partitions_each_tells_what_is_its_own() -> None:
+    """Counters, and scores by the partition's own labels; the first one the rest, once."""
+    spec = loads(STREAM.format(task="classification").replace("learning: partition", "learning: shared"))
+    metrics, runners = Metrics(spec), [Runner(spec, p) for p in range(2)]
+    for p, runner in enumerate(runners):
+        metrics.stepped(runner, runner.work([("a", 1, "X"), ("b", 2, "X"), ("c", 3, None)][p:]), 0.25)
+    scrape = Scrape(metrics)
+    assert scrape.values(names.INSTANCES) == [3, 2]
+    assert scrape.values("riparian_joined_instances_total") == [2, 1]
+    assert scrape.values(names.WAITING) == [1, 1]
+    for name in (names.MODEL, names.SCORED, names.NODES):
+        assert {s.labels["partition"] for s in scrape.samples if s.name == name} == {"0"}, name
+    own = {"calibration_error"}
+    for role in spec.models():
+        assert runners[1].figures.overall[role].keys() <= own
+        assert runners[1].figures.recent[role].keys() <= own
+        assert "n" in runners[0].figures.overall[role]
+    whole = runners[1].learner.figures()
+    assert "n" in whole.overall["champion"]
+    assert runners[1].figures.estimated == whole.estimated
 
 
 def test_of_many_classes_the_first_twenty_have_figures() -> None:

@@ -223,6 +223,26 @@ def test_all_is_well():
     assert said == "All is well. The champion is right on 86.0 % of the last 1,000 labels; 2 partitions keep up."
 
 
+def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_is_there_once():
+    view = StreamView(loads(STREAM.format(task="classification").replace("learning: partition", "learning: shared")))
+    assert view.spec.shares
+    for partition in (0, 1):
+        view.take_report(part(partition))
+    view.take_report(model(partition=0, accuracy=0.86, estimated={"accuracy": 0.9, "error": 0.1, "observed": 0.8}))
+    own = {"accuracy": 0.7, "error": 0.0, "observed": 0.6}
+    view.take_report(reports.write(MetricsRecord("taps", 1, NOW, "champion", "last-label", 9, 9, 0, {}, estimated=own)))
+    view.take_drift(drift(), NOW - 90_000)
+    for partition in (None, 0, 1):
+        (row,) = [row for row in telling.models(view, partition) if row["role"] == "champion"]
+        assert (row["score"], row["n"], row["nodes"]) == (0.86, 5000, 3)
+        assert view.recent("champion", partition) == 0.86
+        assert "score:champion" in view.history(NOW - 60_000, NOW + 60_000, 10, partition)
+    rows = telling.partitions(view, NOW)
+    assert [row["score"] for row in rows] == [0.8, 0.6]
+    assert [row["last_drift"] for row in rows] == [NOW - 90_000] * 2
+    assert view.expected()[0] == pytest.approx(0.8)
+
+
 def test_a_partition_without_a_worker_comes_first():
     view = living(view_of(), lag={"features": 5000})
     view.take_report(part(0, NOW + 40_000))

@@ -13,7 +13,19 @@ from app.partition.merge import Merge, Script, empty_piece
 from app.partition.replica import LedLearner, Replica
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
-from tests.app.test_sharing import COMMANDS, DECISIONS, RESETS, RULE, World, replayed, rows, said, stream
+from tests.app.test_sharing import (
+    COMMANDS,
+    DECISIONS,
+    FOREST,
+    RESETS,
+    RULE,
+    RUNNING,
+    World,
+    replayed,
+    rows,
+    said,
+    stream,
+)
 from topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from topics.records import RawBatch
 
@@ -102,7 +114,7 @@ class Led(World):
         self.n_restarts += 1
 
 
-def lived(spec: Spec, n: int = 660, seed: int = 0, chunk: int = 12, made: Any = None) -> Led:
+def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = None) -> Led:
     """As a worker would have lived that loses partitions and gets them back, with commands where they are taken."""
     world, given = Led(spec, seed), made or rows(n, seed)
     rng, asked = world.rng, list(COMMANDS) if spec.control else []
@@ -130,13 +142,15 @@ def lived(spec: Spec, n: int = 660, seed: int = 0, chunk: int = 12, made: Any = 
     return world
 
 
+POOL = {"t": "hoeffding-tree", "n": "naive-bayes"}
 FIELDS: dict[str, dict[str, Any]] = {
     "reset": {"predictions": {"coverage": 0.9, "calibrated": True, "reasons": 2, "challengers": True}},
     "replace": {"drift": {**RESETS, "on_drift": "replace", "window": 50, "patience": 150}},
     "forest": {"champion": {"model": "adaptive-random-forest", "n_models": 3}},
-    "pool": {"champion": {"model": "opinion-pool", "members": {"t": "hoeffding-tree", "n": "naive-bayes"}}},
+    "pool": {"champion": {"model": "opinion-pool", "members": POOL}},
     "commands": {"control": True, "predictions": {"challengers": True, "coverage": 0.9, "calibrated": True}},
     "rule": {"control": True, "promotion": RULE, "predictions": {"coverage": 0.9}},
+    "unwatched": {"control": True, "drift": "none", "challengers": {"nb": {"model": "opinion-pool", "members": POOL}}},
     "costs": {"control": True, "decision": DECISIONS["costs"]},
     "recall": {"decision": DECISIONS["recall"]},
 }
@@ -146,7 +160,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", FIELDS)
 def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(name: str, seed: int) -> None:
     """The twin: each partition folds its own topics and the whole log, by the order that its predictions recorded."""
-    world = lived(stream(**FIELDS[name]), n=1980 if name == "rule" else 660, seed=seed)
+    world = lived(stream(**FIELDS[name]), n=1980 if name == "rule" else 720, seed=seed)
     assert world.n_restarts
     assert all(learner.follows for learner in world.learners)
     assert world.letters == [world.wrong, set(), set()]
@@ -166,3 +180,38 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(nam
         restored = PartitionLearner(world.spec, p)
         restored.restore(world.kept[p])  # type: ignore[arg-type]
         assert restored.digest() == learner.digest()
+
+
+@pytest.mark.parametrize("action", ["reset", "replace"])
+def test_a_partition_that_takes_a_file_late_leaves_the_replica_as_it_is(action: str) -> None:
+    """What the models have learned and done since the file was applied stays, whoever comes to it later."""
+    drift = {"detectors": {"page-hinkley": {"threshold": 0.5, "min_values": 5}}, "on_drift": action, "window": 100}
+    running = {**RUNNING, "drift": {**drift, "patience": 1000}}
+    world = Led(stream(2, control=True, challengers={"more": FOREST}))
+    given, done = rows(1800), 0
+    for n, n_models in ((0, 2), (600, 2), (1200, 3)):
+        file = {"champion": {}, "challengers": {"more": {**FOREST, "n_models": n_models}}, "file": f"{n}"}
+        for start in range(n, n + 600, 10):
+            world.come(given[start : start + 10])
+            world.step(0)
+            if n == 0 or start == n:
+                world.step(1)
+            if n and start == n:
+                world.ask("apply", **file, settings=running)
+        leads = world.replica.learner
+        assert leads is not None
+        with world.learners[1].still() as drifts:
+            assert (drifts is None) == (n > 0)  # the file waits for its next instance
+        done += sum(one.reactions.sum() if one.trial is None else 1 for one in leads.roles.values())
+    world.finish()
+    world.step(0)
+    with world.replica.lock:
+        world.replica.follow()
+    assert done
+    assert {event.event for event in world.events(0)} == {"applied"}
+    for p, learner in enumerate(world.learners):
+        world.keep(p)
+        alone, sent = replayed(world, p, [], set())
+        assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
+        assert alone.digest() == learner.digest()
+        assert alone.learned_digest() == learner.learned_digest()

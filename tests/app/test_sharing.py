@@ -268,6 +268,29 @@ def test_a_regression_is_shared_too() -> None:
     assert world.learners[0].figures().overall["champion"]["mae"] < 0.6
 
 
+RULE = {"margin": 0.0, "at_least": 250, "confidence": 0.6, "mode": "automatic"}
+NB, FOREST = {"model": "naive-bayes"}, {"model": "adaptive-random-forest", "n_models": 2}
+RUNNING: dict[str, Any] = {"drift": {}, "metrics": {}, "join": {}, "promotion": None}
+FILES: list[dict[str, Any]] = [  # as `riparian apply` sends them
+    {
+        "challengers": {"nb": NB, "more": FOREST},
+        "settings": {
+            "drift": {"detectors": {"hddm-a": {"drift_confidence": 0.2}}, "on_drift": "replace", "window": 50}
+            | {"patience": 150, "features": ["a"], "distributions": {"window": 100}},
+            "metrics": {"window": 40},
+            "join": {"max_pending": 30, "horizon": "1h"},
+            "promotion": RULE,
+        },
+    },
+    {
+        "challengers": {
+            "nb": NB,
+            "late": {"model": "majority-class"},
+            "more": {**FOREST, "n_models": 3},
+        },
+        "settings": {**RUNNING, "drift": {"detectors": {}}, "metrics": {"fading": 0.99}},
+    },
+]
 COMMANDS: list[dict[str, Any]] = [
     {"what": "promote", "model": "nb"},
     {"what": "add", "model": "tree", "definition": {"model": "hoeffding-tree", "grace_period": 10}},
@@ -278,7 +301,7 @@ COMMANDS: list[dict[str, Any]] = [
     {"what": "pause"},
     {"what": "reset", "model": "champion"},
     {"what": "add", "model": "nb", "definition": {"model": "naive-bayes"}},  # a name that was another model's
-    {"what": "apply", "champion": {}, "challengers": {}, "file": "f"},
+    {"what": "apply", "champion": {}, "file": "f", **FILES[0]},
     {"what": "resume"},
     {"what": "drop", "model": "nobody"},
     {"what": "add", "model": "late", "definition": {"model": "last-label"}},
@@ -286,10 +309,12 @@ COMMANDS: list[dict[str, Any]] = [
     {"what": "add", "model": "late", "definition": {"model": "majority-class"}},
     {"what": "promote", "model": "nb"},
     {"what": "demote"},
+    {"what": "apply", "champion": {}, "file": "g", **FILES[1]},
+    {"what": "reset", "model": "more"},
 ]
 
 
-def commanded(spec: Spec, n: int = 660, seed: int = 0, chunk: int = 12) -> World:
+def commanded(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12) -> World:
     """As `lived`, with commands at places of the log that are no ends of steps, and one that is none."""
     world, rng, given = World(spec), np.random.default_rng(seed), rows(n, seed)
     asked = list(COMMANDS)
@@ -306,25 +331,30 @@ def commanded(spec: Spec, n: int = 660, seed: int = 0, chunk: int = 12) -> World
     return world
 
 
+WORLDS = {"commands": commanded(stream(control=True))}
+
+
 def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_answers() -> None:
-    world = commanded(stream(control=True))
+    world = WORLDS["commands"]
     assert len({learner.learned_digest() for learner in world.learners}) == 1
     first = world.learners[0]
-    assert {learner.sharing.n for learner in world.learners if learner.sharing} == {660}
+    assert {learner.sharing.n for learner in world.learners if learner.sharing} == {720}
     roles = [{name: role.learner_name for name, role in learner.roles.items()} for learner in world.learners]
     assert roles[0] == roles[1] == roles[2] == world.events(0)[-1].models
     assert roles[0]["late"] == "majority-class"
     events = world.events(0)
-    assert [(event.number, event.command, event.id) for event in events] == [
-        (i, one["what"], f"c{i if i < 7 else i + 1}") for i, one in enumerate(COMMANDS)
+    assert [(event.command, event.id) for event in events if event.id is not None] == [
+        (one["what"], f"c{i if i < 7 else i + 1}") for i, one in enumerate(COMMANDS)
     ]
-    assert [event.command for event in events if event.event == "refused"] == ["apply", "drop"]
-    assert {event.control_offset for event in events} == {*range(18)} - {7}
+    assert [event.number for event in events] == list(range(len(events)))
+    asked = [event for event in events if event.id is not None]
+    assert [event.command for event in asked if event.event == "refused"] == ["drop"]
+    assert {event.control_offset for event in asked} == {*range(20)} - {7}
     assert world.events(1) == world.events(2) == []
     letters = [[one for outcome in each for one in outcome.rejected.get(CONTROL, [])] for each in world.outcomes]
     assert [[(one.offset, one.reason) for one in found] for found in letters] == [[(7, "wrong-command")], [], []]
     assert first.sharing is not None
-    assert (first.sharing.n_commands, first.sharing.next_command) == (18, 18)
+    assert (first.sharing.n_commands, first.sharing.next_command) == (20, 20)
     told = [json.loads(value) for value in world.sent[1]]
     assert {None} < {one["y"] for one in told[40:]}  # paused for a while
 
@@ -361,7 +391,7 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
     if decides:
         fields["decision"] = DECISIONS["recall"] if rule is None else {"costs": {"p": {"q": 3}}}
     worlds = [World(stream(1, "shared", **fields)), World(stream(1, "partition", **fields))]
-    asked = [one for one in COMMANDS if one["what"] != "apply" and not one.get("again")]
+    asked = [one for one in COMMANDS if not one.get("again")]
     for i, row in enumerate(rows(900, classes="pq")):
         for world in worlds:
             if rule is None and i % 30 == 7 and i // 30 < len(asked):
@@ -424,7 +454,6 @@ def replayed(world: World, p: int, cuts: list[int], restarts: set[int]) -> tuple
 
 
 WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons": 2}))
-RULE = {"margin": 0.0, "at_least": 250, "confidence": 0.6, "mode": "automatic"}
 STEERED = commanded(stream(control=True, promotion=RULE, predictions={"coverage": 0.9, "calibrated": True}))
 DECIDED = [lived(stream(predictions={"challengers": True}, decision=one)) for one in DECISIONS.values()]
 DECIDED += [commanded(stream(control=True, decision=DECISIONS[name])) for name in ("costs", "recall")]
@@ -598,7 +627,7 @@ def test_what_cannot_be_shared_is_said_at_the_start(fields: dict[str, Any], sent
 
 def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
     """By its key the log names what a model predicted: the champion was called nb when it began."""
-    world = World(stream(1, control=True))
+    world = World(stream(1))  # which counts at a restart where nothing can be applied
     for i, made in enumerate((rows(60)[:30], rows(60)[30:])):
         world.come(made)
         world.step(0)
@@ -610,7 +639,7 @@ def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
         "hoeffding-tree": "champion",
     }
     for found, key in (("majority-class", "nb+"), ("naive-bayes", "nb+")):  # that one takes over from the champion
-        spec = stream(1, control=True, champion="naive-bayes", challengers={"new": "last-label", "nb": found})
+        spec = stream(1, champion="naive-bayes", challengers={"new": "last-label", "nb": found})
         world.learners[0], before = PartitionLearner(spec, 0), world.learners[0]
         world.learners[0].restore(before.snapshot())
         assert {name: role.key for name, role in world.learners[0].roles.items()} == {
@@ -619,6 +648,43 @@ def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
             "nb": key,
         }
         world.learners[0] = before
+
+
+def test_a_changed_file_counts_by_a_command_alone_where_the_stream_takes_any() -> None:
+    """Else it would begin in each partition where its checkpoint stands, and the replicas would differ."""
+    changed: dict[str, Any] = {"challengers": {"late": "last-label"}, "metrics": {"window": 9}, "drift": "none"}
+    learner = WORLDS["commands"].learners[1]
+    for fields, notes in (({}, 2), (changed, 2), ({"champion": "last-label"}, 2)):
+        again = PartitionLearner(stream(control=True, **fields), 1)
+        said = again.restore(learner.snapshot())
+        assert len(said) == 1, said
+        assert len(said[0].split("; also, ")) == notes
+        assert said[0].count("; riparian apply makes it count") == notes, said
+        assert again.digest() == learner.digest()
+        assert again.spec.models() == learner.spec.models()
+        assert again.origin is None
+        assert again.files[0] == learner.files[0]
+    fresh = PartitionLearner(stream(control=True), 1)
+    assert PartitionLearner(stream(control=True), 1).restore(fresh.snapshot()) == []
+    with pytest.raises(StateError, match=r"the features have changed: .*; restore it in the stream file, or give"):
+        PartitionLearner(stream(control=True, features={"a": "numeric", "c": "nominal"}), 1).restore(learner.snapshot())
+    runs = {"model": "hoeffding-tree", "grace_period": 10}
+    own = PartitionLearner(stream(champion=runs, **changed), 1)  # without control it counts at a restart
+    assert any("metrics.fading was" in note for note in own.restore(learner.snapshot()))
+    assert own.spec.models().keys() == {"champion", "late"}
+
+
+def test_features_are_not_applied_where_partitions_share_the_rows() -> None:
+    world = World(stream(1, control=True))
+    features = {"a": "numeric", "c": "nominal", "d": {"type": "nominal", "values": ["u", "v"]}}
+    for named in (features, {**features, "e": "numeric"}):
+        file = {"champion": {}, "challengers": {"nb": NB}, "file": "f", "settings": RUNNING, "features": named}
+        world.ask("apply", **file)
+        world.come(rows(3))
+        world.step(0)
+    applied, refused = world.events(0)
+    assert (applied.event, refused.event) == ("applied", "refused")
+    assert refused.sentence.startswith("features do not change while a stream with learning: shared runs: give the new")
 
 
 def test_the_kind_of_learning_cannot_change() -> None:

@@ -8,6 +8,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from itertools import pairwise
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,19 @@ from app.kafka.ports import free_port
 from app.state import changelog, loading
 from app.stream_file.spec import Spec
 from app.worker import metrics as names
-from tests.broker.harness import PATIENCE, Sent, Worker, create_topics, instances, send, stream_file, wait_for_state
+from tests.broker.harness import (
+    PATIENCE,
+    Sent,
+    Worker,
+    create_topics,
+    instances,
+    read,
+    send,
+    stream_file,
+    wait_for_state,
+)
+from tests.broker.test_control import riparian
+from tests.processes import until
 from topics.names import changelog_topic
 
 pytestmark = pytest.mark.broker
@@ -134,6 +148,64 @@ def test_a_worker_shows_what_it_did(broker: str, tmp_path: Path, stream: tuple[P
         assert worker.stop() == 0
     state = loading.load(spec, Connection(broker), 1)
     assert state.learner.digest() == learner.digest()
+
+
+def test_of_a_model_for_all_partitions_every_partition_is_told_of_and_nothing_twice(
+    broker: str, tmp_path: Path, topic_name: str
+) -> None:
+    """Partition 0 rests from the kill on; it tells the model's scores all the same."""
+    path, spec = stream_file(tmp_path, topic_name, partitions=3, metrics={"every": "200ms"}, challengers={})
+    create_topics(spec, broker)
+    features, labels = instances(900, delay=5)
+    page, sent = Page(free_port()), [(0, 40), (40, 240), (240, 900)]  # of each partition
+    first = [(p, a, b if p == 0 else (a + b) // 2) for p, (a, b) in enumerate(sent)]
+    rest = [(p, m, b) for (p, _, m), (_, b) in zip(first, sent, strict=True)]
+
+    def come(parts: list[tuple[int, int, int]]) -> None:
+        for p, start, stop in parts:
+            send(broker, spec.topics.features, features[start:stop], partition=p)
+            send(broker, str(spec.topics.labels), labels[start:stop], partition=p)
+
+    def last(p: int) -> dict[str, dict[str, Any]]:
+        told = [json.loads(record.value) for record in read(broker, spec.topics.metrics, p)]
+        models = [record for record in told if "model" in record]
+        fields = ("offset", "label_offset", "learned_offset")
+        places = [tuple(record.get(field, 0) for field in fields) for record in models]
+        assert all(a != b and all(map(le, a, b)) for a, b in pairwise(places)), places
+        return {record.get("kind", "model"): record for record in told}
+
+    def scored(n: int) -> None:
+        until(lambda: last(0).get("model", {}).get("n") == n or worker.process.poll() is not None)
+        assert last(0)["model"]["n"] == n, worker.output[-3000:]
+
+    with Worker(path, broker, tmp_path) as worker:
+        come(first)
+        scored(sum(b - a for _, a, b in first))
+        worker.kill()
+    with Worker(path, broker, tmp_path, web_port=page.port) as worker:
+        send(broker, spec.topics.features, [Sent(b"not json", features[-1].time)], partition=2)
+        come(rest)
+        scored(900)
+        counts = [b - a for a, b in sent]
+        for p, n in enumerate(counts):
+            until(lambda p=p, n=n: last(p)["partition"]["learned"] == n)
+            model = last(p)["model"]
+            assert model["counters"]["joined"] == n
+            assert ("accuracy" in model["overall"], "size" in model, model["n"] > 0) == (p == 0,) * 3
+            here = {"stream": spec.name, "partition": str(p)}
+            page.wait_for(names.INSTANCES, [float(n)], **here)
+            page.wait_for("riparian_joined_instances_total", [float(n)], **here)
+            if p:  # all of partition 0 was predicted before any label had come
+                page.wait_for(names.OBSERVED, [model["estimated"]["observed"]], model="champion", **here)
+        assert last(2)["partition"]["rejected"] == {"not-json": 1}
+        assert last(1)["partition"].get("rejected", {}) == {}
+        page.wait_for(names.SCORED, [900.0], model="champion")
+        page.wait_for("riparian_accuracy_ratio", [last(0)["model"]["overall"]["accuracy"]], scope="overall")
+        shown = json.loads(riparian("lag", path, "--broker", broker, "--json"))
+        assert [row["lag"] for row in shown["partitions"]] == [0] * 6
+        top = riparian("top", path, "--once", "--broker", broker)
+        assert all(f" {p} " in top for p in range(3)), top
+        assert worker.stop() == 0
 
 
 def test_series_go_where_the_partition_goes(broker: str, tmp_path: Path, stream: tuple[Path, Spec]) -> None:

@@ -49,6 +49,19 @@ from topics.records import RawBatch
 pytestmark = pytest.mark.broker
 
 PARTITIONS, N, REST, LAST = 3, 6000, 600, 60
+NB, TREE = {"model": "naive-bayes"}, {"model": "hoeffding-tree", "grace_period": 50}
+SETTINGS = {
+    "drift": {"detectors": {"adwin": {}}, "on_drift": "replace", "features": ["a"], "distributions": {"window": 100}},
+    "metrics": {"window": 100},
+    "join": {"max_pending": 500},
+    "promotion": None,
+}
+FILE = {
+    "champion": {},
+    "challengers": {"nb": NB, "late": {**TREE, "grace_period": 20}},
+    "settings": SETTINGS,
+    "file": "f",
+}
 
 
 def spread(broker: str, spec: Spec, features: list[Sent], labels: list[Sent]) -> None:
@@ -126,23 +139,24 @@ def test_a_log_that_was_cut_or_made_anew_is_a_sentence(broker: str, tmp_path: Pa
 
 def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Path, topic_name: str) -> None:
     drift = {"detectors": {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}, "on_drift": "reset"}
-    tree = {"model": "hoeffding-tree", "grace_period": 50}  # models that say reasons may be champion
+    tree = TREE  # models that say reasons may be champion
     fields = {"learning": "shared", "drift": drift, "predictions": {"reasons": 2}, "control": True}
     fields["decision"] = {"class": "yes", "recall": 0.9}
     fields["challengers"] = {"nb": "naive-bayes", "tree": tree}
     asked = [
         command("promote", model="tree"),
         command("add", model="late", definition=tree),
+        command("apply", **FILE),
     ]
     path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS, **fields)
     create_topics(spec, broker)
     features, labels = instances(N)
     answering = list[Any]()
-    with ExitStack() as stack, ThreadPoolExecutor(3) as pool:
+    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
         workers = [stack.enter_context(Worker(path, broker, tmp_path, name=f"{topic_name}-{i}")) for i in range(2)]
         ready(workers)
         sending = pool.submit(spread, broker, spec, features[:-REST], labels[:-REST])
-        for life in range(2):
+        for life in range(3):
             time.sleep(2.0)
             answering.append(pool.submit(asyncio.run, ask(spec, Connection(broker), asked[life], PATIENCE)))
             workers[0].kill()
@@ -164,7 +178,8 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
     for p in range(PARTITIONS):
         fold = check_against_oracle(broker, spec, stored(broker, spec, p) or PartitionLearner(spec, p))
         assert fold.figures().overall["champion"]["n"] == N  # scores are of all partitions
-        assert set(fold.roles) == {"champion", "nb", "hoeffding-tree", "late"}
+        assert set(fold.roles) == {"champion", "nb", "late"}
+        assert (fold.spec.metrics.window, fold.spec.join.max_pending) == (100, 500)
         report = asyncio.run(audit(spec, Connection(broker), p))
         assert report is not None
         assert report.holds
@@ -185,6 +200,61 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
     with Worker(path, broker, tmp_path) as worker:
         assert worker.process.wait(PATIENCE) == 2
         assert f"has learned it up to {place:,}: what stood in between was deleted" in worker.output
+
+
+def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(broker: str, tmp_path: Path, topic_name: str) -> None:
+    """Partition 2 rests when the file is applied, and when workers are started with it: it takes the command, too."""
+    fields: dict[str, Any] = {"partitions": PARTITIONS, "control": True, "challengers": {"nb": "naive-bayes"}}
+    path, spec = stream_file(tmp_path, topic_name, **fields)
+    create_topics(spec, broker)
+    features, labels = instances(60_000)  # more than come
+    at = 0
+
+    def come(partitions: tuple[int, ...], n: int = 100) -> None:
+        nonlocal at
+        for p in partitions:
+            send(broker, spec.topics.features, features[at : at + n], partition=p)
+            send(broker, str(spec.topics.labels), labels[at : at + n], partition=p)
+            at += n
+
+    new = {**fields, "challengers": {"forest": {"model": "adaptive-random-forest", "n_models": 3}}}
+    with Worker(path, broker, tmp_path) as worker, ThreadPoolExecutor(1) as pool:
+        come((0, 1, 2))
+        for p in range(PARTITIONS):
+            wait_for_state(broker, spec, 100, 100, p, worker)
+        more = {"features": {"a": "numeric", "b": "numeric", "c": {"type": "nominal"}, "d": "numeric"}}
+        wider, _ = stream_file(tmp_path, topic_name, **fields, **more)
+        said = riparian(broker, "apply", wider, code=2)
+        assert "the features have changed: d is new; restore it in the stream file, or give the stream a new" in said
+        path, spec = stream_file(
+            tmp_path, topic_name, **new, metrics={"every": "1s", "window": 50}, drift=SETTINGS["drift"]
+        )
+        answer = pool.submit(riparian, broker, "apply", path)
+        while not answer.done():
+            come((0, 1), 10)
+        said = answer.result()
+        assert said.startswith("partition 0: applied: dropped: nb; added: forest; changed: metrics.window, "), said
+        assert worker.stop() == 0, worker.output[-3000:]
+    said = check(broker, path)
+    assert "the state goes on with its models (champion hoeffding-tree, nb naive-bayes), and not the stream fi" in said
+    with Worker(path, broker, tmp_path) as worker:
+        ready([worker])
+        come((0, 1))
+        while "forest" not in (stored(broker, spec, 2) or PartitionLearner(spec, 2)).roles:
+            come((0, 1, 2), 10)
+            time.sleep(0.1)
+        settled(broker, spec, at, [worker])
+        assert worker.stop() == 0
+        assert "keeps models of its own" not in worker.output
+    assert check_replicas(broker, spec) == []
+    assert "steered" not in check(broker, path)
+    before, _ = stream_file(tmp_path, topic_name, **fields)
+    for p in range(PARTITIONS):
+        learner = stored(broker, spec, p)
+        assert learner is not None
+        assert set(learner.roles) == {"champion", "forest"}
+        assert (learner.origin, learner.spec.metrics.window) == (None, 50)
+        assert "compared: all equal" in riparian(broker, "audit", before, "--partition", p)
 
 
 def arrays_of(learner: PartitionLearner) -> dict[str, Any]:

@@ -135,15 +135,16 @@ def _dead_letters(broker: str, spec: Spec, partition: int) -> dict[str, list[int
 
 
 def _metrics(broker: str, spec: Spec, partition: int) -> list[str]:
-    """Metrics of one model must go forward, by the two offsets up to which they count."""
+    """Metrics of one model must go forward, by the offsets up to which they count."""
     said = []
-    stands: dict[str, list[tuple[int, int]]] = {}
+    stands: dict[str, list[tuple[int, ...]]] = {}
     for record in read(broker, spec.topics.metrics, partition):
         fields = json.loads(record.value)
         if "model" not in fields:  # of the partition: again and again, also where nothing moves
             continue
-        stands.setdefault(fields["model"], []).append((fields["offset"], fields["label_offset"]))
-    wanted = set(spec.models()) if partition == 0 or not spec.shares else set()
+        place = fields["offset"], fields["label_offset"], fields.get("learned_offset", 0)
+        stands.setdefault(fields["model"], []).append(place)
+    wanted = set(spec.models())
     if stands.keys() != wanted and not spec.control:
         said.append(f"metrics of {sorted(stands)}, not of {sorted(wanted)}")
     for model, at in stands.items():

@@ -182,13 +182,15 @@ class Twin:
         self.paused = False
         self._called: str | None = None
         self._before: str | None = None
-        self._takes_files = not spec.shares
+        self._fixed = set(spec.features) if spec.shares else None  # features, where rows are in a log of all
 
     def does(self, command: Command) -> bool:
         """Whether a command can be done; then it is."""
         what, name, learner = command.command, command.model, (command.definition or {}).get("model")
         if what == commands.APPLY:
             wanted = {name: one["model"] for name, one in (command.challengers or {}).items()}
+            if self._fixed is not None and set(command.features or self._fixed) != self._fixed:
+                return False
             return self._apply({CHAMPION: (command.champion or {})["model"], **wanted})
         known, frozen = name in self.models, name in self.frozen
         possible = {
@@ -223,7 +225,7 @@ class Twin:
         return True
 
     def _apply(self, wanted: dict[str, str]) -> bool:
-        if not self._takes_files or wanted[CHAMPION] != self.models[CHAMPION]:
+        if wanted[CHAMPION] != self.models[CHAMPION]:
             return False
         for name in [name for name, learner in self.models.items() if wanted.get(name) != learner]:
             self.frozen.discard(name)
