@@ -533,6 +533,10 @@ class Role:
         self._asked, self._since = leads._asked, leads._since
         self.frozen, self.reactions, self.action = leads.frozen, leads.reactions, leads.action
 
+    def give_up(self) -> None:
+        """Another role will learn for this one, which it is to `follow` before anything else: let go of the models."""
+        self.model, self.trial = self._made(self._first), None
+
     # -- trials ------------------------------------------------------------------------------------------------
 
     def _places_of_trials(self, program: Program) -> list[int]:
