@@ -186,6 +186,14 @@ def concerns(one: News, learner: PartitionLearner) -> bool:
     return isinstance(one, LearnedCommand) or bool(one.decided) or learner.partition == 0
 
 
+def held(learner: PartitionLearner) -> tuple[list[Any], str]:
+    """Which models a learner has, and a hash of what they have learned."""
+    roles = learner.roles.items()
+    return [
+        (n, r.key, r.learner_name, r.model.parameters(), r.frozen, r.action) for n, r in roles
+    ], learner.learned_digest()
+
+
 class LedLearner(PartitionLearner):
     """A partition that may leave it to a replica to learn the log.
 
@@ -197,7 +205,7 @@ class LedLearner(PartitionLearner):
 
     apart = False
     _replica: Replica | None = None
-    _ahead: tuple[Replica, str] | None = None  # the replica that is to come to its place, and what it shall hold there
+    _ahead: tuple[Replica, Any] | None = None  # the replica that is to come to its place, and what it shall hold there
 
     @property
     def follows(self) -> bool:
@@ -215,10 +223,10 @@ class LedLearner(PartitionLearner):
         with replica.lock:
             if replica.learner is None:
                 replica.begin(self)
-            self._ahead = replica, self.learned_digest()
+            self._ahead = replica, held(self)
             replica.hold_back(self, self.places[LEARNED])
-        for role in self.roles.values():
-            role.give_up()
+            for name, role in self.roles.items():
+                role.give_up(None if replica.learner is None else replica.learner.roles.get(name))
 
     def join(self) -> bool:
         """Follow the replica from here on, if it has come to this place. It may not hold the same there: `apart` says
@@ -275,19 +283,14 @@ class LedLearner(PartitionLearner):
     def _equals(self, leads: PartitionLearner, sharing: Sharing) -> bool:
         """Whether both have come to the same: a changed stream file may have begun a challenger, say, at another place
         of the log here."""
-        lineups = [
-            [(n, r.key, r.learner_name, r.model.parameters(), r.frozen, r.action) for n, r in one.roles.items()]
-            for one in (self, leads)
-        ]
         return (
             leads.sharing is not None
             and self.settings == leads.settings
             and sharing.meta() == leads.sharing.meta()
             and bytes(sharing.state()["learned/values"]) == bytes(leads.sharing.state()["learned/values"])
-            and lineups[0] == lineups[1]
             and self.steering.same(leads.steering)
             and self.comparing.proposed() == leads.comparing.proposed()
-            and (self.learned_digest() if self._ahead is None else self._ahead[1]) == leads.learned_digest()
+            and (held(self) if self._ahead is None else self._ahead[1]) == held(leads)
         )
 
     def leave(self) -> None:
