@@ -10,7 +10,7 @@ import pytest
 
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Merge, Script, empty_piece
-from app.partition.replica import LedLearner, Replica, gathered
+from app.partition.replica import MOST_APART, LedLearner, Replica, gathered
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
 from tests.app.test_sharing import COMMANDS, DECISIONS, RESETS, RULE, World, replayed, rows, said, stream
@@ -209,7 +209,9 @@ FIELDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", FIELDS)
 def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(name: str, seed: int) -> None:
     """The twin: each partition folds its own topics and the whole log, by the order that its predictions recorded."""
-    world = lived(stream(**FIELDS[name]), n=1980 if name == "rule" else 660, seed=seed)
+    few = seed == 3  # instances in a step: one in each partition
+    n = 1980 if name == "rule" else 660
+    world = lived(stream(**FIELDS[name]), n=n, seed=seed, chunk=3 if few else 12)
     assert world.n_restarts
     assert world.n_recovered
     assert all(learner.follows for learner in world.learners)
@@ -230,3 +232,74 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(nam
         restored = PartitionLearner(world.spec, p)
         restored.restore(world.kept[p])  # type: ignore[arg-type]
         assert restored.digest() == learner.digest()
+
+
+def recovering() -> tuple[Led, dict[int, LedLearner]]:
+    """Three partitions at different places of the log, right after they were loaded together."""
+    world = Led(stream())
+    given = rows(120)
+    for start, p in ((0, 1), (40, 2), (80, 0)):
+        world.come(given[start : start + 40])
+        for q in range(3):
+            world.step(q)
+        world.keep(p)
+    for q in range(3):
+        world.step(q)
+    world.restart_all()
+    return world, dict(enumerate(world.learners))
+
+
+def test_a_replica_that_partitions_recover_behind_stops_where_one_of_them_joins() -> None:
+    world, learners = recovering()
+    places = {p: one.places[LEARNED] for p, one in learners.items()}
+    assert sorted(places, key=lambda p: places[p]) == [1, 2, 0]
+    assert len(set(places.values())) == 3
+    replica = world.replica
+    assert replica.place == places[1]
+    at = replica.fetch_offset
+    replica.add(RawBatch(list(range(at, len(world.log))), [0] * 99, [None] * 99, world.log[at:]))
+    replica.advance()
+    assert replica.place == places[1], "it has not waited"
+    assert [learners[p].join() for p in (0, 1, 2)] == [False, True, False]
+    with learners[0].still() as drifts:
+        assert drifts is None, "a checkpoint of a partition without its models"
+    assert replica.waits_for(learners[1])
+    replica.hold_back(learners[1], None)
+    replica.advance()
+    assert replica.place == places[2]
+    assert not replica.waits_for(learners[1])
+    learners[2].leave()  # its runner has ended
+    replica.advance()
+    assert replica.place == places[0]
+    assert learners[0].join()
+    replica.hold_back(learners[0], None)
+    replica.advance()
+    assert replica.place == len(world.log)
+
+
+def test_a_partition_that_holds_something_else_at_its_place_does_not_join() -> None:
+    """Of two that began a challenger at different places, say."""
+    world, learners = recovering()
+    for p in (1, 2):
+        assert not learners[p].apart
+    other = LedLearner(world.spec, 2)
+    other.restore(world.kept[2])  # type: ignore[arg-type]
+    other.roles["nb"].reset()
+    learners[2].leave()
+    other.wait_for(world.replica)
+    learners[1].join()
+    world.replica.hold_back(learners[1], None)
+    at = world.replica.fetch_offset
+    world.replica.add(RawBatch(list(range(at, len(world.log))), [0] * 99, [None] * 99, world.log[at:]))
+    world.replica.advance()
+    assert world.replica.place == other.places[LEARNED]
+    assert not other.join()
+    assert other.apart
+    assert not other.follows
+
+
+def test_a_partition_that_rests_far_behind_is_not_waited_for() -> None:
+    assert gathered({}) == []
+    assert gathered({0: (7, 70), 1: (5, 50), 2: (7, 70)}) == [1, 0, 2]
+    far = MOST_APART + 11
+    assert gathered({0: (0, 0), 1: (90, far), 2: (95, far + MOST_APART), 3: (5, 10)}) == [1, 2]
