@@ -259,13 +259,13 @@ class Runner:
                     raise self._end
                 self._wake.clear()
                 if not await self._meet_replica():
-                    await self._wait()
+                    await self._wait(POLL_SECONDS)
                     continue
                 release = self._rest or await self._release()
                 if release.n:
                     await self._step_known(release)
                 else:
-                    await self._wait()
+                    await self._wait(POLL_SECONDS if self.merge.n_waiting else self._until_due())
                 await self._timers()
         except asyncio.CancelledError as error:
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]
@@ -410,9 +410,8 @@ class Runner:
             self._question = None
             self._wake.set()
 
-    async def _wait(self) -> None:
-        timeout = POLL_SECONDS if self.merge.n_waiting else self._until_due()
-        timer = asyncio.get_running_loop().call_later(timeout, self._wake.set)  # `wait_for` would begin a task
+    async def _wait(self, seconds: float) -> None:
+        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)  # `wait_for` would begin a task
         try:
             await self._wake.wait()
         finally:
