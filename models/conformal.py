@@ -314,6 +314,8 @@ def _run_classes(
                     best, highest = k, out[r, k]
             if best < 0 or np.isnan(out[r, 0]) or np.isnan(reach):
                 said[r, 0] = np.nan
+                for k in range(1, said.shape[1]):
+                    said[r, k] = 0.0  # and nothing of the instance that the row held before
                 continue
             for k in range(out.shape[1]):
                 within = (k == best or seen[k] == 1) and 1.0 - out[r, k] <= reach

@@ -121,6 +121,18 @@ def test_nothing_is_said_before_there_are_enough_scores():
     assert np.isnan(said[0][:, 0]).tolist() == [True] * 9 + [False] * 21
 
 
+def test_where_nothing_is_said_nothing_is_left_of_the_row_before():
+    """Rows of the pending store come again, and what stands there is part of a state."""
+    out = np.full((200, 3), [0.8, 0.2, 0.0])
+    conformal = Conformal("classification", 3, 0.8)
+    conformal.run(program_of(np.zeros(200), 0), out, (said := arrays_for(conformal, out)))
+    out[-1] = np.nan
+    said[0][-1] = 7.0
+    last = Program(np.array([PREDICT], np.int8), np.array([199], np.int32), np.zeros(1), np.ones(1))
+    conformal.run(last, out, said)
+    np.testing.assert_array_equal(said[0][-1], [np.nan, 0.0, 0.0])
+
+
 def test_a_constant_target_has_intervals_without_width_and_finds_out_of_them():
     y = np.concatenate([np.full(3000, 5.0), np.random.default_rng(4).normal(5, 1, 3000)])
     out = np.full((6000, 1), 5.0)
