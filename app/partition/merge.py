@@ -390,12 +390,6 @@ class Merge:
         """Records of all logs that were fetched and not released."""
         return sum(map(len, self.buffers.values()))
 
-    def release_only(self, role: str) -> Release:
-        """Remove and return what has come of one log that is applied as it comes, before any other record."""
-        n = min(len(self.buffers[role]), self.limit)
-        pieces = {one: buffer.take(n if one == role else 0) for one, buffer in self.buffers.items()}
-        return Release(pieces, {one: EMPTY for one in self.buffers if one != FEATURES})
-
     def release(self, ends: Ends | None = None) -> Release:
         """Remove and return what may be processed.
 

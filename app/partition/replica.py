@@ -11,8 +11,8 @@ least; the others keep a hash of theirs, and join it where it comes to their pla
 further than the next place of the log that one of them needs: where it joins, or where it made the next prediction that
 was sent before.
 
-A partition that is loaded beside others that run, or far behind the rest, follows its recorded order with models of its
-own. It gives them up once it stands where the replica stands, if both hold the same.
+Those that are loaded beside others which run, or far behind the rest, have a replica of their own until they have done
+so. They move to the first one where both stand at one place, if these hold the same.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ from app.partition.arrays import over
 from app.partition.learner import Learned, PartitionLearner
 from app.partition.merge import Piece, Release, concatenate, empty_piece
 from app.partition.outcome import DeadLetter, Outcome, together
-from app.partition.sharing import Sharing
+from app.partition.sharing import VALUES, Sharing
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
 from topics.learned import LearnedCommand
@@ -41,15 +41,16 @@ LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition t
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
 
 
-def gathered(reached: Mapping[int, tuple[int, int]]) -> list[int]:
-    """Of partitions that are loaded together those that recover behind one replica, the one that has learned least
-    first. reached : partition -> the next place of the log, and how many instances have been learned.
+def gathered(reached: Mapping[int, tuple[int, int]]) -> list[list[int]]:
+    """Of partitions that are loaded together those that recover behind one replica each, the one that has learned least
+    first; the group that has learned most first. reached : partition -> the next place of the log, and how many
+    instances have been learned.
 
     One that rests behind a command may have stood still for hours: the others do not wait until it has come to them.
     """
     order = sorted(reached, key=lambda p: (reached[p], p), reverse=True)
-    apart = (i for i, (p, q) in enumerate(pairwise(order), 1) if reached[p][1] - reached[q][1] > MOST_APART)
-    return order[: next(apart, len(order))][::-1]
+    cuts = [i for i, (p, q) in enumerate(pairwise(order), 1) if reached[p][1] - reached[q][1] > MOST_APART]
+    return [order[i:j][::-1] for i, j in pairwise([0, *cuts, len(order)]) if i < j]
 
 
 class Replica:
@@ -72,6 +73,8 @@ class Replica:
     common : dict
         For whoever makes checkpoints of the partitions: what the last one of any of them had of the models. Whoever
         looks at it holds the lock.
+    apart : Replica, optional
+        One that has been found to hold something else: nobody moves to it.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -79,6 +82,8 @@ class Replica:
         self.learner: PartitionLearner | None = None
         self.fetch_offset = 0
         self.common: dict[str, Any] = {}
+        self.apart: Replica | None = None
+        self._alike: Replica | None = None  # holds the same wherever both stand
         self._spec = spec
         self._came: deque[RawBatch] = deque()
         self._n_added = self._n_taken = 0  # each counted by one thread at a time
@@ -155,6 +160,21 @@ class Replica:
         """A partition that stands where this does follows from here on."""
         self._news[learner] = []
 
+    @property
+    def used(self) -> bool:
+        """Whether a partition follows, or is to join."""
+        return bool(self._news or self._bounds)
+
+    def agrees(self, other: "Replica") -> bool:
+        """Whether both hold the same, where they stand at one place: then they will at every other. The caller holds
+        both locks."""
+        if other not in (self._alike, self.apart) and self.learner is not None and other.learner is not None:
+            if equal(self.learner, other.learner, held(self.learner)):
+                self._alike = other
+            else:
+                self.apart = other
+        return self._alike is other
+
     def leave(self, learner: PartitionLearner) -> None:
         """A partition takes no step any more. Needs no lock."""
         self._news.pop(learner, None)
@@ -194,13 +214,28 @@ def held(learner: PartitionLearner) -> tuple[list[Any], str]:
     ], learner.learned_digest()
 
 
+def equal(one: PartitionLearner, leads: PartitionLearner, holds: tuple[list[Any], str]) -> bool:
+    """Whether both have come to the same at one place: a changed stream file may have begun a challenger, say, at
+    another place of the log in one of them. holds : what `one` held when it had models."""
+    return (
+        one.sharing is not None
+        and leads.sharing is not None
+        and one.settings == leads.settings
+        and one.sharing.meta() == leads.sharing.meta()
+        and bytes(one.sharing.state()[VALUES]) == bytes(leads.sharing.state()[VALUES])
+        and one.steering.same(leads.steering)
+        and one.comparing.proposed() == leads.comparing.proposed()
+        and holds == held(leads)
+    )
+
+
 class LedLearner(PartitionLearner):
-    """A partition that may leave it to a replica to learn the log.
+    """A partition that leaves it to a replica to learn the log.
 
     Attributes
     ----------
     apart : bool
-        Whether its models differ from the replica's: it keeps them.
+        Whether the replica was found to hold something else where it should join: it has to be restored again.
     """
 
     apart = False
@@ -238,7 +273,7 @@ class LedLearner(PartitionLearner):
             leads = replica.learner
             if sharing is None or leads is None or leads.places[LEARNED] != self.places[LEARNED]:
                 return False
-            if not self._equals(leads, sharing):
+            if not equal(self, leads, self._ahead[1]):
                 self.apart = True
                 return False
             replica.join(self)
@@ -246,52 +281,26 @@ class LedLearner(PartitionLearner):
             self._take_over(leads, sharing)
         return True
 
-    def meet(self, replica: Replica, piece: Piece) -> list[DriftRecord]:
-        """Between two steps: give the models up for the replica, where that comes to stand at one place with them.
-        Returns the events of drift on the way there.
+    def move(self, to: Replica) -> list[DriftRecord] | None:
+        """Between two steps: follow another replica, if it stands where the one before does and holds the same. Returns
+        the events of drift on the way there; None where it stays as it is.
 
-        piece : records of the log that came for this partition, which it has not learned.
+        While commands wait for an instance it does not: what they change is not taken over yet.
         """
-        self._held = self._held.with_next(piece)
-        sharing, drifts = self.sharing, list[DriftRecord]()
-        if sharing is None:
-            return []
-        with replica.lock:
-            if replica.learner is None:
-                replica.begin(self)
-            replica.follow(self.places[LEARNED])
-            if replica.learner is None:
-                return []
-            drifts = self._come_to(replica.learner.places[LEARNED], sharing)
-            if self.places[LEARNED] != replica.learner.places[LEARNED]:
-                return drifts
-            if not self._equals(replica.learner, sharing):
-                self.apart = True
-                return drifts
-            replica.join(self)
-            self._replica, self._held = replica, empty_piece()
-            self._take_over(replica.learner, sharing)
+        replica, sharing = self._replica, self.sharing
+        if replica is None or sharing is None or replica.apart is to:
+            return None
+        with to.lock, replica.lock:
+            to.follow()
+            replica.follow(to.place)
+            if to.learner is None or replica.place != to.place or self.waits or not replica.agrees(to):
+                return None
+            drifts = self._catch_up(replica, [])
+            replica.leave(self)
+            to.join(self)
+            self._replica = to
+            self._take_over(to.learner, sharing)
         return drifts
-
-    def _come_to(self, place: int, sharing: Sharing) -> list[DriftRecord]:
-        """Learn what waits below this place, but no command: it waits for an instance that is predicted."""
-        n = int(np.searchsorted(self._held.after(), place, side="right"))
-        n = next(iter(sharing.waiting(self._held.part(0, n))), n)
-        piece, self._held = self._held.part(0, n), self._held.part(n)
-        return self._follow(piece, sharing, [])
-
-    def _equals(self, leads: PartitionLearner, sharing: Sharing) -> bool:
-        """Whether both have come to the same: a changed stream file may have begun a challenger, say, at another place
-        of the log here."""
-        return (
-            leads.sharing is not None
-            and self.settings == leads.settings
-            and sharing.meta() == leads.sharing.meta()
-            and bytes(sharing.state()["learned/values"]) == bytes(leads.sharing.state()["learned/values"])
-            and self.steering.same(leads.steering)
-            and self.comparing.proposed() == leads.comparing.proposed()
-            and (held(self) if self._ahead is None else self._ahead[1]) == held(leads)
-        )
 
     def leave(self) -> None:
         """Nothing is predicted any more."""
@@ -302,10 +311,10 @@ class LedLearner(PartitionLearner):
     # -- following ---------------------------------------------------------------------------------------------
 
     def step(self, release: Release) -> Outcome:
-        """Decode and apply a release of the merge; records of the log in it are the replica's to learn, if any."""
+        """Decode and apply a release of the merge. It holds no records of the log, which are the replica's to learn."""
         replica = self._replica
         if replica is None:
-            return super().step(release)
+            raise RuntimeError("a partition takes a step before it has joined a replica")
         pieces, earlier = dict(release.pieces), dict(release.before)
         pieces.pop(LEARNED, None)
         earlier.pop(LEARNED, None)
@@ -342,8 +351,7 @@ class LedLearner(PartitionLearner):
         """As of every learner; it stands where the replica does, which learns nothing meanwhile."""
         replica = self._replica
         if replica is None:
-            with super().still() as drifts:
-                yield None if self.joins else drifts
+            yield None
             return
         with replica.lock:
             yield None if self.waits else self._catch_up(replica, [])

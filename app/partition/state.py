@@ -157,11 +157,6 @@ class PartitionState:
         self.spoke: Role | None = None  # the champion at the last prediction, where a rule has promoted since
 
     @property
-    def n_held(self) -> int:
-        """Records of what all partitions share that wait for the next instance."""
-        return len(self._held.offsets)
-
-    @property
     def tells(self) -> bool:
         """Whether what is known of the models is told by this partition. Of a model that all learn, by the first."""
         return self.sharing is None or self.partition == 0

@@ -113,7 +113,7 @@ class Engine:
         self._loaded = False  # whether all that is assigned has been
         self._between = False  # two assignments: nobody knows what is ours
         self._dropping = asyncio.Lock()
-        self.replica = self._new_replica()
+        self.replicas = list[ReplicaOfWorker]()
         self._pool = ThreadPoolExecutor(2, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
     def attach(self, app: Any) -> None:
@@ -155,9 +155,19 @@ class Engine:
         else:
             await self._app.crash(error)
 
-    def _new_replica(self) -> ReplicaOfWorker | None:
-        if self.spec.topics.learned is None:
-            return None
+    @property
+    def replica(self) -> ReplicaOfWorker | None:
+        """The one that all partitions come to follow, where they learn one model."""
+        return self.replicas[0] if self.replicas else None
+
+    async def leave(self, replica: ReplicaOfWorker, learner: LedLearner) -> None:
+        """A partition follows a replica no more. One that nobody follows ends."""
+        replica.leave(learner)
+        if not replica.used and replica in self.replicas:
+            self.replicas.remove(replica)
+            await replica.stop()
+
+    def _new_replica(self) -> ReplicaOfWorker:
         told = self._learned_more, self._cannot_learn
         return ReplicaOfWorker(self.spec, self.connection, self.in_thread, *told)
 
@@ -358,26 +368,20 @@ class Engine:
                 producers.append(made)
             self._check(generation)
             await self.follower.catch_up(partitions)
-            # A replica that nobody follows any more is not waited for: another begins where these stand.
-            before, leads = self.replica, None if self.runners else self._new_replica()
-            loaded = await self.in_thread(self._restore_all, partitions, leads)
+            loaded, replicas = await self.in_thread(self._restore_all, partitions)
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
-            if leads is not None:
-                if self.runners or self.replica is not before:
-                    raise KafkaError("another partition was loaded meanwhile")
-                self.replica = leads
-            runners = [self._runner(*each) for each in zip(loaded, tails, lost, producers, strict=True)]
+            each = zip(loaded, tails, lost, producers, strict=True)
+            runners = [self._runner(*one, replicas.get(one[0].learner.partition)) for one in each]
         except BaseException:
             await asyncio.gather(*map(close, producers))
             raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
         self.runners.update((runner.partition, runner) for runner in runners)
-        if leads is not None:
-            leads.start()
-            if before is not None:
-                await before.stop()
+        for replica in dict.fromkeys(replicas.values()):
+            self.replicas.append(replica)
+            replica.start()
         offsets = {tp: runner.buffers[role].fetch_offset for runner in runners for role, tp in runner.tps.items()}
         try:
             epochs = await self.thread.seek_sources(offsets)
@@ -421,15 +425,19 @@ class Engine:
         tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.limits]
         return await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
 
-    def _restore_all(self, partitions: Collection[int], leads: ReplicaOfWorker | None) -> list[Loaded]:
+    def _restore_all(self, partitions: Collection[int]) -> tuple[list[Loaded], dict[int, ReplicaOfWorker]]:
         """Off the event loop, and in one go: between two of them the steps of all partitions that run would have their
-        turn. Each gives up its models for the replica that leads, if any, before the next is restored."""
-        logs, led = self.follower.logs, list[int]()
-        if leads is not None:
-            led = gathered({p: self._reached(logs[p].manifest) for p in partitions})
-        rest = [p for p in partitions if p not in led]
-        loaded = {p: self._restore(logs[p], leads) for p in led} | {p: self._restore(logs[p]) for p in rest}
-        return [loaded[p] for p in partitions]
+        turn. And the replica that each recovers behind, if they learn one model, the one that has come furthest first:
+        each gives up its models for it before the next is restored."""
+        logs, replicas = self.follower.logs, dict[int, ReplicaOfWorker]()
+        if not self.spec.shares:
+            return [self._restore(logs[p]) for p in partitions], replicas
+        loaded = dict[int, Loaded]()
+        for group in gathered({p: self._reached(logs[p].manifest) for p in partitions}):
+            leads = self._new_replica()
+            for p in group:
+                loaded[p], replicas[p] = self._restore(logs[p], leads), leads
+        return [loaded[p] for p in partitions], replicas
 
     def _reached(self, manifest: checkpoint.Manifest | None) -> tuple[int, int]:
         """How far in the shared log a partition has come, by offset and by instances."""
@@ -439,7 +447,7 @@ class Engine:
     def _restore(self, state: StateLog, leads: ReplicaOfWorker | None = None) -> Loaded:
         """A learner and what writes its checkpoints, as the last manifest has them."""
         partition, manifest = state.partition, state.manifest
-        learner = PartitionLearner(self.spec, partition) if self.replica is None else LedLearner(self.spec, partition)
+        learner = PartitionLearner(self.spec, partition) if leads is None else LedLearner(self.spec, partition)
         topics = self.spec.input_topics
         if manifest is None:
             if leads is not None and isinstance(learner, LedLearner):
@@ -459,7 +467,14 @@ class Engine:
         encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics.values(), manifest, arrays)
         return Loaded(learner, encoder, manifest, notes)
 
-    def _runner(self, loaded: Loaded, tail: Tail, lost: dict[str, Lost], producer: "Producer") -> Runner:
+    def _runner(
+        self,
+        loaded: Loaded,
+        tail: Tail,
+        lost: dict[str, Lost],
+        producer: "Producer",
+        replica: ReplicaOfWorker | None,
+    ) -> Runner:
         learner, encoder, manifest, notes = loaded
         partition = learner.partition
         for note in notes:
@@ -474,7 +489,7 @@ class Engine:
         self.silence.begin(learner)
         ends = {**dict.fromkeys((self.changelog, *self._homes), 0), **tail.ends}
         outputs = Outputs(producer, partition, ends, self.spec.compression, self._homes)
-        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, tail, lost)
+        return Runner(self, learner, self.follower.logs[partition], encoder, outputs, tail, lost, replica)
 
     async def ended(self, runner: Runner, error: BaseException) -> None:
         """A runner could not go on: begin again where its state stands, or end the worker."""
@@ -484,7 +499,7 @@ class Engine:
         elif isinstance(error, asyncio.CancelledError):
             self._restart(runner, "a request was cancelled")
         elif isinstance(error, AloneError):
-            self._restart(runner, f"{error}: it is loaded again, with models of its own")
+            self._restart(runner, f"{error}: it is loaded again, with a replica of its own")
         elif isinstance(error, KafkaError) and not rights.denied(error):
             self._restart(runner, repr(error))
         else:
@@ -538,8 +553,7 @@ class Engine:
         self._generation += 1
         self._loaded, self._between = False, True
         await self._drop(list(self.runners.values()))
-        if self.replica is not None:
-            await self.replica.stop()
+        await asyncio.gather(*(replica.stop() for replica in self.replicas))
         await self.follower.stop()
         if self.copied is not None:
             await self.copied.stop()

@@ -1,8 +1,8 @@
 """What all partitions of a stream have joined, and commands to their models, on the way to the log that all of them
 learn (`learning: shared`), and back.
 
-Faust gives out partitions, and this log has one that every runner reads. So each runner has a consumer of its own; that
-of the first partition has one of the control topic, too.
+Faust gives out partitions, and this log has one that every replica reads. So each replica has a consumer of its own, as
+has the runner of the first partition for the control topic.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from app.kafka.outputs import Outputs
 from app.kafka.reading import EVERYTHING, read_to_end
 from app.partition.inputs import Mark, check_log, mark
 from app.partition.learner import PartitionLearner
-from app.partition.merge import Buffer
 from app.partition.outcome import Joint
 from app.partition.sharing import records, together
 from topics.commands import MAX_COMMAND_BYTES
@@ -89,7 +88,7 @@ async def read_reached(spec: "Spec", connection: Connection, loaded: Sequence["L
 
 
 class Waiting(Protocol):
-    """Where fetched records wait for a runner (`Buffer`)."""
+    """Where fetched records wait."""
 
     @property
     def fetch_offset(self) -> int: ...
@@ -133,7 +132,7 @@ class Commands:
 
 
 class Feed:
-    """Fetches the first partition of a topic for a runner.
+    """Fetches the first partition of a topic.
 
     Parameters
     ----------
@@ -144,8 +143,6 @@ class Feed:
         Called when records have come.
     failed : callable
         Told why it cannot go on.
-    held : callable
-        How many records wait elsewhere.
     """
 
     def __init__(
@@ -155,9 +152,8 @@ class Feed:
         buffer: Waiting,
         wake: Callable[[], None],
         failed: Callable[[Exception], None],
-        held: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._connection, self._tp, self._held = connection, TopicPartition(topic, 0), held
+        self._connection, self._tp = connection, TopicPartition(topic, 0)
         self._buffer, self._wake, self._failed = buffer, wake, failed
         self._task: asyncio.Task[None] | None = None
 
@@ -205,7 +201,7 @@ class Feed:
             await self._begin(consumer)
             consumer.seek(self._tp, self._buffer.fetch_offset)
             while True:
-                while len(self._buffer) + self._held() > MOST_WAITING:
+                while len(self._buffer) > MOST_WAITING:
                     await asyncio.sleep(PAUSE_SECONDS)
                 found = await consumer.getmany(self._tp, timeout_ms=1000, max_records=MOST_WAITING)
                 for records in found.values():
@@ -240,21 +236,17 @@ class LogHost(Protocol):
 
 
 class SharedLog:
-    """A runner's side of the log: what it appends, and what it reads.
+    """What a runner appends to the log.
 
     Parameters
     ----------
     host : LogHost
     learner : PartitionLearner
     outputs : Outputs
-    buffer : Buffer
-        Where records of the log wait.
     appended : int
         Instances that owners before have appended.
     wake, failed : callable
         As in `Feed`.
-    reads : bool
-        Whether the partition reads the log itself.
     """
 
     def __init__(
@@ -262,11 +254,9 @@ class SharedLog:
         host: LogHost,
         learner: PartitionLearner,
         outputs: Outputs,
-        buffer: Buffer,
         appended: int,
         wake: Callable[[], None],
         failed: Callable[[Exception], None],
-        reads: bool = True,
     ) -> None:
         topics, sharing = host.spec.topics, learner.sharing
         assert topics.learned is not None
@@ -276,23 +266,17 @@ class SharedLog:
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
         self._commands = Commands(sharing.next_command)
-        self._feeds = list[Feed]()
-        if reads:
-            self._feeds.append(Feed(host.connection, topics.learned, buffer, wake, failed, lambda: learner.n_held))
+        self._feed: CommandFeed | None = None
         if topics.control is not None and learner.partition in host.spec.commanded:
-            self._feeds.append(CommandFeed(host.connection, topics.control, self._commands, wake, failed))
+            self._feed = CommandFeed(host.connection, topics.control, self._commands, wake, failed)
 
     def start(self) -> None:
-        for feed in self._feeds:
-            feed.start()
+        if self._feed is not None:
+            self._feed.start()
 
     async def stop(self) -> None:
-        for feed in self._feeds:
-            await feed.stop()
-
-    async def read_no_more(self) -> None:
-        """The log is read for the partition elsewhere, from here on."""
-        await self._feeds.pop(0).stop()
+        if self._feed is not None:
+            await self._feed.stop()
 
     @property
     def due(self) -> float:

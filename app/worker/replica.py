@@ -1,8 +1,7 @@
-"""The replica of the shared models in a worker (`learning: shared`): it reads the log of all partitions, once for all
-partitions that the worker has (app/partition/replica.py says what it is).
+"""A replica of the shared models in a worker (`learning: shared`): it reads the log of all partitions, once for those
+that follow it (app/partition/replica.py says what it is).
 
-It begins when a worker that has no partition loads some, with the models of the one that has learned least, and learns
-no more than those that replay what was sent before still need. A partition that comes later finds it there.
+A worker has one for all of its partitions, and one more for each load of some while these recover.
 """
 
 import asyncio
@@ -11,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from app.kafka.connection import Connection
-from app.partition.merge import Piece
 from app.partition.replica import LedLearner, Replica
 from app.stream_file.spec import Spec
 from app.worker.learned import Feed
@@ -22,11 +20,11 @@ log = logging.getLogger(__name__)
 
 
 class AloneError(Exception):
-    """A partition cannot recover behind the replica; it is to be loaded again, with models of its own."""
+    """A partition cannot recover behind the replica; it is to be loaded again, with one of its own."""
 
 
 class ReplicaOfWorker:
-    """Reads the log and learns it, for all partitions of a worker.
+    """Reads the log and learns it, for partitions of a worker.
 
     Parameters
     ----------
@@ -60,6 +58,11 @@ class ReplicaOfWorker:
     def place(self) -> int:
         """The next one of the log that is to be learned."""
         return self._replica.place
+
+    @property
+    def used(self) -> bool:
+        """As of the replica."""
+        return self._replica.used
 
     def lead(self, learner: LedLearner) -> None:
         """Off the event loop, right after a partition was restored: it is to join. The first has learned least."""
@@ -99,18 +102,16 @@ class ReplicaOfWorker:
         said = "partition %d: the worker's replica learns for it from offset %d of %s on"
         log.info(said, learner.partition, learner.places[LEARNED], self._topic)
 
-    async def meet(self, learner: LedLearner, piece: Piece) -> list[DriftRecord]:
-        """Between two steps of a partition: let it follow from here on, where both stand at one place.
-
-        piece : records of the log that came for it. Returns the events of drift in them.
-        """
-        drifts: list[DriftRecord] = await self._in_thread(learner.meet, self._replica, piece)
-        if learner.follows:
-            self._tell(learner)
-        if learner.apart:
-            said = "partition %d: it has learned otherwise than the partitions beside it, and keeps models of its own"
+    async def move(self, learner: LedLearner, to: "ReplicaOfWorker") -> list[DriftRecord] | None:
+        """As of the learner. None where it stays."""
+        if self._replica.apart is to._replica:
+            return None
+        drifts: list[DriftRecord] | None = await self._in_thread(learner.move, to._replica)
+        if drifts is not None:
+            to._tell(learner)
+        elif self._replica.apart is to._replica:
+            said = "partition %d has learned otherwise than others of this worker, and keeps a replica beside theirs"
             log.warning(said, learner.partition)
-        self.start()
         return drifts
 
     async def stop(self) -> None:

@@ -75,7 +75,13 @@ class Host(CheckpointHost, ReleaseHost, Protocol):
     connection: Connection
     limits: Mapping[str, int]  # output topic -> bytes of the largest batch that it takes
     registry: Registry | None
-    replica: ReplicaOfWorker | None
+
+    @property
+    def replica(self) -> ReplicaOfWorker | None:
+        """The one that all partitions come to follow, where they learn one model."""
+
+    async def leave(self, replica: ReplicaOfWorker, learner: LedLearner) -> None:
+        """A partition follows a replica no more."""
 
     def end_offset(self, tp: TP) -> int | None:
         """Where a topic ended at the last fetch, as far as it is known."""
@@ -111,6 +117,8 @@ class Runner:
         What was sent after the manifest.
     lost : mapping of str to Lost, optional
         Role of an input topic -> what it has lost, and from where on to take records.
+    replica : ReplicaOfWorker, optional
+        Behind which the partition recovers, where all learn one model.
     """
 
     def __init__(
@@ -122,9 +130,11 @@ class Runner:
         outputs: Outputs,
         tail: Tail,
         lost: Mapping[str, Lost] | None = None,
+        replica: ReplicaOfWorker | None = None,
     ) -> None:
         self.host = host
         self.learner = learner
+        self.replica = replica
         self.partition = learner.partition
         self.outputs = outputs
         self.tps = {role: TP(topic, self.partition) for role, topic, _ in host.spec.inputs}
@@ -139,12 +149,10 @@ class Runner:
         self.merge = Merge(self.buffers, tail.script)
         self._releases = Releases(self.merge, self.tps, host, self._wake_up, self._cannot)
         self._shared: SharedLog | None = None
-        # Whether what was sent before us is replayed by the models of the worker's replica, which waits for us.
-        self._led = isinstance(learner, LedLearner) and learner.joins
+        self._replays = replica is not None  # what was sent before us, and the replica waits for us
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
         if learner.sharing is not None:
-            ways = self.buffers[LEARNED], tail.joined, self._wake_up, self._cannot
-            self._shared = SharedLog(host, learner, outputs, *ways, reads=not self._led)
+            self._shared = SharedLog(host, learner, outputs, tail.joined, self._wake_up, self._cannot)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
@@ -248,11 +256,11 @@ class Runner:
                 if self._end is not None:
                     raise self._end
                 self._wake.clear()
-                if not await self._meet_replica():
+                if not await self._follow():
                     await self._wait(POLL_SECONDS)
                     continue
                 release = self._rest or self._release()
-                if release.n:
+                if release is not None and release.n:
                     await self._step_known(release)
                 else:
                     await self._wait(POLL_SECONDS if self.merge.n_waiting else self._until_due())
@@ -264,22 +272,21 @@ class Runner:
         except Exception as error:
             await self._fail(error)
 
-    async def _meet_replica(self) -> bool:
-        """Leave it to the worker's replica to learn the shared log: from the place of our state on, or once what was
-        sent before us has been replayed. Returns whether steps may be taken."""
-        learner, replica = self.learner, self.host.replica
-        if replica is None or self._shared is None or not isinstance(learner, LedLearner):
+    async def _follow(self) -> bool:
+        """Leave it to a replica to learn the shared log: to the one behind which we recover, and then to that of the
+        worker, once both stand at one place. Returns whether steps may be taken."""
+        learner, replica, last = self.learner, self.replica, self.host.replica
+        if replica is None or last is None or not isinstance(learner, LedLearner):
             return True
         if learner.joins and not await replica.join(learner):
             return False
-        if self._led:
+        if self._replays:
             self._replay(learner, replica)
-        if learner.follows or learner.apart or self.merge.follows:
-            return True
-        self._hear(await replica.meet(learner, self.merge.release_only(LEARNED).piece(LEARNED)))
-        self.checkpoints.dirty = True
-        if learner.follows:
-            await self._shared.read_no_more()
+        elif replica is not last and (drifts := await replica.move(learner, last)) is not None:
+            self.replica = last
+            self._hear(drifts)
+            self.checkpoints.dirty = True
+            await self.host.leave(replica, learner)
         return True
 
     def _replay(self, learner: LedLearner, replica: ReplicaOfWorker) -> None:
@@ -297,7 +304,7 @@ class Runner:
             raise AloneError(f"nothing has come for {STALLED_SECONDS:.0f} s, and others wait for it")
         if place is None:
             replica.hold_back(learner, None)
-            self._led = False
+            self._replays = False
 
     def learned_more(self) -> None:
         """The worker's replica has."""
@@ -322,13 +329,13 @@ class Runner:
         if self._rest is None:
             self.host.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
-    def _release(self) -> Release:
-        """What may be learned next."""
+    def _release(self) -> Release | None:
+        """What may be learned next; None where the models have to learn first."""
         sharing = self.learner.sharing
         if sharing is not None:
             self.merge.limit = sharing.most_behind
-            if sharing.behind > self.merge.limit and not self.merge.follows and not self.learner.n_held:
-                return self.merge.release_only(LEARNED)
+            if sharing.behind > self.merge.limit and not self.merge.follows:
+                return None
         return self._releases.next()
 
     async def _wait(self, seconds: float) -> None:
@@ -604,6 +611,6 @@ class Runner:
             if self._shared is not None:
                 await self._shared.stop()
             await self.checkpoints.cancel()
-            if isinstance(self.learner, LedLearner) and self.host.replica is not None:
-                self.host.replica.leave(self.learner)
+            if self.replica is not None and isinstance(self.learner, LedLearner):
+                await self.host.leave(self.replica, self.learner)
             await self.outputs.stop()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.partition.learner import PartitionLearner
-from app.partition.merge import EVERYTHING, Merge, Script, empty_piece
+from app.partition.merge import EVERYTHING, Merge, Script
 from app.partition.replica import MOST_APART, LedLearner, Replica, gathered
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
@@ -32,21 +32,33 @@ from topics.records import RawBatch
 
 
 class Led(World):
-    """A worker with all partitions: they follow one replica once they have replayed what was sent before."""
+    """A worker with all partitions: those that it loads replay behind a replica what was sent before, and come to
+    follow the worker's then."""
 
     def __init__(self, spec: Spec, seed: int = 0) -> None:
         super().__init__(spec)
-        self.replica = Replica(spec)
+        self.replicas = [Replica(spec)] * spec.partitions  # that each follows; the worker's is the first in use
+        self.order = self.replicas[:1]
         self.learners: list[LedLearner] = [LedLearner(spec, p) for p in range(spec.partitions)]  # type: ignore[assignment]
         self.kept: list[Snapshot | None] = [None for _ in self.learners]
         self.drifts: list[list[Any]] = [[] for _ in self.learners]
         self.rng = np.random.default_rng(seed)
-        self.n_restarts = self.n_recovered = self.n_waited = 0
+        self.n_restarts = self.n_recovered = self.n_waited = self.n_moved = 0
         self.replaying: dict[int, tuple[Script, list[Any]]] = {}  # what was sent, and is to be sent again
         self.labels: list[bytes] = []
         self.letters: list[set[int]] = [set() for _ in self.learners]
         self.wrong: set[int] = set()  # commands that are none
         self.n_again, self.chance = 0, np.random.default_rng(seed + 1)
+        for learner in self.learners:
+            learner.wait_for(self.replica)
+        for p in range(spec.partitions):
+            assert self.learners[p].join()
+            self.replica.hold_back(self.learners[p], None)
+
+    @property
+    def replica(self) -> Replica:
+        """The worker's."""
+        return self.order[0]
 
     def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 12) -> None:
         """As in every world, with labels so many instances later, between two features, and some records rejected."""
@@ -69,21 +81,26 @@ class Led(World):
             self.n_again += 1
 
     def step(self, p: int, n_learned: int | None = None) -> None:
-        learner = self.learners[p]
-        new = self.log[self.replica.fetch_offset :][:n_learned]
-        if self.replica.learner is not None and new:
-            at = self.replica.fetch_offset
-            self.replica.add(RawBatch(list(range(at, at + len(new))), [0] * len(new), [None] * len(new), new))
+        learner, replica = self.learners[p], self.replicas[p]
+        for one in {replica, self.replica}:
+            self.feed(one, n_learned)
         if p in self.replaying:
             self.replay(p)
             return
-        if not learner.follows and not learner.apart:
-            self.drifts[p] += learner.meet(self.replica, empty_piece())
-        if learner.follows:
-            self._taken[p][LEARNED] = len(self.log)  # it fetches no more itself
+        if replica is not self.replica and (drifts := learner.move(self.replica)) is not None:
+            self.drifts[p] += drifts
+            self.n_moved += 1
+            self.follow(p, self.replica)
+        self._taken[p][LEARNED] = len(self.log)  # it fetches none itself
         super().step(p, n_learned)
         self.drifts[p] += self.outcomes[p][-1].drifts
         self.letters[p] |= {one.offset for one in self.outcomes[p][-1].rejected.get(CONTROL, [])}
+
+    def feed(self, replica: Replica, n: int | None = None) -> None:
+        """So many more records of the log come to a replica."""
+        at, new = replica.fetch_offset, self.log[replica.fetch_offset :][:n]
+        if new:
+            replica.add(RawBatch(list(range(at, at + len(new))), [0] * len(new), [None] * len(new), new))
 
     def keep(self, p: int) -> None:
         """A checkpoint, if one can be made now."""
@@ -99,20 +116,16 @@ class Led(World):
             if self.chance.random() < 0.1:
                 assert folded(self, p).digest() == learner.digest()
 
+    def follow(self, p: int, replica: Replica) -> None:
+        """A partition follows another one. One that nobody follows ends."""
+        self.replicas[p] = replica
+        if replica not in self.order:
+            self.order.append(replica)
+        self.order = [one for one in self.order if one.used]
+
     def restart(self, p: int) -> None:
-        """The partition is loaded again, from its last checkpoint, and does again what was sent since."""
-        self.replaying.pop(p, None)
-        made = self.restored(p)
-        merge, n_before = self.recorded(p, made)
-        again = list[bytes]()
-        while merge.follows:
-            outcome = made.step(merge.release())
-            self.letters[p] |= {one.offset for one in outcome.rejected.get(CONTROL, [])}
-            again += made.encode(outcome)
-        told = [said(json.loads(one)) for one in self.sent[p][n_before:]]
-        assert [said(json.loads(one)) for one in again] == told
-        self.learners[p], self._merges[p] = made, merge
-        self._taken[p][LEARNED] = len(self.log)
+        """The partition is loaded again, from its last checkpoint, beside others that run."""
+        self.load([p])
         self.n_restarts += 1
 
     def restored(self, p: int) -> LedLearner:
@@ -123,17 +136,15 @@ class Led(World):
             made.restore(snapshot)
         return made
 
-    def recorded(self, p: int, made: LedLearner, reads: bool = True) -> tuple[Merge, int]:
-        """What a partition did since, in the order that was recorded, and how many predictions were sent before. reads
-        : whether it learns the log itself."""
+    def recorded(self, p: int, made: LedLearner) -> tuple[Merge, int]:
+        """What a partition did since, in the order that was recorded, and how many predictions were sent before."""
         codec = made.codec
         places = [codec.read_place(v).places(codec.index_bits) for v in self.sent[p]]
         script = Script.of(list(made.rules), places)
         n_before = int(np.searchsorted(script.offsets, made.places[FEATURES]))
         merge = Merge(made.buffers(), script.part(n_before))
-        every = {**self.raw[p], **({LEARNED: [(0, value) for value in self.log]} if reads else {})}
-        for role, found in every.items():
-            at, stop = made.places[role], self._taken[p][role] if role in self.raw[p] else len(found)
+        for role, found in self.raw[p].items():
+            at, stop = made.places[role], self._taken[p][role]
             fresh = found[at:stop]
             columns = list(range(at, stop)), [t for t, _ in fresh], [None] * len(fresh), [v for _, v in fresh]
             merge.buffers[role].add(RawBatch(*columns))
@@ -141,33 +152,39 @@ class Led(World):
 
     def restart_all(self) -> None:
         """The worker dies: all partitions are loaded together, and recover behind one replica."""
-        self.replaying, self.replica = {}, Replica(self.spec)
-        made = {p: self.restored(p) for p in range(self.spec.partitions)}
-        order = gathered({p: (one.places[LEARNED], one.sharing.n) for p, one in made.items() if one.sharing})
-        assert sorted(order) == sorted(made)
+        self.load(list(range(self.spec.partitions)))
+        self.n_recovered += 1
+
+    def load(self, partitions: list[int]) -> None:
+        """Partitions come to the worker."""
+        made = {p: self.restored(p) for p in partitions}
+        (order,) = gathered({p: (one.places[LEARNED], one.sharing.n) for p, one in made.items() if one.sharing})
+        assert sorted(order) == partitions
+        replica = Replica(self.spec)
         for p in order:
-            made[p].wait_for(self.replica)
+            made[p].wait_for(replica)
             assert made[p].joins
-            self._merges[p], n_before = self.recorded(p, made[p], reads=False)
+            self._merges[p], n_before = self.recorded(p, made[p])
             told = [said(json.loads(one)) for one in self.sent[p][n_before:]]
             self.learners[p], self.replaying[p] = made[p], (self._merges[p].script or Script(), told)
-        self.n_recovered += 1
+            self.follow(p, replica)
 
     def replay(self, p: int) -> None:
         """A step of a partition that recovers, as far as the replica has come."""
         (script, told), learner, merge = self.replaying[p], self.learners[p], self._merges[p]
-        with self.replica.lock:
-            self.replica.follow()
+        replica = self.replicas[p]
+        with replica.lock:
+            replica.follow()
         if learner.joins and not learner.join():
             assert not learner.apart
             return
         place = script.next_place(LEARNED, learner.places[FEATURES]) if merge.follows else None
-        self.replica.hold_back(learner, place)
+        replica.hold_back(learner, place)
         if place is None and not merge.follows:
             assert not told
             del self.replaying[p]
             return
-        merge.buffers[LEARNED].next_offset = self.replica.place
+        merge.buffers[LEARNED].next_offset = replica.place
         outcome = learner.step(merge.release())
         again = [said(json.loads(one)) for one in learner.encode(outcome)]
         assert again == told[: len(again)]
@@ -256,6 +273,7 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(nam
     world = lived(stream(**FIELDS[name]), n=n, seed=seed, chunk=3 if few else 12)
     assert world.n_restarts
     assert world.n_recovered
+    assert world.n_moved or few
     assert all(learner.follows for learner in world.learners)
     assert world.letters == [world.wrong, set(), set()]
     leads = world.replica.learner
@@ -375,8 +393,39 @@ def test_a_partition_that_holds_something_else_at_its_place_does_not_join() -> N
     assert not other.follows
 
 
+def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None:
+    world, learners = recovering()
+    replica, other = world.replica, Replica(world.spec)
+    lone = LedLearner(world.spec, 1)
+    lone.restore(world.kept[1])  # type: ignore[arg-type]
+    learners[1].leave()
+    lone.wait_for(other)
+    lone.join()
+    other.hold_back(lone, None)
+    for p in (2, 0):
+        world.feed(replica)
+        replica.advance()
+        assert learners[p].join()
+        replica.hold_back(learners[p], None)
+    world.feed(replica)
+    world.feed(other)
+    replica.advance()
+    other.advance()
+    assert other.learner is not None
+    known = next(one for one in other.learner.roles["nb"].learned_state().values() if one.dtype == float)
+    known += 1.0
+    assert lone.move(replica) is None
+    assert other.apart is replica
+    known -= 1.0
+    assert lone.move(replica) is None, "it was compared again"
+    other.apart = None
+    assert lone.move(replica) is not None
+    assert not other.used
+    assert lone.roles["nb"].model is learners[0].roles["nb"].model
+
+
 def test_a_partition_that_rests_far_behind_is_not_waited_for() -> None:
     assert gathered({}) == []
-    assert gathered({0: (7, 70), 1: (5, 50), 2: (7, 70)}) == [1, 0, 2]
+    assert gathered({0: (7, 70), 1: (5, 50), 2: (7, 70)}) == [[1, 0, 2]]
     far = MOST_APART + 11
-    assert gathered({0: (0, 0), 1: (90, far), 2: (95, far + MOST_APART), 3: (5, 10)}) == [1, 2]
+    assert gathered({0: (0, 0), 1: (90, far), 2: (95, far + MOST_APART), 3: (5, 10)}) == [[1, 2], [0, 3]]

@@ -406,13 +406,13 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
         assert runner._few == few
 
 
-def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_models_of_its_own(spec, monkeypatch):
+def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_replica_of_its_own(spec, monkeypatch):
     """It replays behind the worker's replica, and its topic does not answer."""
     bounds: list[int | None] = []
     replica = types.SimpleNamespace(place=7, waits_for=lambda _: True, hold_back=lambda _, place: bounds.append(place))
     script = Script(np.array([5, 6]), {"labels": np.array([0, 0]), "learned": np.array([7, 9])})
     runner = runner_of(spec, Tail(script, {}, {}, dict.fromkeys(TOPICS, 0), {}))
-    runner.buffers["learned"], runner._led = Buffer(), True
+    runner.buffers["learned"], runner._replays = Buffer(), True
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     runner._replay(runner.learner, replica)
@@ -431,4 +431,4 @@ def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_mod
     runner.learner.places["features"] = 7
     runner._replay(runner.learner, replica)
     assert bounds[-1] is None
-    assert not runner._led
+    assert not runner._replays
