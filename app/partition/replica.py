@@ -176,7 +176,7 @@ class Replica:
         return self._alike is other
 
     def leave(self, learner: PartitionLearner) -> None:
-        """A partition takes no step any more. Needs no lock."""
+        """A partition takes no step any more, or follows another replica. Needs no lock."""
         self._news.pop(learner, None)
         self._bounds.pop(learner, None)
 
@@ -301,12 +301,6 @@ class LedLearner(PartitionLearner):
             self._replica = to
             self._take_over(to.learner, sharing)
         return drifts
-
-    def leave(self) -> None:
-        """Nothing is predicted any more."""
-        for replica in (self._replica, self._ahead and self._ahead[0]):
-            if replica is not None:
-                replica.leave(self)
 
     # -- following ---------------------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class ReplicaOfWorker:
 
     def leave(self, learner: LedLearner) -> None:
         """Nothing more comes for a partition: others need not wait for it."""
-        learner.leave()
+        self._replica.leave(learner)
         self._came.set()
 
     def _tell(self, learner: LedLearner) -> None:

@@ -1,6 +1,7 @@
 """One replica of the shared models for several partitions of a worker: to the bit what each would have learned for
 itself, by the order that its predictions recorded."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -8,11 +9,15 @@ import msgspec
 import numpy as np
 import pytest
 
+from app.kafka.connection import Connection
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge, Script
 from app.partition.replica import MOST_APART, LedLearner, Replica, gathered
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
+from app.worker.engine import Engine
+from app.worker.metrics import Metrics
+from app.worker.replica import ReplicaOfWorker
 from tests.app.test_sharing import (
     COMMANDS,
     DECISIONS,
@@ -129,7 +134,7 @@ class Led(World):
         self.n_restarts += 1
 
     def restored(self, p: int) -> LedLearner:
-        self.learners[p].leave()
+        self.replicas[p].leave(self.learners[p])
         made = LedLearner(self.spec, p)
         snapshot = self.kept[p]
         if snapshot is not None:
@@ -363,7 +368,7 @@ def test_a_replica_that_partitions_recover_behind_stops_where_one_of_them_joins(
     replica.advance()
     assert replica.place == places[2]
     assert not replica.waits_for(learners[1])
-    learners[2].leave()  # its runner has ended
+    world.replica.leave(learners[2])  # its runner has ended
     replica.advance()
     assert replica.place == places[0]
     assert learners[0].join()
@@ -380,7 +385,7 @@ def test_a_partition_that_holds_something_else_at_its_place_does_not_join() -> N
     other = LedLearner(world.spec, 2)
     other.restore(world.kept[2])  # type: ignore[arg-type]
     other.roles["nb"].reset()
-    learners[2].leave()
+    world.replica.leave(learners[2])
     other.wait_for(world.replica)
     learners[1].join()
     world.replica.hold_back(learners[1], None)
@@ -398,7 +403,7 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
     replica, other = world.replica, Replica(world.spec)
     lone = LedLearner(world.spec, 1)
     lone.restore(world.kept[1])  # type: ignore[arg-type]
-    learners[1].leave()
+    world.replica.leave(learners[1])
     lone.wait_for(other)
     lone.join()
     other.hold_back(lone, None)
@@ -422,6 +427,36 @@ def test_partitions_of_a_replica_that_holds_something_else_do_not_move() -> None
     assert lone.move(replica) is not None
     assert not other.used
     assert lone.roles["nb"].model is learners[0].roles["nb"].model
+
+
+def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_behind_the_other() -> None:
+    async def in_thread(function: Any, *args: Any) -> Any:
+        return function(*args)
+
+    async def moved() -> None:
+        spec = stream(2)
+        engine = Engine(spec, Connection("127.0.0.1:1"), Metrics(spec))
+        ones = [ReplicaOfWorker(spec, engine.connection, in_thread, lambda: None, pytest.fail) for _ in range(2)]
+        learners = [LedLearner(spec, p) for p in range(2)]
+        for one, learner in zip(ones, learners, strict=True):
+            one.lead(learner)
+            assert await one.join(learner)
+            one.hold_back(learner, None)
+        engine.replicas += ones
+        assert engine.replica is ones[0]
+        assert await ones[1].move(learners[1], ones[0]) == []
+        await engine.leave(ones[1], learners[1])
+        assert engine.replicas == ones[:1]
+        assert ones[0].used
+        assert not ones[1].used
+        with learners[1].still() as drifts:
+            assert drifts == []
+        for learner in learners:
+            await engine.leave(ones[0], learner)
+        assert engine.replica is None
+        await engine.stop()
+
+    asyncio.run(moved())
 
 
 def test_a_partition_that_rests_far_behind_is_not_waited_for() -> None:
