@@ -92,7 +92,7 @@ class Comparing:
         known = self._of if roles[CHAMPION] is self._champion else {}
         self._champion = roles[CHAMPION]
         self._of = self._begun(roles, known)
-        self._proposed = {role for role in self._proposed if role in known}
+        self._proposed = {role for role in self._proposed if role in known and role in self._of}
 
     def follow(self, leads: "Comparing", roles: Mapping[str, Role]) -> None:
         """The comparisons are those of roles of the same names, which learn for these."""

@@ -119,6 +119,8 @@ def test_what_is_proposed_is_proposed_once_and_nothing_changes():
     assert [(event.event, event.model) for event in events] == [("proposed", "tree")]
     assert {one["model"] for one in sent} == {"last-label"}
     assert learner.comparing.proposed() == ["tree"]
+    learner.line_up({name: role for name, role in learner.roles.items() if name != "tree"})
+    assert learner.comparing.proposed() == [], "a model that was dropped"
 
 
 def test_a_decision_is_the_first_place_at_which_the_interval_says_so():
