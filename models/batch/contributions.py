@@ -119,15 +119,16 @@ def contributions(
     about: NDArray[np.int64],
 ) -> Floats:
     """As Learner.contributions. While there is no model, no feature adds anything to the shares of classes, or the mean
-    target, that `totals` have."""
+    target, that `totals` have; the kernel runs then, too, and so is compiled when somebody asks before a stream
+    begins."""
     out = np.zeros((len(rows), slab.shape[1] + 1))
-    if forest.kind[FITTED]:
-        place = np.full(len(rows), -1 if classes else 0, np.int64)
-        for k, code in enumerate(forest.classes.tolist() if classes else []):
-            place[about == code] = k
-        contribute(forest, values, slab, rows, place, out)
-        return out
-    total = totals.sum() if classes else totals[0]
-    known: Floats = totals[about] if classes else totals[1:]
-    out[:, -1] = known / total if total > 0.0 else np.nan
+    fitted = bool(forest.kind[FITTED])
+    place = np.full(len(rows), -1 if classes or not fitted else 0, np.int64)
+    for k, code in enumerate(forest.classes.tolist() if classes and fitted else []):
+        place[about == code] = k
+    contribute(forest, values, slab, rows, place, out)
+    if not fitted:
+        total = totals.sum() if classes else totals[0]
+        known: Floats = totals[about] if classes else totals[1:]
+        out[:, -1] = known / total if total > 0.0 else np.nan
     return out

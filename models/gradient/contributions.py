@@ -116,22 +116,22 @@ def contributions(
     rows: NDArray[np.int32],
     about: NDArray[np.int64],
 ) -> Floats:
-    """As Learner.contributions. During the warm-up no feature adds anything to class frequencies, or the mean."""
+    """As Learner.contributions. During the warm-up no feature adds anything to class frequencies, or the mean; the
+    kernels run then, too, and so are compiled when somebody asks before a stream begins."""
     d = slab.shape[1]
     out = np.zeros((len(rows), d + 1))
-    if not state.counts[READY]:
-        if task.loss != CROSS_ENTROPY:
-            out[:, d] = state.target[MEAN] if state.target[WEIGHT] > 0.0 else np.nan
-        else:
-            total = state.known.sum()
-            out[:, d] = state.known[about] / total if total > 0.0 else np.nan
-        return out
     z = _deviations(state.scales, n_values, slab[rows]) if task.linear else np.zeros((len(rows), 0))
     mean, _ = means(nodes)
     contribute(
         slab, rows, about, nodes.links, nodes.test, mean, nodes.slope, n_values, roots, task.one_tree,
         task.shrinkage, task.loss, state.known, state.target[CENTRE], state.target[SPREAD], z, out,
     )  # fmt: skip
+    if not state.counts[READY]:
+        if task.loss != CROSS_ENTROPY:
+            out[:, d] = state.target[MEAN] if state.target[WEIGHT] > 0.0 else np.nan
+        else:
+            total = state.known.sum()
+            out[:, d] = state.known[about] / total if total > 0.0 else np.nan
     return out
 
 

@@ -2,35 +2,34 @@
 
 A leaf keeps what its tree grew on, an inner node nothing. Its value is the class shares, or the mean target, of the
 window's items that come to it now; where none comes, it is as its parent. On the way to the leaf, whose own value is
-what votes, each change is put down to the feature that is tested (Saabas 2014). The window is run through all trees
-whenever values are asked for, since each label changes it: O(items trees depth), and no state.
+what votes, each change is put down to the feature that is tested (Saabas 2014). The items go down with the instances
+that are asked about, since each label changes what comes to a node: no state, and time only for nodes that are asked.
 """
 
 import numpy as np
 
 from models.kernel import kernel
-from models.shrubs.trees import NODES
 
 
 @kernel(inline=True)
-def _child(trees, slot, node, n_values, x, r):
-    """The child of an inner node that row r of x goes to; as `models.shrubs.trees.leaf_of`."""
+def _part(trees, slot, node, n_values, x, rows, places, start, end):
+    """Move the places whose row goes left before the others; where these begin. Mutates places. O(end - start).
+
+    Tests are those of `models.shrubs.trees.leaf_of`.
+    """
     f = trees.feature[slot, node]
-    value = x[r, f]
-    if n_values[f] > 0:
-        left = value == trees.value[slot, node]
-    else:
-        left = value <= trees.value[slot, node] and value - value == 0.0
-    return trees.left[slot, node] if left else trees.left[slot, node] + 1
-
-
-@kernel(inline=True)
-def _value(trees, slot, node, sums, mass, about, above):
-    """Of class `about`, or of the target where it is -1; `above` where no item comes to an inner node."""
-    c = max(about, 0)
-    if trees.feature[slot, node] < 0:
-        return trees.values[slot, trees.left[slot, node], c]
-    return sums[node, c] / mass[node] if mass[node] > 0.0 else above
+    nominal = n_values[f] > 0
+    test = trees.value[slot, node]
+    at = start
+    for k in range(start, end):
+        i = places[k]
+        value = x[rows[i], f]
+        left = value == test if nominal else value <= test and value - value == 0.0
+        if left:
+            places[k] = places[at]
+            places[at] = i
+            at += 1
+    return at
 
 
 @kernel(allocates=True)
@@ -42,30 +41,68 @@ def contribute(slab, rows, about, share, n, window, trees, slots, weights, n_val
     """
     last = out.shape[1] - 1
     n_outputs = trees.values.shape[2]
-    sums = np.empty((trees.feature.shape[1], n_outputs))
-    mass = np.empty(trees.feature.shape[1])
+    every = np.arange(n)
+    items = np.empty(n, np.int64)
+    asked = np.empty(len(rows), np.int64)
+    here = np.empty(len(rows))
+    sums = np.empty(n_outputs)
+    stack = np.empty((trees.feature.shape[1] + 1, 6), np.int64)
     for j in range(len(slots)):
         slot = slots[j]
-        for node in range(trees.sizes[slot, NODES]):
-            mass[node] = 0.0
-            for c in range(n_outputs):
-                sums[node, c] = 0.0
+        weight = share * weights[j]
         for i in range(n):
-            w = window.w[i]
-            c = np.int64(window.y[i]) if classes else 0
-            more = w if classes else w * window.y[i]
-            node = np.int64(0)
-            while trees.feature[slot, node] >= 0:
-                mass[node] += w
-                sums[node, c] += more
-                node = np.int64(_child(trees, slot, node, n_values, window.x, i))
-        for i in range(len(rows)):
-            node = np.int64(0)
-            here = _value(trees, slot, node, sums, mass, about[i], 0.0)
-            out[i, last] += share * weights[j] * here
-            while trees.feature[slot, node] >= 0:
-                f = trees.feature[slot, node]
-                node = np.int64(_child(trees, slot, node, n_values, slab, rows[i]))
-                there = _value(trees, slot, node, sums, mass, about[i], here)
-                out[i, f] += share * weights[j] * (there - here)
-                here = there
+            items[i] = i
+        for k in range(len(rows)):
+            asked[k] = k
+            here[k] = 0.0
+        stack[0, 0] = 0
+        stack[0, 1] = 0
+        stack[0, 2] = n
+        stack[0, 3] = 0
+        stack[0, 4] = len(rows)
+        stack[0, 5] = last
+        top = 1
+        while top > 0:
+            top -= 1
+            node = stack[top, 0]
+            start = stack[top, 1]
+            end = stack[top, 2]
+            first = stack[top, 3]
+            stop = stack[top, 4]
+            changed = stack[top, 5]
+            below = np.int64(trees.left[slot, node])
+            inner = trees.feature[slot, node] >= 0
+            mass = 0.0
+            for c in range(n_outputs):
+                sums[c] = 0.0 if inner else trees.values[slot, below, c]
+            if inner:
+                for k in range(start, end):
+                    i = items[k]
+                    mass += window.w[i]
+                    if classes:
+                        sums[np.int64(window.y[i])] += window.w[i]
+                    else:
+                        sums[0] += window.w[i] * window.y[i]
+            if mass > 0.0 or not inner:
+                for k in range(first, stop):
+                    r = asked[k]
+                    there = sums[max(about[r], 0)]
+                    if inner:
+                        there /= mass
+                    out[r, changed] += weight * (there - here[r])
+                    here[r] = there
+            if not inner:
+                continue
+            middle = _part(trees, slot, node, n_values, window.x, every, items, start, end)
+            half = _part(trees, slot, node, n_values, slab, rows, asked, first, stop)
+            for side in range(2):
+                to = (first, half) if side == 0 else (half, stop)
+                if to[0] == to[1]:
+                    continue
+                stack[top, 0] = below + side
+                stack[top, 1] = start if side == 0 else middle
+                stack[top, 2] = middle if side == 0 else end
+                stack[top, 3] = to[0]
+                stack[top, 4] = to[1]
+                stack[top, 5] = trees.feature[slot, node]
+                top += 1

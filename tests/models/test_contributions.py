@@ -1,5 +1,7 @@
 """What features add to predictions, against a twin that walks through the nodes that models describe."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -197,6 +199,16 @@ def test_contributions_of_gradient_trees_equal_their_twin(task, parameters):
             features, begin = [spread * one[0] for one in added[:-1]], centre + spread * added[-1][0]
         np.testing.assert_allclose(found, [*features, begin], rtol=1e-7, atol=1e-9)
     assert n_inner > 0
+
+
+@pytest.mark.parametrize(("name", "family"), [(SGT, "gradient"), ("random-forest", "batch")])
+def test_kernels_run_before_there_is_a_model(name, family, monkeypatch):
+    """Whoever warms up has them compiled, and the stream does not wait for it."""
+    module, calls = importlib.import_module(f"models.{family}.contributions"), []
+    monkeypatch.setattr(module, "contribute", lambda *given: calls.append(given))
+    learner = create(name, Schema((0, 3), 2, "classification"))
+    learner.contributions(np.zeros((1, 2)), np.zeros(1, np.int32), np.zeros(1, np.int64))
+    assert len(calls) == 1
 
 
 def test_of_two_classes_probability_is_shared_out_as_the_score_is():
