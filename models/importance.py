@@ -1,8 +1,9 @@
 """What trees go by in all: the mean decrease of impurity, from the nodes that models describe.
 
-A split takes impurity away: Gini's of the classes, or the variance of what the children's means leave. Each node's
-decrease counts by the share of its tree's instances that came to it, for the feature that it tests (Breiman, Friedman,
-Olshen and Stone 1984); trees count alike.
+A split takes impurity away: Gini's of the classes, or the variance of what the children's means leave; of gradient
+trees that of scores. Each node's decrease counts by the share of its tree's instances that came to it, for the feature
+that it tests (Breiman, Friedman, Olshen and Stone 1984); trees count alike, or by their share of the vote where a model
+says it. A pool's members count by their shares in it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,29 @@ Node = Mapping[str, Any]
 
 def importance(nodes: Sequence[Node], n_features: int, regression: bool) -> list[float] | None:
     """The share of each feature in all decreases; they sum to 1. None where no tree has split, or where nodes do not
-    have what it takes: classes or means below, and one feature tested at a time.
+    have what it takes: classes, means or scores below, and one feature tested at a time. Members of a pool that do not
+    have it are left out.
 
     nodes : as `Learner.describe` gives them. O(nodes classes).
     """
+    starts = [at for at, node in enumerate(nodes) if isinstance(node.get("member"), str)]
+    if not starts:
+        return _shares(_decreases(nodes, n_features, regression))
+    total = [0.0] * n_features
+    for start, stop in zip(starts, [*starts[1:], len(nodes)], strict=True):
+        shares = _shares(_decreases(nodes[start:stop], n_features, regression))
+        if shares is not None:
+            total = [a + nodes[start]["share"] * b for a, b in zip(total, shares, strict=True)]
+    return _shares(total)
+
+
+def _shares(total: list[float] | None) -> list[float] | None:
+    added = sum(total) if total is not None else 0.0
+    return [one / added for one in total] if total is not None and added > 0.0 else None
+
+
+def _decreases(nodes: Sequence[Node], n_features: int, regression: bool) -> list[float] | None:
+    """By feature, of one model."""
     by_id = {node["id"]: node for node in nodes}
     beside = {node[key] for node in nodes for key in ("alternate", "option") if key in node}
     below = {child for node in nodes for child in children(node)} | beside
@@ -24,19 +44,19 @@ def importance(nodes: Sequence[Node], n_features: int, regression: bool) -> list
     for root in nodes:
         if not children(root) or root["id"] in below or root.get("background"):
             continue
+        share = root.get("share", 1.0) if root.get("part") == "tree" else 1.0
         whole, stack = weight(root, regression), [root]
         while stack:
             node = stack.pop()
             parts = [by_id[child] for child in children(node)]
             if not parts:
                 continue
-            if "gate" in node or any(one.get("unit") == "score" or not one.get("value") for one in (node, *parts)):
+            if "gate" in node or any(not one.get("value") for one in (node, *parts)):
                 return None
             if whole > 0.0:
-                total[node["feature"]] += weight(node, regression) / whole * decrease(node, parts, regression)
+                total[node["feature"]] += share * weight(node, regression) / whole * decrease(parts, regression)
             stack += parts
-    added = sum(total)
-    return [one / added for one in total] if added > 0.0 else None
+    return total
 
 
 def children(node: Node) -> list[int]:
@@ -49,22 +69,21 @@ def children(node: Node) -> list[int]:
 
 
 def weight(node: Node, regression: bool) -> float:
-    return float(node["weight"] if regression else sum(node["value"]))
+    return float(node["weight"] if regression or "unit" in node else sum(node["value"]))
 
 
-def decrease(node: Node, parts: Sequence[Node], regression: bool) -> float:
-    """What impurity a split takes away."""
+def decrease(parts: Sequence[Node], regression: bool) -> float:
+    """What impurity a split takes away: how far the children's shares of the classes, means or scores lie from their
+    mean, squared and summed. Of shares it is the decrease of Gini's impurity."""
     weights = [weight(part, regression) for part in parts]
     whole = sum(weights)
     if not whole > 0.0:
         return 0.0
-    if regression:
-        means = [part["value"][0] for part in parts]
-        mean = sum(w * m for w, m in zip(weights, means, strict=True)) / whole
-        return float(sum(w * (m - mean) ** 2 for w, m in zip(weights, means, strict=True)) / whole)
-    return gini(node["value"]) - sum(w / whole * gini(part["value"]) for w, part in zip(weights, parts, strict=True))
-
-
-def gini(value: Sequence[float]) -> float:
-    total = sum(value)
-    return 1.0 - sum((one / total) ** 2 for one in value) if total > 0.0 else 0.0
+    values = [list(part["value"]) for part in parts]
+    if not (regression or parts[0].get("unit") == "score"):
+        values = [[one / (sum(value) or 1.0) for one in value] for value in values]
+    found = 0.0
+    for column in zip(*values, strict=True):
+        mean = sum(w * v for w, v in zip(weights, column, strict=True)) / whole
+        found += sum(w * (v - mean) ** 2 for w, v in zip(weights, column, strict=True)) / whole
+    return found

@@ -49,7 +49,9 @@ SAID = "/said"
 TELLING = (  # learners that say what features add to a prediction
     *("hoeffding-tree", "extremely-fast-decision-tree", "hoeffding-adaptive-tree", "fimt-dd"),
     *("hoeffding-regression-tree", "adaptive-random-forest", "streaming-random-patches", "online-bagging"),
-    *("leveraging-bagging", "smooth-boost", "online-boosting", "opinion-pool"),
+    *("leveraging-bagging", "smooth-boost", "online-boosting", "mondrian-forest", "stochastic-gradient-tree"),
+    *("shrub-ensemble", "streaming-decision-tree", "streaming-decision-forest", "cart", "bagging", "random-forest"),
+    *("adaboost", "gradient-boosting", "xgboost", "opinion-pool"),
 )
 NOT_SCALED = np.zeros((0, SAID_WIDTH))
 

@@ -34,7 +34,7 @@ def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> 
     nodes: list[dict[str, Any]] = [
         {"id": 0, "parent": None, "depth": 0, "weight": weight, "value": value, "part": "model"}
     ]
-    depths, values = levels(forest), _values(forest)
+    depths, values = levels(forest), values_of(forest)
     parents = np.zeros(len(forest.column), np.int64)
     for node in np.flatnonzero(forest.column >= 0).tolist():
         parents[forest.left[node]] = parents[forest.right[node]] = node + 1
@@ -61,15 +61,20 @@ def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> 
         told["value"] = _spread(values[node], forest, group, n_outputs)
         if group != VECTOR or link == SOFTMAX:
             told["unit"] = "score"
+        elif classes:
+            told["unit"] = "share"
         column = int(forest.column[node])
         if column >= 0:
             children = [int(forest.left[node]) + 1, int(forest.right[node]) + 1]
             told["default"] = children[0] if forest.missing[node] else children[1]
             told["feature"] = int(forest.feature[column])
-            if forest.threshold[node] == np.inf:  # only a missing value fails
+            threshold, numeric = float(forest.threshold[node]), bool(np.isnan(forest.code[column]))
+            if threshold == np.inf or not (numeric or 0.0 <= threshold < 1.0):  # what is known goes one way
                 told["known"] = True
-            elif np.isnan(forest.code[column]):
-                told["threshold"] = float(forest.threshold[node] + forest.centre[column])
+                if threshold < 0.0:
+                    children.reverse()
+            elif numeric:
+                told["threshold"] = threshold + float(forest.centre[column])
             else:  # what has the value goes right: told the other way about, as elsewhere
                 told["equals"] = int(forest.code[column])
                 children.reverse()
@@ -78,7 +83,7 @@ def described(forest: Forest, totals: Floats, classes: bool, n_outputs: int) -> 
     return nodes
 
 
-def _values(forest: Forest) -> Floats:
+def values_of(forest: Forest) -> Floats:
     """Of every node; of an inner one, the mean of its children's by weight."""
     values = np.zeros((len(forest.column), forest.values.shape[1]))
     leaves = forest.column < 0

@@ -6,6 +6,7 @@ import numpy as np
 
 from models.contract import Schema
 from models.gradient.bins import Bins
+from models.gradient.contributions import means
 from models.gradient.tree import CODE, DEFAULT, DEPTH, LEAF, LEFT, MANY, NEXT, PARENT, RIGHT, SEEN, TEST, TREE, Nodes
 
 
@@ -16,6 +17,7 @@ def describe_trees(
 
     n_trees : of a stage. centre : where the score of a single tree is a prediction, what to add to it after `spread`.
     """
+    mean, _ = means(nodes)
     seen = nodes.meta[:, SEEN].copy()
     for i in range(len(seen) - 1, -1, -1):
         parent = nodes.links[i, PARENT]
@@ -23,7 +25,7 @@ def describe_trees(
             seen[parent] += seen[i]
     described = []
     for i, link in enumerate(nodes.links.tolist()):
-        values = nodes.value[i] if centre is None else centre + spread * nodes.value[i]
+        values = mean[i] if centre is None else centre + spread * mean[i]
         node: dict[str, Any] = {
             "id": i + 1,
             "parent": link[PARENT] + 1,

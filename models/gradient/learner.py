@@ -12,6 +12,7 @@ from models.contract import LEARN, Bags, Floats, Learner, Program, Schema
 from models.gradient import committee
 from models.gradient.bins import MOMENTS, lay_out, no_bins, refit, transfer
 from models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
+from models.gradient.contributions import contributions
 from models.gradient.description import describe_bins, describe_trees
 from models.gradient.learner_state import (
     BUFFERED,
@@ -232,6 +233,16 @@ class StochasticGradientTree(Learner):
     def run(self, program: Program, slab: Any, out: Floats) -> None:
         self._run(program, slab, out, False)
 
+    @property
+    def tells_why(self) -> bool:
+        """Of rows. A bag is predicted by one of its instances, and another one may be it after any step."""
+        return self.schema.task != "multi-instance"
+
+    def contributions(self, slab: Any, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        """As Learner.contributions; see `models.gradient.contributions`."""
+        n_values, task = self._layout.n_values, self._task
+        return contributions(self._nodes, self._roots, n_values, self._learned, task, slab, rows, about)
+
     def fit(self, x: ArrayLike | Bags, y: ArrayLike, w: ArrayLike | None = None) -> None:
         """Learn a training set in several passes; what is left of a warm-up ends with the first."""
         for _ in range(self._effective["epochs"]):
@@ -402,8 +413,8 @@ class StochasticGradientTree(Learner):
         that the tree is for).
 
         Inner nodes: "feature", and "threshold" (numeric: values up to it go to the first child), "equals" (nominal) or
-        "children" (value -> id); "default" is the child of missing values. "value" is the score, of an inner node that
-        of when it was split; for a single regression tree it is the prediction, without "unit". "slope" of a linear
+        "children" (value -> id); "default" is the child of missing values. "value" is the score, of an inner node the
+        mean of the leaves below; for a single regression tree it is the prediction, without "unit". "slope" of a linear
         leaf: what a deviation of each feature adds.
         """
         state, task = self._learned, self._task

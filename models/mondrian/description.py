@@ -21,8 +21,8 @@ from models.mondrian.weights import trust
 
 def describe(trees: MondrianTrees, settings: MondrianSettings, n_outputs: int) -> list[dict[str, Any]]:
     """The forest, then each tree, root first. "share" of a tree is its weight in the vote, "stop" of an inner node the
-    weight of the prunings that end there, among those that reach it. "value" is a node's class shares, or mean target,
-    of all that it has learned."""
+    weight of the prunings that end there, among those that reach it. "value" is a node's class shares ("unit"), or
+    mean target, of all that it has learned."""
     learned = float(trees.nodes[0, 0, WEIGHT]) if trees.counts[0, NODES] else 0.0
     found: list[dict[str, Any]] = [
         {"id": 0, "parent": None, "depth": 0, "weight": learned, "value": [], "part": "ensemble"}
@@ -52,6 +52,8 @@ def _tree(
             "weight": float(nodes[node, WEIGHT]),
             "value": _value(nodes[node], settings.classes, n_outputs),
         }
+        if settings.classes:
+            told["unit"] = "share"
         if node == 0:
             told |= root
         feature, left = int(links[node, FEATURE]), int(links[node, LEFT])

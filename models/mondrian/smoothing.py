@@ -19,7 +19,7 @@ PER_FEATURE = 10.0  # gamma, as in all experiments of the paper
 
 
 @kernel
-def _table(tree, node, c):
+def table(tree, node, c):
     """The customers of class c at a node: in an inner node, 1 for each child that has seen it. O(1)."""
     if tree.links[node, LEFT] == 0:
         return tree.nodes[node, VALUES + c]
@@ -69,11 +69,11 @@ def smooth(tree, settings, one, above, here, vote):
         customers = 0.0
         tables = 0.0
         for c in range(n_outputs):
-            n = _table(tree, node, c)
+            n = table(tree, node, c)
             customers += n
             tables += min(n, 1.0)
         for c in range(n_outputs):
-            n = _table(tree, node, c)
+            n = table(tree, node, c)
             here[c] = (n - discount * min(n, 1.0) + discount * tables * above[c]) / customers
         if is_leaf:
             for c in range(n_outputs):

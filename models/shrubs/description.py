@@ -49,6 +49,8 @@ def _tree(shrubs: Shrubs, slot: int, share: float, first: int) -> list[dict[str,
         left = int(trees.left[slot, node])
         weight = window.w[:n] * here
         told: dict[str, Any] = {"id": own, "parent": parent, "depth": depth, "weight": float(weight.sum())}
+        if shrubs.settings.classes:
+            told["unit"] = "share"
         if node == 0:
             told |= {"part": "tree", "share": share, "window": shrubs.size}
         if feature < 0:

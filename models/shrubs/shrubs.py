@@ -16,6 +16,7 @@ from models.contract import PREDICT, Floats, Program, Schema
 from models.kernel import kernel
 from models.randomness import seeded, uniform
 from models.shrubs.cart import Scratch, grow, room_to_grow
+from models.shrubs.contributions import contribute
 from models.shrubs.members import (
     Members,
     descend,
@@ -184,6 +185,17 @@ class Shrubs:
             members.alone[:m] = rest.alone
             members.judged[:m, :n] = np.unpackbits(rest.judged, count=m * n).reshape(m, n)
         _say_again(self.window, self.trees, members, self.n_values, n, m)
+
+    def contribute(
+        self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64], share: float, out: Floats
+    ) -> None:
+        """Add what features do to this window's vote, which counts `share`. Mutates out."""
+        m, classes = int(self.counts[MEMBERS]), self.settings.classes
+        members, n = self.members, int(self.counts[FILLED])
+        contribute(
+            slab, rows, about, share, n, self.window, self.trees, members.slots[:m], members.weights[:m],
+            self.n_values, classes, out,
+        )  # fmt: skip
 
     def size_of_trees(self) -> tuple[int, int]:
         """Nodes and leaves of all members."""

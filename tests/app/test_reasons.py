@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from app.errors import SpecError
+from app.inspection import Names
+from app.page.predictions import _added
 from app.partition.learner import PartitionLearner
 from app.partition.merge import EVERYTHING, Merge
 from app.stream_file.spec import build
@@ -75,6 +77,41 @@ def test_the_same_reasons_however_a_stream_is_cut_and_restarted(drift):
     for one, told in zip(without, whole, strict=True):
         assert json.loads(one) == {k: v for k, v in json.loads(told).items() if k != "reasons"}
     assert plain.digest() == learner.digest()
+
+
+MEMBERS = {
+    "mondrian": {"model": "mondrian-forest", "n_trees": 3},
+    "gradient": {"model": "stochastic-gradient-tree", "warm_up": 50, "delta": 0.3, "node_cost": 0.0},
+    "shrubs": {"model": "shrub-ensemble", "window": 64, "n_trees": 4},
+    "streaming": {"model": "streaming-decision-forest", "n_trees": 3},
+}
+
+
+@pytest.mark.parametrize(
+    "champion", [*MEMBERS.values(), {"model": "opinion-pool", "members": {**MEMBERS, "last": "last-label"}}, "auto"],
+    ids=[*MEMBERS, "pool", "auto"],
+)  # fmt: skip
+def test_other_trees_too_however_a_stream_is_cut_and_restarted(champion):
+    stream = {**STREAM, "champion": champion}
+    whole, learner = fold(stream, 10_000)
+    for limit, restart_every in ((1, 0), (40, 2)):
+        parts, other = fold(stream, limit, restart_every)
+        assert parts == whole
+        assert other.digest() == learner.digest()
+    without, plain = fold({**stream, "predictions": {}}, 10_000)
+    for one, told in zip(without, whole, strict=True):
+        assert json.loads(one) == {k: v for k, v in json.loads(told).items() if k != "reasons"}
+    assert plain.digest() == learner.digest()
+    told = [json.loads(one)["reasons"] for one in whole[-300:]]
+    assert sum(reasons is not None for reasons in told) > 250
+    assert sum(next(iter(reasons)) == "b" for reasons in told if reasons) > 150  # which labels follow most
+    explained = _added(learner.roles["champion"].model, data()[0][:1], Names(learner.spec, learner, "champion"))
+    assert explained["of"] in ("0", "1")
+    assert set(explained["features"]) <= set("abc")
+    parts = explained["begin"], *explained["features"].values(), explained["left"]
+    assert sum(parts) == pytest.approx(explained["prediction"])
+    if champion in MEMBERS.values():
+        assert abs(explained["left"]) < 1e-9
 
 
 def test_reasons_are_those_of_the_model_when_it_predicted():

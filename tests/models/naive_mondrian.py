@@ -300,10 +300,14 @@ class NaiveTree:
 
     def smoothed(self, x):
         """Of a Mondrian forest without aggregation: Algorithm 8 of Lakshminarayanan et al., class -> probability."""
+        return self.hierarchy(x)[-1]
+
+    def hierarchy(self, x):
+        """What it says by the first nodes of the way down, by the first two, ..., by all."""
         gamma = 10.0 * len(x)
         found = dict.fromkeys(self.seen(), 0.0)
         above = dict.fromkeys(found, 1.0 / len(found))
-        node, birth, together = self.root, 0.0, 1.0
+        node, birth, together, said = self.root, 0.0, 1.0, []
         while True:
             rate, life = sum(self.distances(node, x).values()), node.time - birth
             parted = 1.0 - math.exp(-rate * life) if rate > 0.0 else 0.0
@@ -319,9 +323,44 @@ class NaiveTree:
             else:
                 customers = {y: node.shares.get(y, 0.0) for y in found}
             here = kneser_ney(customers, math.exp(-gamma * life), above)
+            said.append({y: found[y] + together * here[y] for y in found})
             if not node.children:
-                return {y: found[y] + together * here[y] for y in found}
+                return said
             node, birth, above = node.child(x, self.n_values), node.time, here
+
+    def contributions(self, x, about):
+        """What each feature changed on the way down, and the value of the root.
+
+        With aggregation: the mean over all prunings, by their weights, as a recursion over those that go on below.
+        """
+        said = self.hierarchy(x) if self.classes and not self.aggregation else None
+
+        def value(node, depth):
+            return self.says(node).get(about, 0.0) if said is None else said[depth].get(about, 0.0)
+
+        def below(node, depth):
+            if not node.children:
+                return [0.0] * len(x)
+            child = node.child(x, self.n_values)
+            added = below(child, depth + 1)
+            added[node.test[0]] += value(child, depth + 1) - value(node, depth)
+            goes_on = 1.0 - node.stop() if self.aggregation else 1.0
+            return [goes_on * one for one in added]
+
+        return below(self.root, 0), value(self.root, 0)
+
+    def by_prunings(self, x, about):
+        """As `contributions`, by the sum over all prunings, of a small tree."""
+        total, added, begin = 0.0, [0.0] * len(x), self.says(self.root).get(about, 0.0)
+        for prior, own, ends in self.root.prunings():
+            weight, node = prior * math.exp(own), self.root
+            total += weight
+            while node not in ends:
+                child = node.child(x, self.n_values)
+                change = self.says(child).get(about, 0.0) - self.says(node).get(about, 0.0)
+                added[node.test[0]] += weight * change
+                node = child
+        return [one / total for one in added], begin
 
 
 def mixed(own, below, more, further):
@@ -374,6 +413,15 @@ class NaiveForest:
             for y, value in said.items():
                 row[int(y)] += value * vote / sum(votes)
         return row
+
+    def contributions(self, x, about):
+        """The mean of the trees', as they vote, and behind it that of their roots' values."""
+        votes = [tree.vote() if self.classes else 1.0 for tree in self.trees]
+        mean = [0.0] * (len(x) + 1)
+        for tree, vote in zip(self.trees, votes, strict=True):
+            added, begin = tree.contributions(self.read(x), float(about))
+            mean = [a + b * vote / sum(votes) for a, b in zip(mean, [*added, begin], strict=True)]
+        return mean
 
     def learn(self, x, y, w):
         for tree in self.trees:

@@ -27,6 +27,45 @@ def test_a_tree_by_hand():
     assert importance(nodes, 3, False) == pytest.approx(expected)
 
 
+def split(at, feature, below, **more):
+    return {"id": at, "feature": feature, "threshold": 0.5, "children": below, "default": below[0], **more}
+
+
+def test_shares_scores_and_a_pool_by_hand():
+    """Shares of the classes do not say how many came: "weight" does. Trees count by their share of the vote."""
+    shares = [
+        {"id": 0, "weight": 8.0, "value": [], "part": "ensemble"},
+        split(1, 1, [2, 3], weight=8.0, value=[0.5, 0.5], unit="share", part="tree", share=0.75),
+        {"id": 2, "weight": 6.0, "value": [1.0, 0.0], "unit": "share"},
+        {"id": 3, "weight": 2.0, "value": [0.0, 1.0], "unit": "share"},
+        split(4, 0, [5, 6], weight=8.0, value=[0.5, 0.5], unit="share", part="tree", share=0.25),
+        {"id": 5, "weight": 4.0, "value": [0.75, 0.25], "unit": "share"},
+        {"id": 6, "weight": 4.0, "value": [0.25, 0.75], "unit": "share"},
+    ]
+    first, second = 0.75 * (1.0 - 0.75**2 - 0.25**2), 0.25 * (0.5 - 0.375)
+    expected = [second / (first + second), first / (first + second), 0.0]
+    assert importance(shares, 3, False) == pytest.approx(expected)
+    scores = [
+        {"id": 0, "weight": 10.0, "value": [5.0, 5.0]},
+        split(1, 2, [2, 3], weight=10.0, value=[0.3], unit="score"),
+        split(2, 0, [4, 5], weight=5.0, value=[-1.0], unit="score"),
+        {"id": 3, "weight": 5.0, "value": [1.0], "unit": "score"},
+        {"id": 4, "weight": 4.0, "value": [-2.0], "unit": "score"},
+        {"id": 5, "weight": 1.0, "value": [3.0], "unit": "score"},
+    ]
+    first, second = 1.0, 0.5 * (0.8 * 1.0 + 0.2 * 16.0)
+    found = importance(scores, 3, False)
+    assert found == pytest.approx([second / (first + second), 0.0, first / (first + second)])
+    silent = [{"id": 0, "weight": 4.0, "value": [2.0, 2.0], "member": "last", "share": 5.0}]
+    pool = silent + [
+        {**node, "member": name, "share": weight} if at == 0 else node
+        for name, weight, nodes in (("forest", 1.5, shares), ("gradient", 0.5, scores))
+        for at, node in enumerate(nodes)
+    ]
+    both = 0.75 * np.array(expected) + 0.25 * np.array(found)
+    assert importance(pool, 3, False) == pytest.approx(both.tolist())
+
+
 def variance(targets):
     return float(np.var(targets)) if len(targets) else 0.0
 
@@ -62,6 +101,22 @@ def test_decreases_are_nearly_those_of_the_labels_themselves(name, task):
     assert found == pytest.approx((total / total.sum()).tolist(), abs=0.05)
     assert found[3] == 0.0  # constant
     assert max(found) == found[0] or max(found) == found[4]
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("name", ["mondrian-forest", "shrub-ensemble", "stochastic-gradient-tree", "opinion-pool"])
+def test_of_other_trees_what_says_nothing_has_least(name, task):
+    own = {
+        "opinion-pool": {"members": {"a": "mondrian-forest", "b": "last-label", "c": "stochastic-gradient-tree"}},
+        "stochastic-gradient-tree": {"delta": 0.2},
+    }
+    learner = create(name, schema_of(task), seed=1, **own.get(name, {}))
+    learner.learn_many(*rows(4000, task, missing=0.0))
+    found = importance(learner.describe(), 5, task == "regression")
+    assert sum(found) == pytest.approx(1.0)
+    assert found[3] == 0.0  # constant
+    assert max(found) in (found[0], found[4])
+    assert found[1] < 0.5 * max(found)  # noise
 
 
 def test_who_has_no_such_nodes_has_none():
