@@ -260,6 +260,12 @@ class Script(NamedTuple):
         kept = slice(start, stop)
         return Script(self.offsets[kept], {role: found[kept] for role, found in self.next_offsets.items()})
 
+    def next_place(self, role: str, at: int) -> int | None:
+        """The next place of a log when the first prediction from place `at` of the features on was made; None where
+        there is none."""
+        i = int(np.searchsorted(self.offsets, at))
+        return int(self.next_offsets[role][i]) if i < len(self.offsets) else None
+
     def taken(self, role: str) -> Ints:
         """Places that had been taken from a log, in order; of some of them (or right after them in their record)."""
         if role == FEATURES:

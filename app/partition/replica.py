@@ -6,13 +6,19 @@ takes over all that follows from the log alone, by reference: models, scores, de
 there only commands, promotions and findings about drift concern a partition; it takes them in their order, as if it had
 learned the records itself. So it predicts, tells and keeps, to the bit, what a replica of its own would have come to.
 
-A partition that has just been loaded follows its recorded order with models of its own. It gives them up once it stands
-where the replica stands, if both hold the same; the first partition's become the replica.
+Partitions that are loaded together recover behind one replica. It begins with the models of the one that has learned
+least; the others keep a hash of theirs, and join it where it comes to their place, if both hold the same. It goes no
+further than the next place of the log that one of them needs: where it joins, or where it made the next prediction that
+was sent before.
+
+A partition that is loaded beside others that run, or far behind the rest, follows its recorded order with models of its
+own. It gives them up once it stands where the replica stands, if both hold the same.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from threading import RLock
 from typing import Any
 
@@ -32,6 +38,18 @@ from topics.records import DriftRecord, RawBatch
 
 News = Learned | LearnedCommand
 LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
+MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
+
+
+def gathered(reached: Mapping[int, tuple[int, int]]) -> list[int]:
+    """Of partitions that are loaded together those that recover behind one replica, the one that has learned least
+    first. reached : partition -> the next place of the log, and how many instances have been learned.
+
+    One that rests behind a command may have stood still for hours: the others do not wait until it has come to them.
+    """
+    order = sorted(reached, key=lambda p: (reached[p], p), reverse=True)
+    apart = (i for i, (p, q) in enumerate(pairwise(order), 1) if reached[p][1] - reached[q][1] > MOST_APART)
+    return order[: next(apart, len(order))][::-1]
 
 
 class Replica:
@@ -65,6 +83,12 @@ class Replica:
         self._came: deque[RawBatch] = deque()
         self._n_added = self._n_taken = 0  # each counted by one thread at a time
         self._news: dict[PartitionLearner, list[News]] = {}
+        self._bounds: dict[PartitionLearner, int] = {}
+
+    @property
+    def place(self) -> int:
+        """The next one of the log that is to be learned; 0 before it has begun."""
+        return 0 if self.learner is None else self.learner.places[LEARNED]
 
     def __len__(self) -> int:
         """Records that wait to be learned."""
@@ -95,10 +119,12 @@ class Replica:
             self.follow()
 
     def follow(self, until: int | None = None) -> None:
-        """Learn what has come, below this place. The caller holds the lock."""
+        """Learn what has come, below this place, and below those that partitions still need. The caller holds the
+        lock."""
         learner = self.learner
         if learner is None or learner.sharing is None or learner.news is None:
             return
+        until = min([*self._bounds.values(), *([] if until is None else [until])], default=None)
         piece = self._taken(until)
         if not len(piece.offsets):
             return
@@ -132,6 +158,20 @@ class Replica:
     def leave(self, learner: PartitionLearner) -> None:
         """A partition takes no step any more. Needs no lock."""
         self._news.pop(learner, None)
+        self._bounds.pop(learner, None)
+
+    def hold_back(self, learner: PartitionLearner, place: int | None) -> None:
+        """Go no further than this place, which a partition needs, and no place before it; None: as far as you like.
+        Needs no lock."""
+        if place is None:
+            self._bounds.pop(learner, None)
+        else:
+            self._bounds[learner] = place
+
+    def waits_for(self, learner: PartitionLearner) -> bool:
+        """Whether this partition is at its turn, and another one may wait for it."""
+        others = {*self._news, *self._bounds} - {learner}
+        return bool(others) and self._bounds.get(learner) == self.place
 
     def first(self, learner: PartitionLearner) -> bool:
         """Whether a partition is the one that answers for what all of them hold together."""
@@ -146,6 +186,14 @@ def concerns(one: News, learner: PartitionLearner) -> bool:
     return isinstance(one, LearnedCommand) or bool(one.decided) or learner.partition == 0
 
 
+def held(learner: PartitionLearner) -> tuple[list[Any], str]:
+    """Which models a learner has, and a hash of what they have learned."""
+    roles = learner.roles.items()
+    return [
+        (n, r.key, r.learner_name, r.model.parameters(), r.frozen, r.action) for n, r in roles
+    ], learner.learned_digest()
+
+
 class LedLearner(PartitionLearner):
     """A partition that may leave it to a replica to learn the log.
 
@@ -157,11 +205,46 @@ class LedLearner(PartitionLearner):
 
     apart = False
     _replica: Replica | None = None
+    _ahead: tuple[Replica, Any] | None = None  # the replica that is to come to its place, and what it shall hold there
 
     @property
     def follows(self) -> bool:
         """Whether a replica learns for it."""
         return self._replica is not None
+
+    @property
+    def joins(self) -> bool:
+        """Whether a replica is to come to its place. Until then it has no models and takes no step."""
+        return self._ahead is not None
+
+    def wait_for(self, replica: Replica) -> None:
+        """Right after it was restored: give the models up for a replica that stands there, or at a place before. One
+        that has not begun begins with them."""
+        with replica.lock:
+            if replica.learner is None:
+                replica.begin(self)
+            self._ahead = replica, held(self)
+            replica.hold_back(self, self.places[LEARNED])
+            for name, role in self.roles.items():
+                role.give_up(None if replica.learner is None else replica.learner.roles.get(name))
+
+    def join(self) -> bool:
+        """Follow the replica from here on, if it has come to this place. It may not hold the same there: `apart` says
+        so, and then the partition has to be restored again."""
+        if self._ahead is None:
+            return self.follows
+        replica, sharing = self._ahead[0], self.sharing
+        with replica.lock:
+            leads = replica.learner
+            if sharing is None or leads is None or leads.places[LEARNED] != self.places[LEARNED]:
+                return False
+            if not self._equals(leads, sharing):
+                self.apart = True
+                return False
+            replica.join(self)
+            self._replica, self._ahead = replica, None
+            self._take_over(leads, sharing)
+        return True
 
     def meet(self, replica: Replica, piece: Piece) -> list[DriftRecord]:
         """Between two steps: give the models up for the replica, where that comes to stand at one place with them.
@@ -200,25 +283,21 @@ class LedLearner(PartitionLearner):
     def _equals(self, leads: PartitionLearner, sharing: Sharing) -> bool:
         """Whether both have come to the same: a changed stream file may have begun a challenger, say, at another place
         of the log here."""
-        lineups = [
-            [(n, r.key, r.learner_name, r.model.parameters(), r.frozen, r.action) for n, r in one.roles.items()]
-            for one in (self, leads)
-        ]
         return (
             leads.sharing is not None
             and self.settings == leads.settings
             and sharing.meta() == leads.sharing.meta()
             and bytes(sharing.state()["learned/values"]) == bytes(leads.sharing.state()["learned/values"])
-            and lineups[0] == lineups[1]
             and self.steering.same(leads.steering)
             and self.comparing.proposed() == leads.comparing.proposed()
-            and self.learned_digest() == leads.learned_digest()
+            and (held(self) if self._ahead is None else self._ahead[1]) == held(leads)
         )
 
     def leave(self) -> None:
         """Nothing is predicted any more."""
-        if self._replica is not None:
-            self._replica.leave(self)
+        for replica in (self._replica, self._ahead and self._ahead[0]):
+            if replica is not None:
+                replica.leave(self)
 
     # -- following ---------------------------------------------------------------------------------------------
 
@@ -264,7 +343,7 @@ class LedLearner(PartitionLearner):
         replica = self._replica
         if replica is None:
             with super().still() as drifts:
-                yield drifts
+                yield None if self.joins else drifts
             return
         with replica.lock:
             yield None if self.waits else self._catch_up(replica, [])

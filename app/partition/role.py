@@ -554,6 +554,11 @@ class Role:
         self._asked, self._since = leads._asked, leads._since
         self.frozen, self.reactions, self.action = leads.frozen, leads.reactions, leads.action
 
+    def give_up(self, leads: "Role | None") -> None:
+        """Let go of the models, before anything else than to `follow` a role that will stand where this one does. leads
+        : it, where it is there already; its model is looked at meanwhile."""
+        self.model, self.trial = self._made(self._first) if leads is None else leads.model, None
+
     # -- trials ------------------------------------------------------------------------------------------------
 
     def _places_of_trials(self, program: Program) -> list[int]:

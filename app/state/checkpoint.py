@@ -237,7 +237,7 @@ class Encoder:
     last : Manifest, optional
         The checkpoint that the learner was restored from.
     arrays : mapping, optional
-        The arrays of `last`, as `decode` gave them.
+        The arrays of `last`, as `decode` gave them; others are copied by the first `take`.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Encoder:
         self._taken: dict[str, tuple[str, list[int], list[_Chunk]]] = {}
         self._snapshot: Snapshot | None = None
         if last is not None and arrays is not None and last.version == VERSION:
-            self._own = {name: Held(arrays[name], entry[2]) for name, entry in last.arrays.items()}
+            self._own = {name: Held(arrays[name], entry[2]) for name, entry in last.arrays.items() if name in arrays}
 
     def take(self, snapshot: Snapshot, common: dict[str, Held] | None = None) -> None:
         """Copy what changed since the last call. On the learner's thread, between two steps; one checkpoint at a time.

@@ -48,7 +48,7 @@ class Follower:
         StateError
             The changelog is not the one that was read before.
         """
-        logs = {TopicPartition(self.topic, p): self.logs.setdefault(p, StateLog(p)) for p in partitions}
+        logs = {TopicPartition(self.topic, p): self._log(p) for p in partitions}
         starts = {tp: state.position for tp, state in logs.items()}
         bounds = await read_to_end(self.connection, starts, self._take, isolation=EVERYTHING)
         for tp, found in logs.items():
@@ -60,6 +60,9 @@ class Follower:
             # After reading: live records before the first record that is kept have been appended again since.
             found.truncate(bounds[tp].first)
             found.settle()
+
+    def _log(self, partition: int) -> StateLog:
+        return self.logs.setdefault(partition, StateLog(partition, self.logs))
 
     def _take(self, tp: TopicPartition, records: list) -> None:  # type: ignore[type-arg]
         found = self.logs.get(tp.partition)
@@ -74,7 +77,7 @@ class Follower:
         for partition in set(self.logs) - self.standbys - set(owned):
             del self.logs[partition]
         for partition in self.standbys:
-            self.logs.setdefault(partition, StateLog(partition))
+            self._log(partition)
         self._changed.set()
         if self.standbys and self._task is None:
             self._task = asyncio.create_task(self._tail(), name="standbys")

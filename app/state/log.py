@@ -13,7 +13,7 @@ dropped.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from app.errors import StateError
@@ -54,6 +54,12 @@ class Record(NamedTuple):
 class StateLog:
     """What the changelog of one partition holds.
 
+    Parameters
+    ----------
+    partition : int
+    beside : mapping of int to StateLog, optional
+        Logs of other partitions in this process: equal chunks, as of a model that all of them learn, are held once.
+
     Attributes
     ----------
     position : int
@@ -64,8 +70,9 @@ class StateLog:
         Bytes of the records from the first that is kept.
     """
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, beside: "Mapping[int, StateLog] | None" = None) -> None:
         self.partition = partition
+        self._beside = {} if beside is None else beside
         self.position = 0
         self.chunks: dict[bytes, bytes] = {}
         self.n_bytes = 0
@@ -101,7 +108,8 @@ class StateLog:
                 self.chunks.pop(digest, None)
                 self._where.pop(digest, None)
             else:
-                self.chunks[digest] = value
+                others = (log.chunks.get(digest) for log in self._beside.values())
+                self.chunks[digest] = next((one for one in others if one == value), value)
                 self._where[digest] = offset
         elif key == self._key:
             self._data, self._at = value, offset

@@ -32,7 +32,8 @@ from app.kafka.reading import COMMITTED
 from app.kafka.unpacking import RECORD_BYTES
 from app.partition.inputs import Lost
 from app.partition.learner import PartitionLearner
-from app.partition.replica import LedLearner
+from app.partition.replica import LED, LedLearner, gathered
+from app.partition.sharing import STATE
 from app.registry.client import Registry
 from app.state import checkpoint
 from app.state.follower import Follower
@@ -45,12 +46,12 @@ from app.worker.copied import Copied
 from app.worker.copying import Copier
 from app.worker.naming import STREAM
 from app.worker.releases import Found
-from app.worker.replica import ReplicaOfWorker
+from app.worker.replica import AloneError, ReplicaOfWorker
 from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
 from app.worker.transport import ConsumerThread, Fetched
-from topics.names import FEATURES, changelog_topic
+from topics.names import FEATURES, LEARNED, changelog_topic, state_field
 
 if TYPE_CHECKING:
     from app.kafka.connection import Admin, Consumer, Producer
@@ -112,10 +113,7 @@ class Engine:
         self._loaded = False  # whether all that is assigned has been
         self._between = False  # two assignments: nobody knows what is ours
         self._dropping = asyncio.Lock()
-        self.replica: ReplicaOfWorker | None = None
-        if spec.topics.learned is not None:
-            told = self._learned_more, self._cannot_learn
-            self.replica = ReplicaOfWorker(spec, connection, self.in_thread, *told)
+        self.replica = self._new_replica()
         self._pool = ThreadPoolExecutor(2, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
     def attach(self, app: Any) -> None:
@@ -156,6 +154,12 @@ class Engine:
             self.give_up()
         else:
             await self._app.crash(error)
+
+    def _new_replica(self) -> ReplicaOfWorker | None:
+        if self.spec.topics.learned is None:
+            return None
+        told = self._learned_more, self._cannot_learn
+        return ReplicaOfWorker(self.spec, self.connection, self.in_thread, *told)
 
     def _learned_more(self) -> None:
         for runner in self.runners.values():
@@ -354,17 +358,26 @@ class Engine:
                 producers.append(made)
             self._check(generation)
             await self.follower.catch_up(partitions)
-            # In one go: between two of them the steps of all partitions that run would have their turn.
-            loaded = await self.in_thread(lambda: [self._restore(self.follower.logs[p]) for p in partitions])
+            # A replica that nobody follows any more is not waited for: another begins where these stand.
+            before, leads = self.replica, None if self.runners else self._new_replica()
+            loaded = await self.in_thread(self._restore_all, partitions, leads)
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
+            if leads is not None:
+                if self.runners or self.replica is not before:
+                    raise KafkaError("another partition was loaded meanwhile")
+                self.replica = leads
             runners = [self._runner(*each) for each in zip(loaded, tails, lost, producers, strict=True)]
         except BaseException:
             await asyncio.gather(*map(close, producers))
             raise
         # Before the seek: what is fetched right after it may come before its answer does, and must find its runner.
         self.runners.update((runner.partition, runner) for runner in runners)
+        if leads is not None:
+            leads.start()
+            if before is not None:
+                await before.stop()
         offsets = {tp: runner.buffers[role].fetch_offset for runner in runners for role, tp in runner.tps.items()}
         try:
             epochs = await self.thread.seek_sources(offsets)
@@ -408,12 +421,29 @@ class Engine:
         tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.limits]
         return await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
 
-    def _restore(self, state: StateLog) -> Loaded:
-        """Off the event loop: a learner and what writes its checkpoints, as the last manifest has them."""
+    def _restore_all(self, partitions: Collection[int], leads: ReplicaOfWorker | None) -> list[Loaded]:
+        """Off the event loop, and in one go: between two of them the steps of all partitions that run would have their
+        turn. Each gives up its models for the replica that leads, if any, before the next is restored."""
+        logs, led = self.follower.logs, list[int]()
+        if leads is not None:
+            led = gathered({p: self._reached(logs[p].manifest) for p in partitions})
+        rest = [p for p in partitions if p not in led]
+        loaded = {p: self._restore(logs[p], leads) for p in led} | {p: self._restore(logs[p]) for p in rest}
+        return [loaded[p] for p in partitions]
+
+    def _reached(self, manifest: checkpoint.Manifest | None) -> tuple[int, int]:
+        """How far in the shared log a partition has come, by offset and by instances."""
+        meta = {} if manifest is None else manifest.meta
+        return int(meta.get(state_field(LEARNED, "offset"), 0)), int(meta.get(STATE, {}).get("n", 0))
+
+    def _restore(self, state: StateLog, leads: ReplicaOfWorker | None = None) -> Loaded:
+        """A learner and what writes its checkpoints, as the last manifest has them."""
         partition, manifest = state.partition, state.manifest
         learner = PartitionLearner(self.spec, partition) if self.replica is None else LedLearner(self.spec, partition)
         topics = self.spec.input_topics
         if manifest is None:
+            if leads is not None and isinstance(learner, LedLearner):
+                leads.lead(learner)
             encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics.values())
             return Loaded(learner, encoder, None, [])
         if manifest.stream != self.spec.name or manifest.partition != partition:
@@ -422,10 +452,11 @@ class Engine:
                 f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
             )
         snapshot = checkpoint.decode(manifest, state.chunks)
-        notes = learner.restore(snapshot, topics)
-        encoder = checkpoint.Encoder(
-            self.spec.name, partition, self.features, topics.values(), manifest, snapshot.arrays
-        )
+        notes, arrays = learner.restore(snapshot, topics), snapshot.arrays
+        if leads is not None and isinstance(learner, LedLearner):
+            leads.lead(learner)
+            arrays = {name: array for name, array in arrays.items() if not name.startswith(LED)}
+        encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics.values(), manifest, arrays)
         return Loaded(learner, encoder, manifest, notes)
 
     def _runner(self, loaded: Loaded, tail: Tail, lost: dict[str, Lost], producer: "Producer") -> Runner:
@@ -452,6 +483,8 @@ class Engine:
             self._restart(runner, "another worker has taken it over")
         elif isinstance(error, asyncio.CancelledError):
             self._restart(runner, "a request was cancelled")
+        elif isinstance(error, AloneError):
+            self._restart(runner, f"{error}: it is loaded again, with models of its own")
         elif isinstance(error, KafkaError) and not rights.denied(error):
             self._restart(runner, repr(error))
         else:

@@ -253,6 +253,8 @@ class SharedLog:
         Instances that owners before have appended.
     wake, failed : callable
         As in `Feed`.
+    reads : bool
+        Whether the partition reads the log itself.
     """
 
     def __init__(
@@ -264,6 +266,7 @@ class SharedLog:
         appended: int,
         wake: Callable[[], None],
         failed: Callable[[Exception], None],
+        reads: bool = True,
     ) -> None:
         topics, sharing = host.spec.topics, learner.sharing
         assert topics.learned is not None
@@ -273,7 +276,9 @@ class SharedLog:
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
         self._commands = Commands(sharing.next_command)
-        self._feeds: list[Feed] = [Feed(host.connection, topics.learned, buffer, wake, failed, lambda: learner.n_held)]
+        self._feeds = list[Feed]()
+        if reads:
+            self._feeds.append(Feed(host.connection, topics.learned, buffer, wake, failed, lambda: learner.n_held))
         if topics.control is not None and learner.partition in host.spec.commanded:
             self._feeds.append(CommandFeed(host.connection, topics.control, self._commands, wake, failed))
 

@@ -1,8 +1,8 @@
 """The replica of the shared models in a worker (`learning: shared`): it reads the log of all partitions, once for all
 partitions that the worker has (app/partition/replica.py says what it is).
 
-It begins with the models of the first partition that has replayed what was sent before, and goes on as long as the
-worker does: a partition that comes later finds it there.
+It begins when a worker that has no partition loads some, with the models of the one that has learned least, and learns
+no more than those that replay what was sent before still need. A partition that comes later finds it there.
 """
 
 import asyncio
@@ -19,6 +19,10 @@ from topics.names import LEARNED
 from topics.records import DriftRecord
 
 log = logging.getLogger(__name__)
+
+
+class AloneError(Exception):
+    """A partition cannot recover behind the replica; it is to be loaded again, with models of its own."""
 
 
 class ReplicaOfWorker:
@@ -52,6 +56,49 @@ class ReplicaOfWorker:
         self._feed = Feed(connection, self._topic, self._replica, self._came.set, failed)
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def place(self) -> int:
+        """The next one of the log that is to be learned."""
+        return self._replica.place
+
+    def lead(self, learner: LedLearner) -> None:
+        """Off the event loop, right after a partition was restored: it is to join. The first has learned least."""
+        learner.wait_for(self._replica)
+
+    def start(self) -> None:
+        """Learn, from where the replica stands."""
+        if self._task is None and self._replica.learner is not None:
+            self._feed.start()
+            self._task = asyncio.create_task(self._run(), name="replica")
+
+    async def join(self, learner: LedLearner) -> bool:
+        """Let a partition follow from its place on, if the replica has come there. AloneError where it has learned
+        otherwise."""
+        if learner.places[LEARNED] != self.place or not await self._in_thread(learner.join):
+            if learner.apart:
+                raise AloneError("it has learned otherwise than the partitions beside it")
+            return False
+        self._tell(learner)
+        return True
+
+    def hold_back(self, learner: LedLearner, place: int | None) -> None:
+        """As of the replica."""
+        self._replica.hold_back(learner, place)
+        self._came.set()
+
+    def waits_for(self, learner: LedLearner) -> bool:
+        """As of the replica."""
+        return self._replica.waits_for(learner)
+
+    def leave(self, learner: LedLearner) -> None:
+        """Nothing more comes for a partition: others need not wait for it."""
+        learner.leave()
+        self._came.set()
+
+    def _tell(self, learner: LedLearner) -> None:
+        said = "partition %d: the worker's replica learns for it from offset %d of %s on"
+        log.info(said, learner.partition, learner.places[LEARNED], self._topic)
+
     async def meet(self, learner: LedLearner, piece: Piece) -> list[DriftRecord]:
         """Between two steps of a partition: let it follow from here on, where both stand at one place.
 
@@ -59,14 +106,11 @@ class ReplicaOfWorker:
         """
         drifts: list[DriftRecord] = await self._in_thread(learner.meet, self._replica, piece)
         if learner.follows:
-            said = "partition %d: the worker's replica learns for it from offset %d of %s on"
-            log.info(said, learner.partition, learner.places[LEARNED], self._topic)
+            self._tell(learner)
         if learner.apart:
             said = "partition %d: it has learned otherwise than the partitions beside it, and keeps models of its own"
             log.warning(said, learner.partition)
-        if self._task is None and self._replica.learner is not None:
-            self._feed.start()
-            self._task = asyncio.create_task(self._run(), name="replica")
+        self.start()
         return drifts
 
     async def stop(self) -> None:
@@ -79,9 +123,11 @@ class ReplicaOfWorker:
         while True:
             await self._came.wait()
             self._came.clear()
+            before = self.place
             try:
                 await self._in_thread(self._replica.advance)
             except Exception as error:
                 self._failed(error)
                 return
-            self._learned()
+            if self.place != before:
+                self._learned()

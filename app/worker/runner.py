@@ -36,7 +36,7 @@ from app.worker.checkpoints import Beside, CheckpointHost, Checkpoints
 from app.worker.learned import SharedLog
 from app.worker.letters import Sendable, letters, sendable
 from app.worker.releases import ReleaseHost, Releases
-from app.worker.replica import ReplicaOfWorker
+from app.worker.replica import AloneError, ReplicaOfWorker
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics import commands, reports
@@ -54,6 +54,7 @@ POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
 STILL_SECONDS = 10.0  # between two records of a partition that rests
 LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
+STALLED_SECONDS = 10.0  # that partitions which recover together wait for one of them that does not go on
 SECURE_SECONDS = 1.0  # that a rebalance may wait for a checkpoint: without it more has to be read back, and that is all
 
 
@@ -138,9 +139,12 @@ class Runner:
         self.merge = Merge(self.buffers, tail.script)
         self._releases = Releases(self.merge, self.tps, host, self._wake_up, self._cannot)
         self._shared: SharedLog | None = None
+        # Whether what was sent before us is replayed by the models of the worker's replica, which waits for us.
+        self._led = isinstance(learner, LedLearner) and learner.joins
+        self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
         if learner.sharing is not None:
             ways = self.buffers[LEARNED], tail.joined, self._wake_up, self._cannot
-            self._shared = SharedLog(host, learner, outputs, *ways)
+            self._shared = SharedLog(host, learner, outputs, *ways, reads=not self._led)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
@@ -244,12 +248,14 @@ class Runner:
                 if self._end is not None:
                     raise self._end
                 self._wake.clear()
-                await self._meet_replica()
+                if not await self._meet_replica():
+                    await self._wait(POLL_SECONDS)
+                    continue
                 release = self._rest or self._release()
                 if release.n:
                     await self._step_known(release)
                 else:
-                    await self._wait()
+                    await self._wait(POLL_SECONDS if self.merge.n_waiting else self._until_due())
                 await self._timers()
         except asyncio.CancelledError as error:
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]
@@ -258,17 +264,40 @@ class Runner:
         except Exception as error:
             await self._fail(error)
 
-    async def _meet_replica(self) -> None:
-        """Once what was sent before us has been replayed, leave it to the worker's replica to learn the shared log."""
+    async def _meet_replica(self) -> bool:
+        """Leave it to the worker's replica to learn the shared log: from the place of our state on, or once what was
+        sent before us has been replayed. Returns whether steps may be taken."""
         learner, replica = self.learner, self.host.replica
-        if replica is None or self._shared is None or self.merge.follows or not isinstance(learner, LedLearner):
-            return
-        if learner.follows or learner.apart:
-            return
+        if replica is None or self._shared is None or not isinstance(learner, LedLearner):
+            return True
+        if learner.joins and not await replica.join(learner):
+            return False
+        if self._led:
+            self._replay(learner, replica)
+        if learner.follows or learner.apart or self.merge.follows:
+            return True
         self._hear(await replica.meet(learner, self.merge.release_only(LEARNED).piece(LEARNED)))
         self.checkpoints.dirty = True
         if learner.follows:
             await self._shared.read_no_more()
+        return True
+
+    def _replay(self, learner: LedLearner, replica: ReplicaOfWorker) -> None:
+        """The next prediction that was sent before us was made at a place of the shared log: the replica comes there
+        and waits. Records are released up to the first that was predicted behind it."""
+        place = None
+        if self.merge.follows or self._rest is not None:
+            place = self._tail.script.next_place(LEARNED, learner.places[FEATURES])
+        self.buffers[LEARNED].next_offset = replica.place
+        stands = learner.places[FEATURES], replica.place
+        if stands != self._stood:
+            self._stood, self._moved = stands, time.monotonic()
+            replica.hold_back(learner, place)
+        elif replica.waits_for(learner) and time.monotonic() > self._moved + STALLED_SECONDS:
+            raise AloneError(f"nothing has come for {STALLED_SECONDS:.0f} s, and others wait for it")
+        if place is None:
+            replica.hold_back(learner, None)
+            self._led = False
 
     def learned_more(self) -> None:
         """The worker's replica has."""
@@ -302,9 +331,8 @@ class Runner:
                 return self.merge.release_only(LEARNED)
         return self._releases.next()
 
-    async def _wait(self) -> None:
-        timeout = POLL_SECONDS if self.merge.n_waiting else self._until_due()
-        timer = asyncio.get_running_loop().call_later(timeout, self._wake.set)  # `wait_for` would begin a task
+    async def _wait(self, seconds: float) -> None:
+        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)  # `wait_for` would begin a task
         try:
             await self._wake.wait()
         finally:
@@ -576,5 +604,6 @@ class Runner:
             if self._shared is not None:
                 await self._shared.stop()
             await self.checkpoints.cancel()
-            self.learner.leave()
+            if isinstance(self.learner, LedLearner) and self.host.replica is not None:
+                self.host.replica.leave(self.learner)
             await self.outputs.stop()

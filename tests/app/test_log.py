@@ -181,3 +181,18 @@ def test_a_changelog_that_goes_back_is_another_one():
     log.append(5, b"0/manifest", None)
     with pytest.raises(StateError, match="went back from offset 6 to 2: the topic was deleted and created again"):
         log.append(2, b"0/manifest", None)
+
+
+def test_equal_chunks_of_partitions_are_held_once():
+    logs: dict[int, StateLog] = {}
+    for partition in (0, 1):
+        logs[partition] = StateLog(partition, logs)
+    digest = checkpoint.hash_of(b"the models")
+    for offset, made in enumerate([b"the models", b"the models", b"altered"]):
+        for partition, log in logs.items():
+            log.append(offset, checkpoint.chunk_key(partition, digest), bytes(bytearray(made)))
+            assert log.chunks[digest] == made
+        if offset < 2:
+            assert logs[0].chunks[digest] is logs[1].chunks[digest]
+    logs[0].append(3, checkpoint.chunk_key(0, digest), b"the models")
+    assert (logs[0].chunks[digest], logs[1].chunks[digest]) == (b"the models", b"altered")

@@ -10,7 +10,7 @@ import pytest
 
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Merge, Script, empty_piece
-from app.partition.replica import LedLearner, Replica
+from app.partition.replica import MOST_APART, LedLearner, Replica, gathered
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
 from tests.app.test_sharing import (
@@ -40,7 +40,8 @@ class Led(World):
         self.kept: list[Snapshot | None] = [None for _ in self.learners]
         self.drifts: list[list[Any]] = [[] for _ in self.learners]
         self.rng = np.random.default_rng(seed)
-        self.n_restarts = self.n_waited = 0
+        self.n_restarts = self.n_recovered = self.n_waited = 0
+        self.replaying: dict[int, tuple[Script, list[Any]]] = {}  # what was sent, and is to be sent again
         self.labels: list[bytes] = []
         self.letters: list[set[int]] = [set() for _ in self.learners]
         self.wrong: set[int] = set()  # commands that are none
@@ -64,6 +65,9 @@ class Led(World):
         if self.replica.learner is not None and new:
             at = self.replica.fetch_offset
             self.replica.add(RawBatch(list(range(at, at + len(new))), [0] * len(new), [None] * len(new), new))
+        if p in self.replaying:
+            self.replay(p)
+            return
         if not learner.follows and not learner.apart:
             self.drifts[p] += learner.meet(self.replica, empty_piece())
         if learner.follows:
@@ -86,22 +90,9 @@ class Led(World):
 
     def restart(self, p: int) -> None:
         """The partition is loaded again, from its last checkpoint, and does again what was sent since."""
-        self.learners[p].leave()
-        made = LedLearner(self.spec, p)
-        snapshot = self.kept[p]
-        if snapshot is not None:
-            made.restore(snapshot)
-        codec = made.codec
-        places = [codec.read_place(v).places(codec.index_bits) for v in self.sent[p]]
-        script = Script.of(list(made.rules), places)
-        n_before = int(np.searchsorted(script.offsets, made.places[FEATURES]))
-        merge = Merge(made.buffers(), script.part(n_before))
-        every = {**self.raw[p], LEARNED: [(0, value) for value in self.log]}
-        for role, found in every.items():
-            at, stop = made.places[role], self._taken[p][role] if role in self.raw[p] else len(found)
-            fresh = found[at:stop]
-            columns = list(range(at, stop)), [t for t, _ in fresh], [None] * len(fresh), [v for _, v in fresh]
-            merge.buffers[role].add(RawBatch(*columns))
+        self.replaying.pop(p, None)
+        made = self.restored(p)
+        merge, n_before = self.recorded(p, made)
         again = list[bytes]()
         while merge.follows:
             outcome = made.step(merge.release())
@@ -113,15 +104,85 @@ class Led(World):
         self._taken[p][LEARNED] = len(self.log)
         self.n_restarts += 1
 
+    def restored(self, p: int) -> LedLearner:
+        self.learners[p].leave()
+        made = LedLearner(self.spec, p)
+        snapshot = self.kept[p]
+        if snapshot is not None:
+            made.restore(snapshot)
+        return made
+
+    def recorded(self, p: int, made: LedLearner, reads: bool = True) -> tuple[Merge, int]:
+        """What a partition did since, in the order that was recorded, and how many predictions were sent before. reads
+        : whether it learns the log itself."""
+        codec = made.codec
+        places = [codec.read_place(v).places(codec.index_bits) for v in self.sent[p]]
+        script = Script.of(list(made.rules), places)
+        n_before = int(np.searchsorted(script.offsets, made.places[FEATURES]))
+        merge = Merge(made.buffers(), script.part(n_before))
+        every = {**self.raw[p], **({LEARNED: [(0, value) for value in self.log]} if reads else {})}
+        for role, found in every.items():
+            at, stop = made.places[role], self._taken[p][role] if role in self.raw[p] else len(found)
+            fresh = found[at:stop]
+            columns = list(range(at, stop)), [t for t, _ in fresh], [None] * len(fresh), [v for _, v in fresh]
+            merge.buffers[role].add(RawBatch(*columns))
+        return merge, n_before
+
+    def restart_all(self) -> None:
+        """The worker dies: all partitions are loaded together, and recover behind one replica."""
+        self.replaying, self.replica = {}, Replica(self.spec)
+        made = {p: self.restored(p) for p in range(self.spec.partitions)}
+        order = gathered({p: (one.places[LEARNED], one.sharing.n) for p, one in made.items() if one.sharing})
+        assert sorted(order) == sorted(made)
+        for p in order:
+            made[p].wait_for(self.replica)
+            assert made[p].joins
+            self._merges[p], n_before = self.recorded(p, made[p], reads=False)
+            told = [said(json.loads(one)) for one in self.sent[p][n_before:]]
+            self.learners[p], self.replaying[p] = made[p], (self._merges[p].script or Script(), told)
+        self.n_recovered += 1
+
+    def replay(self, p: int) -> None:
+        """A step of a partition that recovers, as far as the replica has come."""
+        (script, told), learner, merge = self.replaying[p], self.learners[p], self._merges[p]
+        with self.replica.lock:
+            self.replica.follow()
+        if learner.joins and not learner.join():
+            assert not learner.apart
+            return
+        place = script.next_place(LEARNED, learner.places[FEATURES]) if merge.follows else None
+        self.replica.hold_back(learner, place)
+        if place is None and not merge.follows:
+            assert not told
+            del self.replaying[p]
+            return
+        merge.buffers[LEARNED].next_offset = self.replica.place
+        outcome = learner.step(merge.release())
+        again = [said(json.loads(one)) for one in learner.encode(outcome)]
+        assert again == told[: len(again)]
+        del told[: len(again)]
+        self.drifts[p] += outcome.drifts
+        self.letters[p] |= {one.offset for one in outcome.rejected.get(CONTROL, [])}
+
+    def recover(self) -> None:
+        """Until all partitions are where they were."""
+        for _ in range(100_000):
+            if not self.replaying:
+                return
+            self.step(int(self.rng.integers(self.spec.partitions)), int(self.rng.integers(0, 6)))
+        raise AssertionError(f"{sorted(self.replaying)} do not go on")
+
 
 def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = None) -> Led:
     """As a worker would have lived that loses partitions and gets them back, with commands where they are taken."""
     world, given = Led(spec, seed), made or rows(n, seed)
     rng, asked = world.rng, list(COMMANDS) if spec.control else []
     for i, start in enumerate(range(0, n, chunk)):
+        live = start < n - 5 * chunk  # and then all come to an end
+        if not live:
+            world.recover()
         world.come(given[start : start + chunk])
         for k, p in enumerate(rng.permutation(spec.partitions).tolist()):
-            live = start < n - 5 * chunk  # and then all come to an end
             world.step(p, int(rng.integers(0, 12)) if live else None)
             if i % 3 == 1 and k == 1 and asked:
                 world.ask(**asked.pop(0))
@@ -132,6 +193,8 @@ def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = 
                 world.keep(int(rng.integers(spec.partitions)))
             if live and rng.random() < 0.06:
                 world.restart(p)
+        if live and (i == 20 or rng.random() < 0.06):
+            world.restart_all()
     assert not asked
     world.finish()
     world.step(0)  # which hands the rest of the log on
@@ -160,8 +223,11 @@ FIELDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", FIELDS)
 def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(name: str, seed: int) -> None:
     """The twin: each partition folds its own topics and the whole log, by the order that its predictions recorded."""
-    world = lived(stream(**FIELDS[name]), n=1980 if name == "rule" else 720, seed=seed)
+    few = seed == 3  # instances in a step: one in each partition
+    n = 1980 if name == "rule" else 720
+    world = lived(stream(**FIELDS[name]), n=n, seed=seed, chunk=3 if few else 12)
     assert world.n_restarts
+    assert world.n_recovered
     assert all(learner.follows for learner in world.learners)
     assert world.letters == [world.wrong, set(), set()]
     leads = world.replica.learner
@@ -215,3 +281,74 @@ def test_a_partition_that_takes_a_file_late_leaves_the_replica_as_it_is(action: 
         assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
         assert alone.digest() == learner.digest()
         assert alone.learned_digest() == learner.learned_digest()
+
+
+def recovering() -> tuple[Led, dict[int, LedLearner]]:
+    """Three partitions at different places of the log, right after they were loaded together."""
+    world = Led(stream())
+    given = rows(120)
+    for start, p in ((0, 1), (40, 2), (80, 0)):
+        world.come(given[start : start + 40])
+        for q in range(3):
+            world.step(q)
+        world.keep(p)
+    for q in range(3):
+        world.step(q)
+    world.restart_all()
+    return world, dict(enumerate(world.learners))
+
+
+def test_a_replica_that_partitions_recover_behind_stops_where_one_of_them_joins() -> None:
+    world, learners = recovering()
+    places = {p: one.places[LEARNED] for p, one in learners.items()}
+    assert sorted(places, key=lambda p: places[p]) == [1, 2, 0]
+    assert len(set(places.values())) == 3
+    replica = world.replica
+    assert replica.place == places[1]
+    at = replica.fetch_offset
+    replica.add(RawBatch(list(range(at, len(world.log))), [0] * 99, [None] * 99, world.log[at:]))
+    replica.advance()
+    assert replica.place == places[1], "it has not waited"
+    assert [learners[p].join() for p in (0, 1, 2)] == [False, True, False]
+    with learners[0].still() as drifts:
+        assert drifts is None, "a checkpoint of a partition without its models"
+    assert replica.waits_for(learners[1])
+    replica.hold_back(learners[1], None)
+    replica.advance()
+    assert replica.place == places[2]
+    assert not replica.waits_for(learners[1])
+    learners[2].leave()  # its runner has ended
+    replica.advance()
+    assert replica.place == places[0]
+    assert learners[0].join()
+    replica.hold_back(learners[0], None)
+    replica.advance()
+    assert replica.place == len(world.log)
+
+
+def test_a_partition_that_holds_something_else_at_its_place_does_not_join() -> None:
+    """Of two that began a challenger at different places, say."""
+    world, learners = recovering()
+    for p in (1, 2):
+        assert not learners[p].apart
+    other = LedLearner(world.spec, 2)
+    other.restore(world.kept[2])  # type: ignore[arg-type]
+    other.roles["nb"].reset()
+    learners[2].leave()
+    other.wait_for(world.replica)
+    learners[1].join()
+    world.replica.hold_back(learners[1], None)
+    at = world.replica.fetch_offset
+    world.replica.add(RawBatch(list(range(at, len(world.log))), [0] * 99, [None] * 99, world.log[at:]))
+    world.replica.advance()
+    assert world.replica.place == other.places[LEARNED]
+    assert not other.join()
+    assert other.apart
+    assert not other.follows
+
+
+def test_a_partition_that_rests_far_behind_is_not_waited_for() -> None:
+    assert gathered({}) == []
+    assert gathered({0: (7, 70), 1: (5, 50), 2: (7, 70)}) == [1, 0, 2]
+    far = MOST_APART + 11
+    assert gathered({0: (0, 0), 1: (90, far), 2: (95, far + MOST_APART), 3: (5, 10)}) == [1, 2]

@@ -13,14 +13,15 @@ from faust.types import TP
 from app.errors import StateError
 from app.partition.inputs import Lost
 from app.partition.learner import PartitionLearner
-from app.partition.merge import Script
+from app.partition.merge import Buffer, Script
 from app.state import checkpoint
 from app.state.log import StateLog
 from app.stream_file.spec import build
 from app.worker.backpressure import MAX_RECORDS
 from app.worker.checkpoints import Beside, Checkpoints
 from app.worker.releases import PATIENT_SECONDS, Found
-from app.worker.runner import Runner
+from app.worker.replica import AloneError
+from app.worker.runner import STALLED_SECONDS, Runner
 from app.worker.tail import Tail
 from app.worker.transport import Fetched
 from topics.names import INPUTS, OUTPUTS
@@ -403,3 +404,31 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
     ):
         runner._judge(n, seconds)
         assert runner._few == few
+
+
+def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_models_of_its_own(spec, monkeypatch):
+    """It replays behind the worker's replica, and its topic does not answer."""
+    bounds: list[int | None] = []
+    replica = types.SimpleNamespace(place=7, waits_for=lambda _: True, hold_back=lambda _, place: bounds.append(place))
+    script = Script(np.array([5, 6]), {"labels": np.array([0, 0]), "learned": np.array([7, 9])})
+    runner = runner_of(spec, Tail(script, {}, {}, dict.fromkeys(TOPICS, 0), {}))
+    runner.buffers["learned"], runner._led = Buffer(), True
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    runner._replay(runner.learner, replica)
+    assert bounds == [7]
+    assert runner.buffers["learned"].next_offset == 7
+    now[0] += STALLED_SECONDS - 1
+    runner._replay(runner.learner, replica)
+    runner.learner.places["features"] = 6  # one was replayed: the next one was predicted two records on
+    runner._replay(runner.learner, replica)
+    assert bounds == [7, 9]
+    now[0] += STALLED_SECONDS - 1
+    runner._replay(runner.learner, replica)
+    now[0] += 2
+    with pytest.raises(AloneError, match="nothing has come for 10 s, and others wait for it"):
+        runner._replay(runner.learner, replica)
+    runner.learner.places["features"] = 7
+    runner._replay(runner.learner, replica)
+    assert bounds[-1] is None
+    assert not runner._led
