@@ -29,7 +29,7 @@ from app.stream_file.spec import Spec
 from models.contract import PREDICT, Floats, Program
 from topics.codecs import Codec
 from topics.commands import EventRecord
-from topics.learned import LearnedCommand, LearnedRecord, is_command
+from topics.learned import LearnedCommand, LearnedRecord
 from topics.names import CHAMPION, CONTROL, FEATURES, LABELS, LEARNED
 from topics.places import index_of, offset_of
 from topics.records import DriftRecord, Features, Labels, Packed, RawBatch
@@ -139,7 +139,7 @@ class PartitionLearner(PartitionState):
         piece, come = pieces.pop(LEARNED, empty_piece()), before.pop(LEARNED, np.zeros(n, np.int64))
         come = come + len(self._held.offsets)
         piece, self._held = self._held.with_next(piece), empty_piece()
-        waits = [i for i, value in enumerate(piece.raw.values) if is_command(value)]
+        waits = sharing.waiting(piece)
         if waits and n:
             predicted = np.maximum.accumulate(np.where(self._predicted(pieces[FEATURES]), np.arange(n), -1))
             come = np.where(predicted < 0, 0, come[predicted])

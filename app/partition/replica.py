@@ -32,7 +32,7 @@ from app.partition.outcome import DeadLetter, Outcome, together
 from app.partition.sharing import Sharing
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
-from topics.learned import LearnedCommand, is_command
+from topics.learned import LearnedCommand
 from topics.names import CHAMPION, CONTROL, FEATURES, LEARNED
 from topics.records import DriftRecord, RawBatch
 
@@ -276,7 +276,7 @@ class LedLearner(PartitionLearner):
     def _come_to(self, place: int, sharing: Sharing) -> list[DriftRecord]:
         """Learn what waits below this place, but no command: it waits for an instance that is predicted."""
         n = int(np.searchsorted(self._held.after(), place, side="right"))
-        n = next((i for i in range(n) if is_command(self._held.raw.values[i])), n)  # type: ignore[arg-type]
+        n = next(iter(sharing.waiting(self._held.part(0, n))), n)
         piece, self._held = self._held.part(0, n), self._held.part(n)
         return self._follow(piece, sharing, [])
 

@@ -24,7 +24,7 @@ from app.partition.outcome import Joint
 from app.partition.pending import PendingStore, renamed
 from app.stream_file.spec import Spec
 from models.contract import LEARN, Floats, Program
-from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, read
+from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, is_command, read
 from topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
@@ -245,6 +245,19 @@ class Sharing:
                 for value in listed or ():
                     if known is not None:
                         known.code(value)
+
+    def waiting(self, piece: Piece) -> list[int]:
+        """Which records of the log, that come next, are commands to wait with for an instance. A command that was
+        obeyed comes again where its partition got another owner; it is nothing."""
+        found, due = list[int](), self.next_command
+        for i, (offset, value) in enumerate(zip(piece.offsets.tolist(), piece.raw.values, strict=True)):
+            if not is_command(value):
+                continue
+            command = self._decoded(value, offset)
+            if isinstance(command, LearnedCommand) and command.offset >= due:
+                found.append(i)
+                due = command.offset + 1
+        return found
 
     def obeys(self, command: LearnedCommand) -> bool:
         """Whether a command is a new one; it is obeyed then."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.partition.learner import PartitionLearner
-from app.partition.merge import Merge, Script, empty_piece
+from app.partition.merge import EVERYTHING, Merge, Script, empty_piece
 from app.partition.replica import MOST_APART, LedLearner, Replica, gathered
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
@@ -26,6 +26,7 @@ from tests.app.test_sharing import (
     said,
     stream,
 )
+from topics.learned import is_command
 from topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from topics.records import RawBatch
 
@@ -45,6 +46,7 @@ class Led(World):
         self.labels: list[bytes] = []
         self.letters: list[set[int]] = [set() for _ in self.learners]
         self.wrong: set[int] = set()  # commands that are none
+        self.n_again = 0
 
     def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 12) -> None:
         """As in every world, with labels so many instances later, between two features, and some records rejected."""
@@ -58,6 +60,13 @@ class Led(World):
             if self._n > late:
                 n = self._n - late
                 self.raw[n % len(self.raw)][LABELS].append((time - 2, self.labels[n - 1]))
+
+    def ask_again(self) -> None:
+        """A new owner of the first partition does not know how far the one before has come with the commands."""
+        known = [value for value in self.log if is_command(value)]
+        if known:
+            self.log += known[int(self.rng.integers(len(known))) :]
+            self.n_again += 1
 
     def step(self, p: int, n_learned: int | None = None) -> None:
         learner = self.learners[p]
@@ -87,6 +96,8 @@ class Led(World):
             meta, arrays, *_ = learner.snapshot()
             meta = msgspec.msgpack.decode(msgspec.msgpack.encode(meta))
             self.kept[p] = Snapshot(meta, {name: array.copy() for name, array in arrays.items()})
+            if self.n_again and self.rng.random() < 0.1:
+                assert folded(self, p).digest() == learner.digest()
 
     def restart(self, p: int) -> None:
         """The partition is loaded again, from its last checkpoint, and does again what was sent since."""
@@ -173,6 +184,21 @@ class Led(World):
         raise AssertionError(f"{sorted(self.replaying)} do not go on")
 
 
+def folded(world: World, p: int) -> PartitionLearner:
+    """What a partition that learns the log itself holds at the places where this one stands, as an audit finds it."""
+    learner, places = PartitionLearner(world.spec, p), world.learners[p].places
+    codec = learner.codec
+    script = Script.of(list(learner.rules), [codec.read_place(v).places(codec.index_bits) for v in world.sent[p]])
+    merge = Merge(learner.buffers(), script.part(0, int(np.searchsorted(script.offsets, places[FEATURES]))))
+    for role, found in {**world.raw[p], LEARNED: [(0, value) for value in world.log]}.items():
+        part = found[: places[role]]
+        columns = list(range(len(part))), [t for t, _ in part], [None] * len(part), [v for _, v in part]
+        merge.buffers[role].add(RawBatch(*columns))
+    while (release := merge.release(EVERYTHING)).n:
+        learner.step(release)
+    return learner
+
+
 def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = None) -> Led:
     """As a worker would have lived that loses partitions and gets them back, with commands where they are taken."""
     world, given = Led(spec, seed), made or rows(n, seed)
@@ -189,6 +215,8 @@ def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = 
             if live and spec.control and rng.random() < 0.1:
                 world.wrong.add(world._asked)
                 world.ask_bytes(b"")
+            if live and spec.control and rng.random() < 0.1:
+                world.ask_again()
             if rng.random() < 0.4:
                 world.keep(int(rng.integers(spec.partitions)))
             if live and rng.random() < 0.06:
