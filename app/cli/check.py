@@ -277,7 +277,8 @@ def _summary(
         "name": spec.name,
         "task": spec.task,
         "partitions": spec.partitions,
-        "learning": spec.learning,
+        "learning": spec.learning.kind,
+        "max_behind": spec.learning.max_behind,
         "topics": spec.topics.model_dump(),
         "features": [
             {
@@ -314,7 +315,9 @@ def _of_learning(spec: "Spec") -> list[str]:
         return []
     each = "each partition has models of its own, which see its records only"
     means = "all partitions learn one model" if spec.shares else each
-    return [f"learning: {spec.learning}: {means}"]
+    bound = spec.learning.max_behind
+    kept = "" if bound is None else f"; a prediction waits where it could lack more than {bound:,} joined there"
+    return [f"learning: {spec.learning.kind}: {means}{kept}"]
 
 
 def _of_auto(spec: "Spec") -> list[str]:

@@ -17,6 +17,7 @@ from app.stream_file.batched import check_batched
 from app.stream_file.decision_spec import DecisionSpec, Weights, check_decision
 from app.stream_file.durations import duration
 from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
+from app.stream_file.learning_spec import SHARED, LearningSpec, learning_form, said_learning, usual_learning
 from app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, resolve, run_by, running, steered
 from app.stream_file.mapping import mapping_of
 from app.stream_file.rekey_spec import RekeySpec
@@ -57,7 +58,6 @@ from app.stream_file.topic_checks import (
     check_reasons,
     check_registry,
     check_topics,
-    usual_learning,
 )
 from topics import codecs, records
 from topics.names import (
@@ -101,11 +101,12 @@ class Spec(Part):
         le=100_000,
         description="Partitions of every topic.",
     )
-    learning: Literal["partition", "shared"] = Field(
-        default="partition",
-        description="What learns: `shared`, all partitions learn one model ([scaling](shared-learning.md)), or "
-        "`partition`, each has models of its own that see its records only. Default: `shared` with two `partitions` "
-        "or more and task `classification` or `regression`, else `partition`.",
+    learning: Annotated[LearningSpec, BeforeValidator(learning_form)] = Field(
+        default=LearningSpec(kind="partition"),
+        description="What learns: `shared`, all partitions learn one model ([scaling](shared-learning.md)), "
+        "`partition`, each has models of its own that see its records only, or `{max_behind: N}`, shared learning with "
+        "a bound. Default: `shared` with two `partitions` or more and task `classification` or `regression`, else "
+        "`partition`.",
     )
     replication: int = Field(
         default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
@@ -248,12 +249,11 @@ class Spec(Part):
         given = data.get("topics", {})
         if not isinstance(given, dict):
             return data
-        learning = data.get("learning", usual_learning(data))
         roles = (*INPUTS, *OUTPUTS, *(STEERING if data.get("control") is True else ()))
-        roles = (*roles, *((LEARNED,) if learning == "shared" else ()))
+        roles = (*roles, *((LEARNED,) if said_learning(data) == SHARED else ()))
         defaults: dict[str, str | None] = dict.fromkeys((*STEERING, LEARNED))
         defaults |= {role: topic_name(data["name"], role) for role in roles}
-        return {**data, "learning": learning, "topics": {**defaults, **given}}
+        return {"learning": usual_learning(data), **data, "topics": {**defaults, **given}}
 
     @model_validator(mode="after")
     def _check(self) -> "Spec":
@@ -531,7 +531,7 @@ class Spec(Part):
     @property
     def shares(self) -> bool:
         """Whether all partitions learn one model."""
-        return self.learning == "shared"
+        return self.learning.kind == SHARED
 
     def logs(self, partition: int) -> list[tuple[str, str, int]]:
         """Role, topic and partition of each log that a partition of the stream folds, the features first."""

@@ -24,6 +24,7 @@ from app.partition.learner import PartitionLearner
 from app.partition.merge import Buffer
 from app.partition.outcome import Joint
 from app.partition.sharing import records, together
+from app.worker.behind import Behind
 from topics.commands import MAX_COMMAND_BYTES
 from topics.learned import VERSION, LearnedCommand, LearnedRecord, read, write
 from topics.names import LEARNED
@@ -255,6 +256,10 @@ class SharedLog:
         As in `Feed`.
     reads : bool
         Whether the partition reads the log itself.
+
+    Attributes
+    ----------
+    behind : Behind
     """
 
     def __init__(
@@ -272,6 +277,7 @@ class SharedLog:
         assert topics.learned is not None
         assert sharing is not None
         self._host, self._learner, self._outputs, self._appended = host, learner, outputs, appended
+        self.behind = Behind(sharing)
         self._topic = topics.learned
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
@@ -303,6 +309,7 @@ class SharedLog:
 
     async def keep(self, joined: Sequence[Joint], limit: int) -> None:
         """What was joined is appended with what comes next, or now where it is much: half the limit."""
+        self.behind.has_joined()
         if not self._joined:
             self._due = time.monotonic() + SHARE_SECONDS
         self._joined += joined

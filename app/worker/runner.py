@@ -138,13 +138,13 @@ class Runner:
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = Merge(self.buffers, tail.script)
         self._releases = Releases(self.merge, self.tps, host, self._wake_up, self._cannot)
-        self._shared: SharedLog | None = None
+        self.shared: SharedLog | None = None
         # Whether what was sent before us is replayed by the models of the worker's replica, which waits for us.
         self._led = isinstance(learner, LedLearner) and learner.joins
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
         if learner.sharing is not None:
             ways = self.buffers[LEARNED], tail.joined, self._wake_up, self._cannot
-            self._shared = SharedLog(host, learner, outputs, *ways, reads=not self._led)
+            self.shared = SharedLog(host, learner, outputs, *ways, reads=not self._led)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
@@ -183,8 +183,8 @@ class Runner:
     def start(self, epochs: Mapping[TP, int]) -> None:
         self.epochs = epochs
         self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
-        if self._shared is not None:
-            self._shared.start()
+        if self.shared is not None:
+            self.shared.start()
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
@@ -268,7 +268,7 @@ class Runner:
         """Leave it to the worker's replica to learn the shared log: from the place of our state on, or once what was
         sent before us has been replayed. Returns whether steps may be taken."""
         learner, replica = self.learner, self.host.replica
-        if replica is None or self._shared is None or not isinstance(learner, LedLearner):
+        if replica is None or self.shared is None or not isinstance(learner, LedLearner):
             return True
         if learner.joins and not await replica.join(learner):
             return False
@@ -279,7 +279,7 @@ class Runner:
         self._hear(await replica.meet(learner, self.merge.release_only(LEARNED).piece(LEARNED)))
         self.checkpoints.dirty = True
         if learner.follows:
-            await self._shared.read_no_more()
+            await self.shared.read_no_more()
         return True
 
     def _replay(self, learner: LedLearner, replica: ReplicaOfWorker) -> None:
@@ -324,11 +324,8 @@ class Runner:
 
     def _release(self) -> Release:
         """What may be learned next."""
-        sharing = self.learner.sharing
-        if sharing is not None:
-            self.merge.limit = sharing.most_behind
-            if sharing.behind > self.merge.limit and not self.merge.follows and not self.learner.n_held:
-                return self.merge.release_only(LEARNED)
+        if self.shared is not None and self.shared.behind.holds_back(self.merge, self.learner.n_held):
+            return self.merge.release_only(LEARNED)
         return self._releases.next()
 
     async def _wait(self, seconds: float) -> None:
@@ -341,8 +338,8 @@ class Runner:
     def _until_due(self) -> float:
         """Seconds until there is something to do although nothing comes."""
         due: float = self._metrics_due
-        if self._shared is not None:
-            due = min(due, self._shared.due)
+        if self.shared is not None:
+            due = min(due, self.shared.due)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return min(IDLE_SECONDS, max(0.0, due - time.monotonic()))
@@ -379,8 +376,8 @@ class Runner:
             letters = []
         await self.outputs.send(self.host.spec.topics.predictions, batches)
         await self.outputs.send(self.host.spec.topics.deadletters, letters)
-        if outcome.joint and self._shared is not None:
-            await self._shared.keep(outcome.joint, self.merge.limit)
+        if outcome.joint and self.shared is not None:
+            await self.shared.keep(outcome.joint, self.merge.limit)
         for reason in reasons:
             self.host.observer.rejected(self, reason)
         self._hear(outcome.drifts)
@@ -478,11 +475,11 @@ class Runner:
             await self._send_metrics()
         await self._tell()
         self.checkpoints.check()  # a failed write ends the runner here
-        if self._shared is not None and now >= self._shared.due:
-            await self._shared.append()
+        if self.shared is not None and now >= self.shared.due:
+            await self.shared.append()
         if now >= self.checkpoints.due and self.checkpoints.wanted:
-            if self._shared is not None:
-                await self._shared.append()
+            if self.shared is not None:
+                await self.shared.append()
             await self.checkpoints.begin(self._beside)
 
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
@@ -582,8 +579,8 @@ class Runner:
                     if self._task.cancelled() or self._task.exception() is not None or self.lost:
                         return  # the last manifest stands
                 await self.checkpoints.settle()
-                if self._shared is not None:
-                    await self._shared.append()
+                if self.shared is not None:
+                    await self.shared.append()
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside)
                     await self.checkpoints.settle()
@@ -601,8 +598,8 @@ class Runner:
             if self._asking is not None:
                 self._asking.stop()
             self._releases.stop()
-            if self._shared is not None:
-                await self._shared.stop()
+            if self.shared is not None:
+                await self.shared.stop()
             await self.checkpoints.cancel()
             if isinstance(self.learner, LedLearner) and self.host.replica is not None:
                 self.host.replica.leave(self.learner)

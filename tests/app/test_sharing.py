@@ -616,7 +616,6 @@ def test_more_classes_than_allowed_over_all_partitions_are_left_out() -> None:
             {"task": "anomaly", "champion": "half-space-trees", "challengers": {}, "drift": "none"},
             "learning: expected partition with task anomaly",
         ),
-        ({"learning": "all"}, "learning"),
     ],
 )
 def test_what_cannot_be_shared_is_said_at_the_start(fields: dict[str, Any], sentence: str) -> None:
@@ -711,9 +710,12 @@ def test_the_kind_of_learning_cannot_change() -> None:
         ({"partitions": 8, "task": "multi-instance", "classes": ["n", "y"]}, "partition"),
         ({"partitions": 8, "learning": "partition"}, "partition"),
         ({"learning": "shared"}, "shared"),
+        ({"partitions": 2, "learning": {}}, "shared"),
+        ({"partitions": 2, "learning": {"max_behind": 64}}, "shared"),
+        ({"learning": {"kind": "partition"}}, "partition"),
     ],
 )
 def test_all_partitions_learn_one_model_by_default(fields: dict[str, Any], learning: str) -> None:
     """By the stream file alone."""
     spec = build({"name": "s", "task": "classification", "features": {"a": "numeric"}} | fields)
-    assert (spec.learning, spec.topics.learned) == (learning, "s.learned" if learning == "shared" else None)
+    assert (spec.learning.kind, spec.topics.learned) == (learning, "s.learned" if learning == "shared" else None)
