@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option
+from app.cli import broker_option, streams_argument
 from app.cli.parsing import WITH_RIGHTS
 from app.cli.saying import for_each
 from app.cli.worker import check_apart
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("streams", nargs=-1, metavar="STREAM.yaml...", type=click.Path(path_type=Path))
+@partial(streams_argument, required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of stream files, for editors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; of several files, one a line.")
 @click.option("--register", is_flag=True, help="Register the schema of predictions, where their codec has one.")
