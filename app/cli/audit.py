@@ -12,7 +12,7 @@ from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from app.state.audit import Report
-    from app.stream_file.spec_parts import TopicsSpec
+    from app.stream_file.record_spec import TopicsSpec
 
 SHOWN = 5  # differences of a kind
 

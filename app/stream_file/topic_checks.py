@@ -4,9 +4,10 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
+from app.stream_file.codec_spec import TOPIC_NAME
 from app.stream_file.learning_spec import check_learning
 from app.stream_file.lineup import place_of
-from app.stream_file.spec_parts import REPLACE, TOPIC_NAME
+from app.stream_file.spec_parts import REPLACE
 from topics import codecs
 from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
 from topics.records import ANOMALY, MULTI_INSTANCE
