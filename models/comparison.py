@@ -95,15 +95,17 @@ class ByCost(NamedTuple):
     """Costs of mistakes, and what was named.
 
     costs : (K, K) float64, of naming class j where i is true.
+    worst : (K,) float64, of naming none where i is true.
     older, newer : (capacity, m) float64, code of the class that each named in column 0; NaN: the likeliest.
     """
 
     costs: Floats
+    worst: Floats
     older: Floats
     newer: Floats
 
 
-ALIKE = ByCost(*(np.zeros((0, 0)) for _ in range(3)))  # all mistakes
+ALIKE = ByCost(np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))  # all mistakes
 
 
 class Comparison:
@@ -251,7 +253,7 @@ def _bound(squares, target, rates, costs):
 
 
 @kernel
-def _compare(op, row, y, w, older, newer, costs, older_named, newer_named, values, n, spans, scale):
+def _compare(op, row, y, w, older, newer, costs, worst, older_named, newer_named, values, n, spans, scale):
     """Add the labels of a program to the sums; mutates n, spans and scale. O(n_outputs + spans) a label."""
     for i in range(len(op)):
         r = row[i]
@@ -270,8 +272,8 @@ def _compare(op, row, y, w, older, newer, costs, older_named, newer_named, value
                     scale[SINCE] = scale[TOTAL] = 0.0
                 continue
         elif len(costs) > 0:
-            a = min(_cost(older, older_named, r, int(y[i]), costs) / scale[REACH], 1.0)
-            b = min(_cost(newer, newer_named, r, int(y[i]), costs) / scale[REACH], 1.0)
+            a = min(_cost(older, older_named, r, int(y[i]), costs, worst) / scale[REACH], 1.0)
+            b = min(_cost(newer, newer_named, r, int(y[i]), costs, worst) / scale[REACH], 1.0)
         else:
             a, b = _is_wrong(older, r, y[i]), _is_wrong(newer, r, y[i])
         for k in range(len(spans)):
@@ -302,15 +304,14 @@ def _begin(spans, k):
 
 
 @kernel
-def _cost(out, named, r, label, costs):
-    """What is said for row r costs; the most where no class is known. O(n_outputs)."""
-    best, highest, most = -1, 0.0, 0.0
+def _cost(out, named, r, label, costs, worst):
+    """What is said for row r costs. O(n_outputs)."""
+    best, highest = -1, 0.0
     for k in range(out.shape[1]):
-        most = max(most, costs[label, k])
         if out[r, k] > highest:
             best, highest = k, out[r, k]
     if best < 0:
-        return most
+        return worst[label]
     if 0.0 <= named[r, 0] < len(costs):
         best = int(named[r, 0])
     return costs[label, best]

@@ -126,10 +126,10 @@ class Comparing:
     def _score(self, program: Program) -> None:
         champion = self._champion
         for role, comparison in self._of.items():
-            costs = None if champion.decision is None else champion.decision.costs
+            decision = champion.decision
             by_cost, one, other = None, champion.labelled_named, role.labelled_named
-            if costs is not None and one is not None and other is not None:
-                by_cost = ByCost(costs, one, other)
+            if decision is not None and decision.costs is not None and one is not None and other is not None:
+                by_cost = ByCost(decision.costs, decision.worst, one, other)
             comparison.score(program, champion.labelled, role.labelled, by_cost)
 
     def _decide(self, place: int) -> Decision | None:

@@ -43,6 +43,9 @@ class Deciding:
     ----------
     costs : (n_outputs, n_outputs) float64, optional
         Of naming class j where i is true.
+    worst : (n_outputs,) float64
+        Of naming none where class i is true: as much as its dearest mistake in the stream file, whether or not the
+        class that it names is known, since that depends on how records were cut into steps.
     code : int
         Of the class that a target is about; -1 while it is not known.
     """
@@ -51,6 +54,7 @@ class Deciding:
         self.asked = spec.decision
         self._weights, self._classes = spec.class_weights or {}, classes
         self.costs: Floats | None = None
+        self.worst = np.zeros(0)
         self.code = -1
         self._known, self._by_code = (0, 0), np.ones(0)
 
@@ -70,7 +74,10 @@ class Deciding:
         if self.asked.costs is not None:
             self.costs = np.full((n_outputs, n_outputs), OTHERWISE)
             np.fill_diagonal(self.costs, 0.0)
+            self.worst = np.full(n_outputs, OTHERWISE)
             for true, row in self.asked.costs.items():
+                if true in codes:
+                    self.worst[codes[true]] = max(OTHERWISE, *row.values(), OTHERWISE)
                 for named, cost in row.items():
                     if true in codes and named in codes:
                         self.costs[codes[true], codes[named]] = cost
@@ -100,6 +107,11 @@ class Decision:
         """As `Deciding` has them."""
         return self._deciding.costs
 
+    @property
+    def worst(self) -> Floats:
+        """As `Deciding` has it."""
+        return self._deciding.worst
+
     def run(self, program: Program, out: Floats, decided: Floats) -> None:
         """Decide at each PREDICT of a program, and learn. out, decided : as `models.decision` has them."""
         if self.threshold is not None:
@@ -121,8 +133,7 @@ class Decision:
         elif self._deciding.costs is not None and total > 0.0:
             k = len(confusion)
             costs = self._deciding.costs[:k, :k]
-            # Nothing named is as bad as the worst.
-            found["cost"] = float((confusion * np.column_stack((costs.max(axis=1), costs))).sum() / total)
+            found["cost"] = float((confusion * np.column_stack((self.worst[:k], costs))).sum() / total)
         return found
 
     def state(self) -> Mapping[str, NDArray[Any]]:

@@ -91,6 +91,15 @@ def test_models_are_compared_by_their_costs():
     assert found["low"] < found["difference"] < found["high"]
 
 
+def test_what_naming_no_class_costs_does_not_depend_on_the_classes_that_came_with_the_same_step():
+    """Of the first predictions, which know no class. It costs 5 where "up" is true, whether "down" is known or not."""
+    spec = stream(COSTS, champion="majority-class", challengers={"tree": TREE})
+    for seed in range(6):
+        one_by_one, *others = (fold(spec, records(60, seed), limit)[0] for limit in (1, 2, 7, 1000))
+        assert [other.digest() for other in others] == [one_by_one.digest()] * 3
+        assert one_by_one.figures().compared["tree"]["total_labels"] > 50
+
+
 def test_other_costs_begin_comparisons_anew():
     data = records(800)
     cut = fold(stream(COSTS), data, 100)[0].snapshot()

@@ -46,7 +46,7 @@ class Led(World):
         self.labels: list[bytes] = []
         self.letters: list[set[int]] = [set() for _ in self.learners]
         self.wrong: set[int] = set()  # commands that are none
-        self.n_again = 0
+        self.n_again, self.chance = 0, np.random.default_rng(seed + 1)
 
     def come(self, given: list[tuple[dict[str, Any], Any]], late: int = 12) -> None:
         """As in every world, with labels so many instances later, between two features, and some records rejected."""
@@ -63,9 +63,9 @@ class Led(World):
 
     def ask_again(self) -> None:
         """A new owner of the first partition does not know how far the one before has come with the commands."""
-        known = [value for value in self.log if is_command(value)]
+        known = [*dict.fromkeys(value for value in self.log if is_command(value))]
         if known:
-            self.log += known[int(self.rng.integers(len(known))) :]
+            self.log += known[int(self.chance.integers(len(known))) :]
             self.n_again += 1
 
     def step(self, p: int, n_learned: int | None = None) -> None:
@@ -96,7 +96,7 @@ class Led(World):
             meta, arrays, *_ = learner.snapshot()
             meta = msgspec.msgpack.decode(msgspec.msgpack.encode(meta))
             self.kept[p] = Snapshot(meta, {name: array.copy() for name, array in arrays.items()})
-            if self.n_again and self.rng.random() < 0.1:
+            if self.chance.random() < 0.1:
                 assert folded(self, p).digest() == learner.digest()
 
     def restart(self, p: int) -> None:
@@ -215,7 +215,7 @@ def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = 
             if live and spec.control and rng.random() < 0.1:
                 world.wrong.add(world._asked)
                 world.ask_bytes(b"")
-            if live and spec.control and rng.random() < 0.1:
+            if live and spec.control and world.chance.random() < 0.1:
                 world.ask_again()
             if rng.random() < 0.4:
                 world.keep(int(rng.integers(spec.partitions)))
