@@ -13,7 +13,7 @@ from app.partition.merge import EVERYTHING, Merge, Script, empty_piece
 from app.partition.replica import MOST_APART, LedLearner, Replica, gathered
 from app.partition.state import Snapshot
 from app.stream_file.spec import Spec
-from tests.app.test_sharing import (
+from tests.app.shared_world import (
     COMMANDS,
     DECISIONS,
     FOREST,
