@@ -1,6 +1,6 @@
 """What one model for all partitions costs the workers, on a real Kafka, beside models of their own.
 
-    python -m benchmarks.shared_cpu [--rate 2000] [--rounds 2] [--backlog 400000]
+    python -m benchmarks.shared_cpu [--rate 2000] [--rounds 2] [--backlog 400000] [--max-behind N]
 
 Streams in two and in eight partitions, two workers, a Hoeffding tree, learning each for itself and shared in turn.
 Live, instances come at a steady rate, labels half a second later: the processor time of both workers together, per
@@ -71,7 +71,7 @@ def _backlog(spec: Spec, broker: str, workers: list[Worker], n: int) -> float:
     return 1e6 * (spent(workers) - before) / n
 
 
-def measure(broker: str, folder: Path, name: str, partitions: int, learning: str, rate: int, n: int) -> float:
+def measure(broker: str, folder: Path, name: str, partitions: int, learning: Any, rate: int, n: int) -> float:
     """Microseconds of an instance. rate : of live instances a second; 0 for a backlog of n."""
     fields: dict[str, Any] = {"learning": learning}
     path, spec = workload.stream_file(folder, name, partitions, **fields)
@@ -90,8 +90,9 @@ def measure(broker: str, folder: Path, name: str, partitions: int, learning: str
 @click.option("--rate", default=2000, show_default=True, help="Live instances a second.")
 @click.option("--rounds", default=2, show_default=True)
 @click.option("--backlog", default=400_000, show_default=True, help="Instances of the backlog.")
+@click.option("--max-behind", type=int, help="The bound of shared learning. [default: that of a stream file]")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
-def main(rate: int, rounds: int, backlog: int, broker: str | None) -> None:
+def main(rate: int, rounds: int, backlog: int, max_behind: int | None, broker: str | None) -> None:
     """Processor time of workers whose partitions learn one model, beside models of their own."""
     table = Table("", "partitions", "own: µs an instance", "shared", "ratio of the means")
     try:
@@ -106,7 +107,9 @@ def main(rate: int, rounds: int, backlog: int, broker: str | None) -> None:
                     for k in range(rounds):
                         for learning, values in found.items():
                             stream = f"{what}-{n}-{learning}-{k}"
-                            values.append(measure(address, Path(name), stream, n, learning, given, backlog))
+                            shares: Any = {} if max_behind is None else {"max_behind": max_behind}
+                            kind = learning if learning == "partition" else shares
+                            values.append(measure(address, Path(name), stream, n, kind, given, backlog))
                     own, shared = found.values()
                     told = [", ".join(f"{value:.1f}" for value in values) for values in (own, shared)]
                     table.add_row(what, str(n), *told, f"{sum(shared) / sum(own):.2f}")

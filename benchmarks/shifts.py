@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from app.stream_file.spec_parts import DistributionsSpec
+from app.stream_file.drift_spec import DistributionsSpec
 from models.drift.two_sample import ABSENT, NEW, PREDICTION, RANGE, VALUES, TwoSample
 
 AT, N = 5000, 15_000

@@ -132,6 +132,15 @@ def _section(stream: Path) -> dict[str, str] | None:
         return None
 
 
+stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+
+
+def streams_argument(function: Any, required: bool = True) -> Any:
+    """The stream files of a command that takes several."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.argument("streams", nargs=-1, required=required, metavar="STREAM.yaml...", type=kind)(function)
+
+
 def broker_option(
     function: Any, default: str | None = DEFAULT, help: str = "Kafka bootstrap server", each: bool = False
 ) -> Any:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
     from app.state.audit import Report
-    from app.stream_file.spec_parts import TopicsSpec
+    from app.stream_file.record_spec import TopicsSpec
 
 SHOWN = 5  # differences of a kind
 
 
 @click.command("audit")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
 @click.option(
     "--from",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.cli.parsing import parse_grid, parse_model
 from app.kafka.connection import Connection
 
@@ -18,7 +18,7 @@ SHOWN = ("n", "accuracy", "kappa", "f1_macro", "log_loss", "auroc", "cost", "mae
 
 
 @click.command("backtest")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.option(
     "--model",
     "models",

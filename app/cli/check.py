@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option
+from app.cli import broker_option, streams_argument
 from app.cli.parsing import WITH_RIGHTS
 from app.cli.saying import for_each
 from app.cli.worker import check_apart
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("streams", nargs=-1, metavar="STREAM.yaml...", type=click.Path(path_type=Path))
+@partial(streams_argument, required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of stream files, for editors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; of several files, one a line.")
 @click.option("--register", is_flag=True, help="Register the schema of predictions, where their codec has one.")
@@ -277,7 +277,8 @@ def _summary(
         "name": spec.name,
         "task": spec.task,
         "partitions": spec.partitions,
-        "learning": spec.learning,
+        "learning": spec.learning.kind,
+        "max_behind": spec.learning.max_behind,
         "topics": spec.topics.model_dump(),
         "features": [
             {
@@ -314,7 +315,9 @@ def _of_learning(spec: "Spec") -> list[str]:
         return []
     each = "each partition has models of its own, which see its records only"
     means = "all partitions learn one model" if spec.shares else each
-    return [f"learning: {spec.learning}: {means}"]
+    bound = spec.learning.max_behind
+    kept = "" if bound is None else f"; a prediction waits where it could lack more than {bound:,} joined there"
+    return [f"learning: {spec.learning.kind}: {means}{kept}"]
 
 
 def _of_auto(spec: "Spec") -> list[str]:

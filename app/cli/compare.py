@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(dir_okay=False, path_type=Path))
+@stream_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
 def command(stream: Path, as_json: bool, connection: Connection) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.cli.parsing import parse_model
 from app.kafka.connection import Connection
 
@@ -35,7 +35,7 @@ def _options(function: Any) -> Any:
         click.option("--by", metavar="NAME", help="Who asks, as the answers say. Default: USER@HOST."),
     ):
         function = option(function)
-    return click.argument("stream", metavar="STREAM.yaml", type=click.Path(dir_okay=False, path_type=Path))(function)
+    return stream_argument(function)
 
 
 def _made(name: str, doc: str, with_model: bool = True) -> click.Command:

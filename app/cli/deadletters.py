@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SHOWN = 400  # characters of a value, where not all are asked for
 
-stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
 reason_option = click.option(
     "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
 )

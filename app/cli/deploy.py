@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, streams_argument
 from app.cli.parsing import WITH_RIGHTS
 from app.cli.worker import check_apart
 from app.errors import SpecError
@@ -23,13 +23,6 @@ def command() -> None:
     """Print what a Kafka cluster has to be given for a stream."""
 
 
-streams_argument = click.argument(
-    "streams",
-    nargs=-1,
-    required=True,
-    metavar="STREAM.yaml...",
-    type=click.Path(dir_okay=False, path_type=Path),
-)
 server_option = click.option(
     "--bootstrap-server", metavar="HOST:PORT", help="As the printed commands have it. [default: --broker]"
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.cli.deadletters import safe
 from app.errors import SpecError
 from app.kafka.connection import Connection
@@ -18,7 +18,7 @@ SHOWN = 5  # classes
 
 
 @click.command("explain")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.option("--id", "id_", required=True, help="The id of the instance, as its features have it.")
 @click.option("--last", metavar="DURATION", help="Look back so far alone: 30m, 1h, 7d.  [default: to the beginning]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.kafka.connection import Connection
 
 
 @click.command("export")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--partition", default=0, show_default=True, help="The partition whose state is written.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

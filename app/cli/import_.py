@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.kafka.connection import Connection
 
 
 @click.command("import")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--partition", type=int, help="The partition that gets the state. [default: 0; with --models-only: all]")
 @click.option("--replace", is_flag=True, help="Put it in the place of a state that the partition has.")

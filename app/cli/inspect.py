@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.kafka.connection import Connection
 
 
 @click.command("inspect")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.option("--partition", default=0, show_default=True, help="The partition whose model is shown.")
 @click.option("--model", "role", default="champion", show_default=True, help="champion, or a challenger's name.")
 @click.option(

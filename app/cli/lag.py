@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, streams_argument
 from app.cli.saying import for_each
 from app.kafka.connection import Connection
 
@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument(
-    "streams",
-    nargs=-1,
-    required=True,
-    metavar="STREAM.yaml...",
-    type=click.Path(dir_okay=False, path_type=Path),
-)
+@streams_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; of several files, one a line.")
 @partial(broker_option, each=True)
 def command(streams: tuple[Path, ...], as_json: bool, connections: list[Connection]) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.cli.generate import recipe_options
 from app.cli.parsing import recipe
 from app.kafka.connection import Connection
 
 
 @click.command("replay")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.argument("data", metavar="[DATA.csv.gz]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--generate", "name", metavar="NAME", help="A synthetic stream instead of a file; `generate --list` names them."

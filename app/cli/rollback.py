@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.kafka.connection import Connection
 
 
 @click.command("rollback")
-@click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@stream_argument
 @click.option("--to", metavar="VERSION", type=int, help="Number of the checkpoint. Left out: list those there are.")
 @click.option("--partition", default=0, show_default=True, help="The partition that goes back.")
 @click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, stream_argument
 from app.errors import StateError
 from app.kafka.connection import Connection
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from app.state.integrity import Findings
     from app.stream_file.spec import Spec
 
-stream_argument = click.argument("stream", metavar="STREAM.yaml", type=click.Path(path_type=Path, dir_okay=False))
 partition_option = click.option("--partition", type=int, default=None, help="Only this partition.  [default: all]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from app.cli import broker_option
+from app.cli import broker_option, streams_argument
 from app.errors import SpecError
 from app.kafka.connection import Connection
 
@@ -26,9 +26,7 @@ KEYS = {b"\x1b[A": -1, b"\x1b[D": -1, b"\x1b[B": 1, b"\x1b[C": 1}  # arrows
 
 
 @click.command("top")
-@click.argument(
-    "streams", metavar="STREAM.yaml...", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False)
-)
+@streams_argument
 @click.option("--once", is_flag=True, help="Print one frame and end, as without a terminal.")
 @broker_option
 def command(streams: tuple[Path, ...], once: bool, connection: Connection) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option
+from app.cli import broker_option, streams_argument
 from app.cli.saying import configure, log_format_option, say
 from app.errors import AccessError, BrokerError, SpecError
 from app.kafka.connection import Connection
@@ -23,9 +23,7 @@ PORT = 6080
 
 
 @click.command("ui")
-@click.argument(
-    "streams", metavar="STREAM.yaml...", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False)
-)
+@streams_argument
 @broker_option
 @click.option(
     "--port",

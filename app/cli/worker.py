@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from app.cli import broker_option, starting
+from app.cli import broker_option, starting, streams_argument
 from app.cli.saying import about, configure, log_format_option, say
 from app.errors import AccessError, BrokerError, SpecError, UnreachableError
 from app.kafka.connection import Connection
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("worker")
-@click.argument(
-    "streams",
-    nargs=-1,
-    required=True,
-    metavar="STREAM.yaml...",
-    type=click.Path(path_type=Path, dir_okay=False),
-)
+@streams_argument
 @partial(broker_option, each=True)
 @click.option(
     "--web-port",

@@ -303,7 +303,7 @@ def _better(view: StreamView) -> list[dict[str, Any]] | None:
 def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
     """A row per model, over one partition or all: of those that run, or else of those in the stream file."""
     rows = []
-    partition = None if view.spec.shares else partition  # the same model everywhere
+    partition = view.of_models(partition)
     declared, running = view.spec.models(), {role for role, _ in view.models}
     shown = [role for role in declared if role in running or not running]
     for role in [*shown, *sorted(running - declared.keys())]:  # commands add and rename models

@@ -318,8 +318,8 @@ class StreamView:
 
     def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> Range | None:
         """One series of `history`; None where there is none."""
-        if self.spec.shares and name.partition(":")[0] in MODEL_SERIES:
-            partition = None  # one model is told of once
+        if name.partition(":")[0] in MODEL_SERIES:
+            partition = self.of_models(partition)
         partitions = range(self.spec.partitions) if partition is None else (partition,)
         ranges = [self.series[name, k].between(start, stop, n) for k in partitions if (name, k) in self.series]
         return together(ranges, TOGETHER.get(name, "mean")) if ranges else None
@@ -349,6 +349,10 @@ class StreamView:
 
     # -- figures that several places need ----------------------------------------------------------------------
 
+    def of_models(self, partition: int | None) -> int | None:
+        """Which partition tells what its models are: any, where all have the same and one of them tells it."""
+        return None if self.spec.shares else partition
+
     def own(self, partition: int) -> float | None:
         """How good the champion is in a partition alone."""
         if not self.spec.shares:
@@ -360,8 +364,7 @@ class StreamView:
     def recent(self, role: str, partition: int | None = None) -> float | None:
         """The score of a model over its last labels: the mean over partitions, by their labels in the window. Of a
         model that all partitions learn, over those of all."""
-        window = self.spec.metrics.window
-        partition = None if self.spec.shares else partition
+        window, partition = self.spec.metrics.window, self.of_models(partition)
         parts = []
         for (each, k), record in self.models.items():
             value = (record.window or record.fading or {}).get(self.score)
@@ -372,7 +375,7 @@ class StreamView:
 
     def compared(self, partition: int | None = None) -> list[comparisons.Compared]:
         """Challengers beside the champion, of one partition or of each and of all together."""
-        partition = None if self.spec.shares else partition
+        partition = self.of_models(partition)
         told = {
             key: record
             for key, record in self.models.items()

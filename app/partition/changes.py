@@ -118,7 +118,7 @@ def settings(spec: Spec) -> dict[str, Any]:
     if spec.promotion is not None:
         found |= {f"promotion.{field}": value for field, value in spec.promotion.model_dump(mode="json").items()}
     if spec.shares:
-        found[LEARNING] = spec.learning
+        found[LEARNING] = spec.learning.kind
     for name, feature in spec.features.items():
         if feature.from_ is not None:
             found[f"features.{name}.from"] = [str(part) for part in feature.from_]  # as in JSON, a place in a list, too
@@ -209,7 +209,7 @@ def _topics(meta: Mapping[str, Any], topics: Mapping[str, str]) -> list[Change]:
 
 def _learning(spec: Spec, meta: Mapping[str, Any]) -> list[Change]:
     was = (meta.get("settings") or {}).get(LEARNING, "partition")
-    if was == spec.learning:
+    if was == spec.learning.kind:
         return []
     if spec.shares:
         said = "is shared, the default from two partitions on: models of single partitions are not one model"

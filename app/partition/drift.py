@@ -17,8 +17,9 @@ from app.partition.distributions import Distributions
 from app.partition.pending import EMPTY
 from app.partition.role import ALERT, ERROR, Role
 from app.partition.watch import LEVELS, VALUES, Finding, Signal
+from app.stream_file.drift_spec import DistributionsSpec
 from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import NOTHING, DistributionsSpec
+from app.stream_file.spec_parts import NOTHING
 from models.contract import PREDICT, Floats, Program, Schema
 from models.restoring import Arrays
 from topics.names import CHAMPION

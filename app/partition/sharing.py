@@ -28,7 +28,7 @@ from topics.learned import MOST_ROWS, VERSION, LearnedCommand, LearnedRecord, is
 from topics.vocabulary import Scalar, Vocabulary, canonical
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
-LEAST_BEHIND = 256  # instances of a partition that its models may lack in any case
+MOST_STEP, LEAST_STEP = 8192, 256  # records of one log that are taken at once, where the stream file says nothing
 MOST_BYTES = 500_000  # of a record, if it is not a single instance
 VALUES, STATE = "learned/values", "shared"  # of a state: an array, and a field of its meta
 
@@ -137,6 +137,7 @@ class Sharing:
         self.numbers: dict[int, int] = {}
         self.lengths: list[int] = []
         self._partition, self._pending, self._topic = partition, pending, spec.topics.learned
+        self._max_behind = spec.learning.max_behind
         pending.keep([AT], 2)
         self.names = [AT]  # of arrays in the pending store
         self.count_width()
@@ -305,15 +306,35 @@ class Sharing:
         return x, y, w, at, {renamed(key, names): one for key, one in left.items()}
 
     @property
-    def most_behind(self) -> int:
-        """How large `behind` may become before the next predictions wait: a hundredth of what the models know, so that
-        a backlog is not predicted by models that know nothing, and is not taken in small steps for ever."""
-        return min(8192, max(LEAST_BEHIND, self.n // 100))
+    def step(self) -> int:
+        """How many records of one log may be taken at once: a third of the bound that the stream file gives. Else a
+        hundredth of what the models know, so that a backlog is not predicted by models that know nothing, and is not
+        taken in small steps for ever."""
+        if self._max_behind is not None:
+            return min(MOST_STEP, self._max_behind // 3)
+        return min(MOST_STEP, max(LEAST_STEP, self.n // 100))
+
+    @property
+    def lags(self) -> bool:
+        """Whether the next step may predict while `behind` exceeds the bound: each of its features and of its labels
+        may join an instance."""
+        most = 3 * self.step if self._max_behind is None else self._max_behind
+        return self.behind > most - 2 * self.step
+
+    @property
+    def joined(self) -> int:
+        """Instances that this partition has joined with their labels."""
+        return self._pending.counts["joined"]
+
+    @property
+    def learned(self) -> int:
+        """How many of these the models have learned."""
+        return self.numbers.get(self._partition, 0)
 
     @property
     def behind(self) -> int:
         """Instances that this partition has joined and the models have not learned yet."""
-        return self._pending.counts["joined"] - self.numbers.get(self._partition, 0)
+        return self.joined - self.learned
 
     def follow(self, leads: "Sharing") -> None:
         """Models that are learned for these have come further: know what they know. Its commands were obeyed."""

@@ -29,8 +29,8 @@ from app.partition.role import Role, kept_names
 from app.partition.sharing import LearnedRows, Sharing
 from app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
 from app.stream_file.lineup import check_champion
+from app.stream_file.record_spec import FeatureSpec
 from app.stream_file.spec import Spec
-from app.stream_file.spec_parts import FeatureSpec
 from models.contract import Floats, Schema
 from topics import commands
 from topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError

@@ -24,8 +24,8 @@ from app.references import resolved
 from topics.schemas import AVRO, Key, Schema, Written
 
 if TYPE_CHECKING:
+    from app.stream_file.codec_spec import RegistrySpec
     from app.stream_file.spec import Spec
-    from app.stream_file.spec_parts import RegistrySpec
 
 TIMEOUT_SECONDS = 5.0
 MAX_ANSWER_BYTES = 4_000_000

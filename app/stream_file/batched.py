@@ -3,7 +3,7 @@
 import importlib.util
 from typing import Any
 
-from app.stream_file.spec_parts import KEY
+from app.stream_file.record_spec import KEY
 from topics import codecs, records
 from topics.headers import header_of
 from topics.names import FEATURES, LABELS, PREDICTIONS

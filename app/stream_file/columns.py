@@ -12,8 +12,8 @@ import msgspec
 from pydantic import ValidationError
 
 from app.stream_file.lineup import digest
+from app.stream_file.record_spec import FeatureSpec, feature_form, name_keys
 from app.stream_file.spec_errors import sentence
-from app.stream_file.spec_parts import FeatureSpec, feature_form, name_keys
 from topics import records
 
 MOST_COLUMNS = 100_000  # that a stream may come to have

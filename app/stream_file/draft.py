@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.stream_file.learning_spec import SINGLE
 from app.stream_file.spec import Spec, loads
-from app.stream_file.topic_checks import SINGLE
 from topics.names import FEATURES, LABELS, topic_name
 from topics.paths import Index, dotted, parse
 from topics.records import ANOMALY, MULTI_INSTANCE, Path

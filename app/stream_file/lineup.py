@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from app.stream_file.drift_spec import DriftSpec
 from app.stream_file.spec_errors import sentence
-from app.stream_file.spec_parts import AUTO, ROLE, DriftSpec, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
+from app.stream_file.spec_parts import AUTO, ROLE, JoinSpec, MetricsSpec, ModelSpec, Part, PromotionSpec
 from topics import records
 from topics.names import CHAMPION
 
@@ -146,7 +147,7 @@ def run_by(spec: Any, given: Mapping[str, Any]) -> Any:
             "promotion": None if given["promotion"] is None else checked("promotion", PromotionSpec),
         }
     )
-    changed._check_drift()
+    changed.check_drift()
     return changed
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.stream_file.spec_parts import KEY, LabelSpec, RecordSpec
+from app.stream_file.record_spec import KEY, LabelSpec, RecordSpec
 from topics import codecs, records
 from topics.envelopes import AROUND, CLOUDEVENTS, placed
 from topics.headers import header_of

@@ -51,10 +51,11 @@ def json_schema() -> dict[str, Any]:
         "anyOf": [{"enum": formats}, definitions["CodecSpec"]],
         "description": definitions["CodecSpec"].pop("description"),
     }
-    definitions["PromotionSpec"] = {
-        "anyOf": [{"enum": definitions["PromotionSpec"]["properties"]["mode"]["enum"]}, definitions["PromotionSpec"]],
-        "description": definitions["PromotionSpec"].pop("description"),
-    }
+    for name, field in (("PromotionSpec", "mode"), ("LearningSpec", "kind")):
+        definitions[name] = {
+            "anyOf": [{"enum": definitions[name]["properties"][field]["enum"]}, definitions[name]],
+            "description": definitions[name].pop("description"),
+        }
     trust = schema["properties"]["trust"]
     trust["anyOf"] = [trust["items"], {"type": trust.pop("type"), "items": trust.pop("items")}]
     definitions["DriftSpec"] = _drift_schema(definitions["DriftSpec"])

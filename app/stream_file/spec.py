@@ -7,58 +7,26 @@ durations are float seconds in a Spec. docs/stream-file.md is generated from the
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import PrivateAttr, ValidationError, model_validator
 
 from app.errors import SpecError
 from app.stream_file import columns
 from app.stream_file.batched import check_batched
-from app.stream_file.decision_spec import DecisionSpec, Weights, check_decision
-from app.stream_file.durations import duration
-from app.stream_file.kafka_spec import PROVIDER, KafkaSpec
+from app.stream_file.codec_spec import RECORD_NAME, TOPIC_NAME
+from app.stream_file.decision_spec import check_decision
+from app.stream_file.drift_spec import check_drift
+from app.stream_file.fields import Fields
+from app.stream_file.kafka_spec import PROVIDER
+from app.stream_file.learning_spec import SHARED, said_learning, usual_learning
 from app.stream_file.lineup import RUNS, check_model, digest, models_of, place_of, resolve, run_by, running, steered
 from app.stream_file.mapping import mapping_of
-from app.stream_file.rekey_spec import RekeySpec
+from app.stream_file.record_spec import FeatureSpec
 from app.stream_file.spec_errors import sentence
-from app.stream_file.spec_parts import (
-    AUTO,
-    NAME,
-    RECORD_NAME,
-    TOPIC_NAME,
-    CheckpointSpec,
-    CodecSpec,
-    DriftSpec,
-    FeatureSpec,
-    JoinSpec,
-    LabelSpec,
-    MetricsSpec,
-    ModelSpec,
-    Part,
-    PredictionsSpec,
-    PromotionSpec,
-    RecordSpec,
-    RegistrySpec,
-    TopicsSpec,
-    Values,
-    check_name,
-    codec_form,
-    drift_form,
-    feature_form,
-    model_form,
-    name_keys,
-    promotion_form,
-    trust_form,
-)
+from app.stream_file.spec_parts import AUTO, ModelSpec
 from app.stream_file.strict_yaml import parse_yaml, read_yaml
-from app.stream_file.topic_checks import (
-    check_anomaly,
-    check_reactions,
-    check_reasons,
-    check_registry,
-    check_topics,
-    usual_learning,
-)
+from app.stream_file.topic_checks import check_anomaly, check_reactions, check_reasons, check_registry, check_topics
 from topics import codecs, records
 from topics.names import (
     AS_IT_COMES,
@@ -84,154 +52,8 @@ if TYPE_CHECKING:
     from models.auto import Resolved
 
 
-class Spec(Part):
+class Spec(Fields):
     """A stream."""
-
-    name: Annotated[str, AfterValidator(check_name)] = Field(
-        description="Name of the stream: of its topics, its consumer group and its metrics.",
-        json_schema_extra={"pattern": f"^{NAME.pattern}$"},
-    )
-    task: Literal["classification", "regression", "multi-instance", "anomaly"] = Field(
-        description="Task of the learners: `classification`, `regression`, `multi-instance`, the classification of "
-        "bags of instances, or `anomaly`, which needs no labels ([anomalies](anomaly.md))."
-    )
-    partitions: int = Field(
-        default=1,
-        ge=1,
-        le=100_000,
-        description="Partitions of every topic.",
-    )
-    learning: Literal["partition", "shared"] = Field(
-        default="partition",
-        description="What learns: `shared`, all partitions learn one model ([scaling](shared-learning.md)), or "
-        "`partition`, each has models of its own that see its records only. Default: `shared` with two `partitions` "
-        "or more and task `classification` or `regression`, else `partition`.",
-    )
-    replication: int = Field(
-        default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
-    )
-    min_insync_replicas: int | None = Field(
-        default=None,
-        ge=1,
-        le=100,
-        description="`min.insync.replicas` of the topics that Riparian creates: how many replicas have a record before "
-        "it is acknowledged; null for the broker's default.",
-    )
-    create_topics: Literal["missing", "never"] = Field(
-        default="missing",
-        description="Which topics Riparian creates: those that are `missing`, or `never` any. Then a start without "
-        "them stops, with the commands that create them.",
-    )
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
-        default="none",
-        description="Compression of the predictions and dead letters that workers write. The state is compressed by "
-        "itself.",
-    )
-    standbys: int = Field(
-        default=1, ge=0, le=10, description="Other workers that keep a copy of each partition's state in memory."
-    )
-    retention: duration("30d", 1.0) | None = Field(  # type: ignore[valid-type]
-        default=None, description="How long the topics that Riparian creates keep records; null for ever."
-    )
-    lost: Literal["stop", "skip"] = Field(
-        default="stop",
-        description="What a worker does if Kafka has deleted records before they were learned: `stop`, or `skip` "
-        "them and count.",
-    )
-    control: bool = Field(
-        default=False,
-        description="Whether the stream takes commands while it runs, from a topic of its own: `riparian promote` and "
-        "others ([steering](steering.md)).",
-    )
-    topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
-    rekey: RekeySpec | None = Field(
-        default=None,
-        description="Topics as they are, whatever their partitions and keys, which workers copy by the ids of their "
-        "records ([connect](connect.md#topics-as-they-are)).",
-    )
-    record: RecordSpec = Field(default_factory=RecordSpec, description="Where the fields of a feature record are.")
-    label: LabelSpec = Field(default_factory=LabelSpec, description="Where the fields of a label record are.")
-    features: Annotated[
-        dict[str, Annotated[FeatureSpec, BeforeValidator(feature_form)]], BeforeValidator(name_keys)
-    ] = Field(
-        min_length=1, description="Features by name, each with its type. Their order is the order of the columns."
-    )
-    classes: Values | None = Field(
-        default=None,
-        min_length=2,
-        description="Class labels; any other label is rejected. If left out, classes are learned as they come. For "
-        "bags: the two classes, the negative one first.",
-    )
-    max_classes: int = Field(
-        default=100,
-        ge=2,
-        le=1000,
-        description="Most classes that are learned; a label with a new one beyond is rejected.",
-    )
-    max_class_bytes: int = Field(
-        default=128,
-        ge=1,
-        le=1024,
-        description="Longest class that is learned, in bytes of its JSON text; a longer label is rejected. "
-        "Predictions list every class.",
-    )
-    class_weights: Weights | None = Field(
-        default=None,
-        description="How much a label of a class counts in learning, such as `{fraud: 20}`; 1 of those left out. It "
-        "raises the probabilities of the class ([costs](costs.md)).",
-    )
-    decision: DecisionSpec | None = Field(
-        default=None,
-        description="Which class a prediction names, where that is not the likeliest: by costs, or by a threshold that "
-        "is kept at a target ([costs](costs.md)).",
-    )
-    champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
-        default=ModelSpec(model=AUTO),
-        description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
-        "`auto`, a pool of learners that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (100), and "
-        "if challengers are left out, some to compare it with.",
-    )
-    challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
-        Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
-    )
-    join: JoinSpec = Field(default_factory=JoinSpec, description="How features wait for their labels.")
-    checkpoint: CheckpointSpec = Field(
-        default_factory=CheckpointSpec, description="How often checkpoints are written, and which are kept."
-    )
-    drift: Annotated[DriftSpec, BeforeValidator(drift_form)] = Field(
-        default_factory=DriftSpec, description="What watches for concept drift; `none` for nothing."
-    )
-    promotion: Annotated[PromotionSpec | None, BeforeValidator(promotion_form)] = Field(
-        default=None,
-        description="Whether a challenger that is better becomes the champion: `automatic`, `propose`, or more "
-        "([promotion](promotion.md)). It needs `control: true`.",
-    )
-    metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
-    predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
-    codec: Annotated[CodecSpec, BeforeValidator(codec_form)] = Field(
-        default_factory=CodecSpec, description="Format of the records: `json`, or one for each kind of record."
-    )
-    kafka: KafkaSpec = Field(
-        default_factory=KafkaSpec,
-        description="Settings of the connection under librdkafka's names, such as `security.protocol` "
-        "([connect](connect.md)). A secret may only be a reference.",
-    )
-    registry: RegistrySpec | None = Field(
-        default=None,
-        description="Schema registry of the formats whose records name a schema (`avro`, `json-schema`, `protobuf`).",
-    )
-    trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(trust_form)] = Field(
-        default_factory=list,
-        description="What workers may run besides Riparian: `code` that this file names (a model's `import_path`), and "
-        "`pickles` of such models in the state, which have to be signed. A file with `trust` is a program: "
-        "review it as one.",
-    )
-    seed: int = Field(
-        default=0,
-        ge=0,
-        le=2**31 - 1,
-        description="Seed of the learners' random numbers; each partition adds its number.",
-    )
 
     _models: dict[str, tuple[str, dict[str, Any]]] = PrivateAttr(default_factory=dict)
     _own_on_drift: dict[str, str | None] | None = PrivateAttr(default=None)  # where commands changed the models
@@ -248,12 +70,11 @@ class Spec(Part):
         given = data.get("topics", {})
         if not isinstance(given, dict):
             return data
-        learning = data.get("learning", usual_learning(data))
         roles = (*INPUTS, *OUTPUTS, *(STEERING if data.get("control") is True else ()))
-        roles = (*roles, *((LEARNED,) if learning == "shared" else ()))
+        roles = (*roles, *((LEARNED,) if said_learning(data) == SHARED else ()))
         defaults: dict[str, str | None] = dict.fromkeys((*STEERING, LEARNED))
         defaults |= {role: topic_name(data["name"], role) for role in roles}
-        return {**data, "learning": learning, "topics": {**defaults, **given}}
+        return {"learning": usual_learning(data), **data, "topics": {**defaults, **given}}
 
     @model_validator(mode="after")
     def _check(self) -> "Spec":
@@ -276,7 +97,7 @@ class Spec(Part):
                     "of its id, found a codec whose records hold several; let their producer write one each"
                 )
         self._models = models_of(self)
-        self._check_drift()
+        self.check_drift()
         if PROVIDER in self.kafka.settings and "code" not in self.trust:
             raise ValueError(
                 f"trust: expected [code], since kafka.{PROVIDER} names code that would run, found nothing; add it "
@@ -434,40 +255,10 @@ class Spec(Part):
         changed._mapping = mapping_of(changed)
         return changed
 
-    def _check_drift(self) -> None:
-        from models.drift import find
-
+    def check_drift(self) -> None:
+        """ValueError where what is watched cannot be."""
         check_anomaly(self)
-        numeric = [name for name, feature in self.present.items() if feature.type == records.NUMERIC]
-        for name in self.drift.features if isinstance(self.drift.features, list) else ():
-            if name not in numeric:
-                raise ValueError(
-                    f'drift.features: expected numeric features, found "{name}"; use some of {", ".join(numeric)}'
-                    if numeric
-                    else f'drift.features: expected none, as no feature is numeric, found "{name}"; remove it'
-                )
-        self._check_distributions()
-        if self.watched() and self.drift.detectors and all(find(name).errors_only for name in self.drift.detectors):
-            raise ValueError(
-                f"drift.features: expected a detector that can watch values, found {', '.join(self.drift.detectors)}, "
-                "which are about errors only; add another to drift.detectors, such as adwin"
-            )
-
-    def _check_distributions(self) -> None:
-        asked = self.drift.distributions
-        if asked is None:
-            return
-        if self.task == records.MULTI_INSTANCE:
-            raise ValueError(
-                "drift.distributions: expected instances that are independent of each other, found bags "
-                "(task: multi-instance), whose rows are not; remove it"
-            )
-        for name in asked.features if isinstance(asked.features, list) else ():
-            if name not in self.present:
-                raise ValueError(
-                    f'drift.distributions.features: expected features, found "{name}"; use some of '
-                    f"{', '.join(self.present)}"
-                )
+        check_drift(self)
 
     def distributed(self) -> dict[str, int]:
         """Features whose distribution is tested, and their columns."""
@@ -531,7 +322,7 @@ class Spec(Part):
     @property
     def shares(self) -> bool:
         """Whether all partitions learn one model."""
-        return self.learning == "shared"
+        return self.learning.kind == SHARED
 
     def logs(self, partition: int) -> list[tuple[str, str, int]]:
         """Role, topic and partition of each log that a partition of the stream folds, the features first."""

@@ -4,13 +4,13 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
+from app.stream_file.codec_spec import TOPIC_NAME
+from app.stream_file.learning_spec import check_learning
 from app.stream_file.lineup import place_of
-from app.stream_file.spec_parts import REPLACE, TOPIC_NAME
+from app.stream_file.spec_parts import REPLACE
 from topics import codecs
 from topics.names import INPUTS, LEARNED, OUTPUTS, PREDICTIONS, STEERING, changelog_topic
-from topics.records import ANOMALY, CLASSIFICATION, MULTI_INSTANCE, REGRESSION
-
-SINGLE = (CLASSIFICATION, REGRESSION)  # tasks of instances that are each on their own, which partitions can share
+from topics.records import ANOMALY, MULTI_INSTANCE
 
 
 def check_topics(spec: Any) -> None:
@@ -32,7 +32,7 @@ def check_topics(spec: Any) -> None:
             "promotion: expected control: true, whose events tell of it and whose commands undo it, found "
             "control: false; add it, or remove promotion"
         )
-    _check_sharing(spec)
+    check_learning(spec)
     for role in (*INPUTS, *OUTPUTS, *STEERING, LEARNED):
         name = getattr(spec.topics, role)
         if name in roles:
@@ -58,31 +58,6 @@ def _check_not_state(spec: Any, field: str, topic: str | None) -> None:
     """A worker deletes what is in front of its state's records, in the topic of the state."""
     if topic == changelog_topic(spec.name):
         raise ValueError(f'{field}: expected another topic than that of the state, found "{topic}"; name another')
-
-
-def usual_learning(data: Mapping[str, Any]) -> str:
-    """What learns where a stream file, as it was read, does not say. By the file alone: every worker and command then
-    finds the same, also where there is no broker, and topics with another number of partitions are refused anyway."""
-    n = data.get("partitions")
-    several = isinstance(n, int) and n > 1
-    return "shared" if several and data.get("task") in SINGLE else "partition"
-
-
-def _check_sharing(spec: Any) -> None:
-    """What one model of all partitions cannot be, or not yet."""
-    if (spec.topics.learned is not None) != spec.shares:
-        said = "a topic" if spec.shares else "no topic"
-        raise ValueError(
-            f"topics.learned: expected {said}, since learning is {spec.learning}, found "
-            f"{'none' if spec.shares else spec.topics.learned}; change one of them"
-        )
-    if not spec.shares:
-        return
-    if spec.task not in SINGLE:
-        raise ValueError(
-            f"learning: expected partition with task {spec.task}, found shared, which is for classification and "
-            "regression; change it"
-        )
 
 
 def _check_rekey(spec: Any, roles: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from app.partition.inputs import Mark, check_log, mark
 from app.partition.learner import PartitionLearner
 from app.partition.outcome import Joint
 from app.partition.sharing import records, together
+from app.worker.behind import Behind
 from topics.commands import MAX_COMMAND_BYTES
 from topics.learned import VERSION, LearnedCommand, LearnedRecord, read, write
 from topics.names import LEARNED
@@ -247,6 +248,10 @@ class SharedLog:
         Instances that owners before have appended.
     wake, failed : callable
         As in `Feed`.
+
+    Attributes
+    ----------
+    behind : Behind
     """
 
     def __init__(
@@ -262,6 +267,7 @@ class SharedLog:
         assert topics.learned is not None
         assert sharing is not None
         self._host, self._learner, self._outputs, self._appended = host, learner, outputs, appended
+        self.behind = Behind(sharing)
         self._topic = topics.learned
         self._joined: list[Joint] = []  # and not appended yet
         self._due = 0.0
@@ -287,6 +293,7 @@ class SharedLog:
 
     async def keep(self, joined: Sequence[Joint], limit: int) -> None:
         """What was joined is appended with what comes next, or now where it is much: half the limit."""
+        self.behind.has_joined()
         if not self._joined:
             self._due = time.monotonic() + SHARE_SECONDS
         self._joined += joined

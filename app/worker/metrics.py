@@ -101,6 +101,8 @@ LABELS = "riparian_labels_total"
 WAITING = "riparian_waiting_instances"
 LABELS_WAITING = "riparian_waiting_labels"
 BEHIND = "riparian_model_behind_instances"
+BEHIND_TIME = "riparian_model_behind_seconds"
+BEHIND_WAIT = "riparian_model_behind_wait_seconds_total"
 REJECTED = "riparian_rejected_records_total"
 IGNORED = "riparian_ignored_records_total"
 COMMANDS = "riparian_commands_total"
@@ -164,6 +166,8 @@ METRICS: dict[str, Measure] = {
     WAITING: Measure(GAUGE, "Instances that wait for their label."),
     LABELS_WAITING: Measure(GAUGE, "Labels that wait for their instance."),
     BEHIND: Measure(GAUGE, "Instances joined here that the shared model has not learned yet (learning: shared)."),
+    BEHIND_TIME: Measure(GAUGE, "Seconds since the first of these was joined, 0 where there are none."),
+    BEHIND_WAIT: Measure(COUNTER, "Seconds that predictions have waited for the shared model to learn them."),
     PENDING["expired"]: Measure(COUNTER, "Instances whose label did not come within the horizon."),
     PENDING["evicted"]: Measure(
         COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
@@ -469,6 +473,9 @@ class Metrics:
         yield LABELS_WAITING, (), learner.pending.n_labels_waiting
         if learner.sharing is not None:
             yield BEHIND, (), learner.sharing.behind
+        if runner.shared is not None:
+            yield BEHIND_TIME, (), runner.shared.behind.seconds
+            yield BEHIND_WAIT, (), runner.shared.behind.wait_seconds
         for counter, name in PENDING.items():
             yield name, (), learner.pending.counts[counter]
         yield FORCED, (), runner.n_forced

@@ -148,11 +148,11 @@ class Runner:
             buffer.next_offset = max(buffer.next_offset, place_of(stop, 0, buffer.bits))
         self.merge = Merge(self.buffers, tail.script)
         self._releases = Releases(self.merge, self.tps, host, self._wake_up, self._cannot)
-        self._shared: SharedLog | None = None
+        self.shared: SharedLog | None = None
         self._replays = replica is not None  # what was sent before us, and the replica waits for us
         self._stood, self._moved = (-1, -1), 0.0  # in the features and the shared log, and since when
         if learner.sharing is not None:
-            self._shared = SharedLog(host, learner, outputs, tail.joined, self._wake_up, self._cannot)
+            self.shared = SharedLog(host, learner, outputs, tail.joined, self._wake_up, self._cannot)
         # Source place, exclusive.
         self.sent_offset = int(tail.script.offsets[-1]) + 1 if len(tail.script.offsets) else 0
         self.lost = False  # an error has ended it: there will be no last checkpoint
@@ -191,8 +191,8 @@ class Runner:
     def start(self, epochs: Mapping[TP, int]) -> None:
         self.epochs = epochs
         self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
-        if self._shared is not None:
-            self._shared.start()
+        if self.shared is not None:
+            self.shared.start()
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
@@ -331,11 +331,8 @@ class Runner:
 
     def _release(self) -> Release | None:
         """What may be learned next; None where the models have to learn first."""
-        sharing = self.learner.sharing
-        if sharing is not None:
-            self.merge.limit = sharing.most_behind
-            if sharing.behind > self.merge.limit and not self.merge.follows:
-                return None
+        if self.shared is not None and self.shared.behind.holds_back(self.merge):
+            return None
         return self._releases.next()
 
     async def _wait(self, seconds: float) -> None:
@@ -348,8 +345,8 @@ class Runner:
     def _until_due(self) -> float:
         """Seconds until there is something to do although nothing comes."""
         due: float = self._metrics_due
-        if self._shared is not None:
-            due = min(due, self._shared.due)
+        if self.shared is not None:
+            due = min(due, self.shared.due)
         if self.checkpoints.wanted:
             due = min(due, self.checkpoints.due)
         return min(IDLE_SECONDS, max(0.0, due - time.monotonic()))
@@ -386,8 +383,8 @@ class Runner:
             letters = []
         await self.outputs.send(self.host.spec.topics.predictions, batches)
         await self.outputs.send(self.host.spec.topics.deadletters, letters)
-        if outcome.joint and self._shared is not None:
-            await self._shared.keep(outcome.joint, self.merge.limit)
+        if outcome.joint and self.shared is not None:
+            await self.shared.keep(outcome.joint, self.merge.limit)
         for reason in reasons:
             self.host.observer.rejected(self, reason)
         self._hear(outcome.drifts)
@@ -485,11 +482,11 @@ class Runner:
             await self._send_metrics()
         await self._tell()
         self.checkpoints.check()  # a failed write ends the runner here
-        if self._shared is not None and now >= self._shared.due:
-            await self._shared.append()
+        if self.shared is not None and now >= self.shared.due:
+            await self.shared.append()
         if now >= self.checkpoints.due and self.checkpoints.wanted:
-            if self._shared is not None:
-                await self._shared.append()
+            if self.shared is not None:
+                await self.shared.append()
             await self.checkpoints.begin(self._beside)
 
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
@@ -589,8 +586,8 @@ class Runner:
                     if self._task.cancelled() or self._task.exception() is not None or self.lost:
                         return  # the last manifest stands
                 await self.checkpoints.settle()
-                if self._shared is not None:
-                    await self._shared.append()
+                if self.shared is not None:
+                    await self.shared.append()
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside)
                     await self.checkpoints.settle()
@@ -608,8 +605,8 @@ class Runner:
             if self._asking is not None:
                 self._asking.stop()
             self._releases.stop()
-            if self._shared is not None:
-                await self._shared.stop()
+            if self.shared is not None:
+                await self.shared.stop()
             await self.checkpoints.cancel()
             if self.replica is not None and isinstance(self.learner, LedLearner):
                 await self.host.leave(self.replica, self.learner)

@@ -12,7 +12,7 @@ from app.stream_file.spec import build
 from app.worker.letters import letters
 from tests.app import test_places as places
 from tests.app.test_audit import Row
-from tests.topics.test_arrow_records import stream as written
+from tests.topics.arrow_records import stream as written
 from topics.names import HEADER_DETAIL, HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
 from topics.places import BITS
 from topics.records import RawBatch

@@ -15,7 +15,7 @@ from app.partition.sharing import STATE
 from app.state import checkpoint, portable
 from app.state.portable import Exported, begun, encoded, learned_from
 from app.stream_file.spec import Spec
-from tests.app.test_sharing import World, lived, rows, stream
+from tests.app.shared_world import World, lived, rows, stream
 from topics.names import FEATURES, LABELS
 
 KINDS = {"own": (1, "partition"), "owns": (3, "partition"), "shared": (3, "shared"), "one shared": (1, "shared")}

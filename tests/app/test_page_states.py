@@ -18,7 +18,7 @@ from app.page.server import Page, serve
 from app.page.store import Store
 from app.page.view import StreamView
 from app.page.watch import Watch
-from tests.app.test_page import SHIFT, compared, drift, model, part, view_of
+from tests.app.page_records import SHIFT, compared, drift, model, part, view_of
 from tests.browser import Look, browser
 from topics.records import Distance
 

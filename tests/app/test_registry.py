@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from app.errors import RegistryError, UnreachableError
 from app.registry import client
 from app.registry.client import Registry
-from app.stream_file.spec_parts import RegistrySpec
+from app.stream_file.codec_spec import RegistrySpec
 from topics.schemas import AVRO, JSON, Schema, Written
 
 GUID = "0e3e1f2a-1111-2222-3333-444455556666"

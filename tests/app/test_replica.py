@@ -18,7 +18,7 @@ from app.stream_file.spec import Spec
 from app.worker.engine import Engine
 from app.worker.metrics import Metrics
 from app.worker.replica import ReplicaOfWorker
-from tests.app.test_sharing import (
+from tests.app.shared_world import (
     COMMANDS,
     DECISIONS,
     FOREST,

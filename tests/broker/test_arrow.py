@@ -24,7 +24,7 @@ from tests.broker.harness import (
     stream_file,
     wait_for_state,
 )
-from tests.topics.test_arrow_records import stream as written
+from tests.topics.arrow_records import stream as written
 from topics.names import HEADER_INDEX, HEADER_OFFSET, HEADER_REASON
 from topics.records import Rows
 

@@ -25,6 +25,7 @@ from app.state.loading import Loaded
 from app.stream_file.spec import Spec
 from app.worker.learned import read_reached
 from models.contract import Program
+from tests.app.shared_world import lacked
 from tests.broker.harness import (
     PATIENCE,
     Sent,
@@ -33,6 +34,7 @@ from tests.broker.harness import (
     create_topics,
     instances,
     predictions,
+    read,
     send,
     stored,
     stream_file,
@@ -48,7 +50,7 @@ from topics.records import RawBatch
 
 pytestmark = pytest.mark.broker
 
-PARTITIONS, N, REST, LAST = 3, 6000, 600, 60
+PARTITIONS, N, REST, LAST, MOST_BEHIND = 3, 6000, 600, 60, 48
 NB, TREE = {"model": "naive-bayes"}, {"model": "hoeffding-tree", "grace_period": 50}
 SETTINGS = {
     "drift": {"detectors": {"adwin": {}}, "on_drift": "replace", "features": ["a"], "distributions": {"window": 100}},
@@ -140,7 +142,7 @@ def test_a_log_that_was_cut_or_made_anew_is_a_sentence(broker: str, tmp_path: Pa
 def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Path, topic_name: str) -> None:
     drift = {"detectors": {"hddm-w": {"drift_confidence": 0.2, "warning_confidence": 0.4}}, "on_drift": "reset"}
     tree = TREE  # models that say reasons may be champion
-    fields = {"learning": "shared", "drift": drift, "predictions": {"reasons": 2}, "control": True}
+    fields = {"learning": {"max_behind": MOST_BEHIND}, "drift": drift, "predictions": {"reasons": 2}, "control": True}
     fields["decision"] = {"class": "yes", "recall": 0.9}
     fields["challengers"] = {"nb": "naive-bayes", "tree": tree}
     asked = [
@@ -174,6 +176,7 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
         for worker in workers:
             assert worker.stop() == 0, worker.output[-3000:]
     assert check_replicas(broker, spec) == []
+    log = {record.offset: record.value for record in read(broker, str(spec.topics.learned))}
     versions = set()
     for p in range(PARTITIONS):
         fold = check_against_oracle(broker, spec, stored(broker, spec, p) or PartitionLearner(spec, p))
@@ -186,6 +189,8 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
         sent = predictions(broker, spec, p)
         assert report.n_predictions == len(sent) == N // PARTITIONS
         versions |= {one["learned_offset"] for one in sent}
+        given = ([r.value for r in read(broker, t, p)] for t in (spec.topics.features, str(spec.topics.labels)))
+        assert 0 < max(lacked(p, *given, sent, log)) <= MOST_BEHIND
         assert any(one["reasons"] for one in sent)
         assert any(one["y"] != max(one["p"], key=one["p"].get) for one in sent if one["p"])
     assert len(versions) > 10
@@ -295,7 +300,7 @@ def test_a_stream_that_has_outgrown_its_partition_goes_on_in_three_and_back(
     one_path, one = stream_file(tmp_path, f"{topic_name}-one")
     path, spec = stream_file(tmp_path, topic_name, partitions=PARTITIONS)
     own_path, own = stream_file(tmp_path, f"{topic_name}-own", partitions=2, learning="partition")
-    assert (one.learning, spec.learning, own.learning) == ("partition", "shared", "partition")
+    assert (one.learning.kind, spec.learning.kind, own.learning.kind) == ("partition", "shared", "partition")
     create_topics(one, broker)
     create_topics(own, broker)
     run(one_path, one, broker, tmp_path, 0, 900)

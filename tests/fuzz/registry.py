@@ -14,8 +14,8 @@ from typing import Any
 from app.errors import RegistryError
 from app.registry import client
 from app.registry.client import Registry
+from app.stream_file.codec_spec import RegistrySpec
 from app.stream_file.spec import build
-from app.stream_file.spec_parts import RegistrySpec
 from tests.fuzz import avro as made_up
 from tests.fuzz import mutate
 from tests.fuzz.formats import _PROTO, _reasons

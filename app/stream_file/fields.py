@@ -1,0 +1,193 @@
+"""The fields of a stream file, each with its type, default, range and meaning. Fields of their own are in a module for
+each, FIELD_spec.py, or, where they are small, in spec_parts.py.
+
+The descriptions are what docs/stream-file.md and the JSON Schema say (reference.py). Mistakes that pydantic cannot
+see are ValueErrors that read on after the name of the field: "expected …, found …; do this".
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from app.stream_file.codec_spec import CodecSpec, RegistrySpec, codec_form
+from app.stream_file.decision_spec import DecisionSpec, Weights
+from app.stream_file.drift_spec import DriftSpec, drift_form
+from app.stream_file.durations import duration
+from app.stream_file.kafka_spec import KafkaSpec
+from app.stream_file.learning_spec import LearningSpec, learning_form
+from app.stream_file.record_spec import (
+    FeatureSpec,
+    LabelSpec,
+    RecordSpec,
+    TopicsSpec,
+    Values,
+    feature_form,
+    name_keys,
+)
+from app.stream_file.rekey_spec import RekeySpec
+from app.stream_file.spec_parts import (
+    AUTO,
+    NAME,
+    CheckpointSpec,
+    JoinSpec,
+    MetricsSpec,
+    ModelSpec,
+    Part,
+    PredictionsSpec,
+    PromotionSpec,
+    check_name,
+    model_form,
+    promotion_form,
+    trust_form,
+)
+
+
+class Fields(Part):
+    """What a stream file says."""
+
+    name: Annotated[str, AfterValidator(check_name)] = Field(
+        description="Name of the stream: of its topics, its consumer group and its metrics.",
+        json_schema_extra={"pattern": f"^{NAME.pattern}$"},
+    )
+    task: Literal["classification", "regression", "multi-instance", "anomaly"] = Field(
+        description="Task of the learners: `classification`, `regression`, `multi-instance`, the classification of "
+        "bags of instances, or `anomaly`, which needs no labels ([anomalies](anomaly.md))."
+    )
+    partitions: int = Field(
+        default=1,
+        ge=1,
+        le=100_000,
+        description="Partitions of every topic.",
+    )
+    learning: Annotated[LearningSpec, BeforeValidator(learning_form)] = Field(
+        default=LearningSpec(kind="partition"),
+        description="What learns: `shared`, all partitions learn one model ([scaling](shared-learning.md)), "
+        "`partition`, each has models of its own that see its records only, or `{max_behind: N}`, shared learning with "
+        "a bound. Default: `shared` with two `partitions` or more and task `classification` or `regression`, else "
+        "`partition`.",
+    )
+    replication: int = Field(
+        default=1, ge=1, le=100, description="Replication factor of the topics that Riparian creates."
+    )
+    min_insync_replicas: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="`min.insync.replicas` of the topics that Riparian creates: how many replicas have a record before "
+        "it is acknowledged; null for the broker's default.",
+    )
+    create_topics: Literal["missing", "never"] = Field(
+        default="missing",
+        description="Which topics Riparian creates: those that are `missing`, or `never` any. Then a start without "
+        "them stops, with the commands that create them.",
+    )
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
+        default="none",
+        description="Compression of the predictions and dead letters that workers write. The state is compressed by "
+        "itself.",
+    )
+    standbys: int = Field(
+        default=1, ge=0, le=10, description="Other workers that keep a copy of each partition's state in memory."
+    )
+    retention: duration("30d", 1.0) | None = Field(  # type: ignore[valid-type]
+        default=None, description="How long the topics that Riparian creates keep records; null for ever."
+    )
+    lost: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="What a worker does if Kafka has deleted records before they were learned: `stop`, or `skip` "
+        "them and count.",
+    )
+    control: bool = Field(
+        default=False,
+        description="Whether the stream takes commands while it runs, from a topic of its own: `riparian promote` and "
+        "others ([steering](steering.md)).",
+    )
+    topics: TopicsSpec = Field(default_factory=TopicsSpec, description="Names of topics.")
+    rekey: RekeySpec | None = Field(
+        default=None,
+        description="Topics as they are, whatever their partitions and keys, which workers copy by the ids of their "
+        "records ([connect](connect.md#topics-as-they-are)).",
+    )
+    record: RecordSpec = Field(default_factory=RecordSpec, description="Where the fields of a feature record are.")
+    label: LabelSpec = Field(default_factory=LabelSpec, description="Where the fields of a label record are.")
+    features: Annotated[
+        dict[str, Annotated[FeatureSpec, BeforeValidator(feature_form)]], BeforeValidator(name_keys)
+    ] = Field(
+        min_length=1, description="Features by name, each with its type. Their order is the order of the columns."
+    )
+    classes: Values | None = Field(
+        default=None,
+        min_length=2,
+        description="Class labels; any other label is rejected. If left out, classes are learned as they come. For "
+        "bags: the two classes, the negative one first.",
+    )
+    max_classes: int = Field(
+        default=100,
+        ge=2,
+        le=1000,
+        description="Most classes that are learned; a label with a new one beyond is rejected.",
+    )
+    max_class_bytes: int = Field(
+        default=128,
+        ge=1,
+        le=1024,
+        description="Longest class that is learned, in bytes of its JSON text; a longer label is rejected. "
+        "Predictions list every class.",
+    )
+    class_weights: Weights | None = Field(
+        default=None,
+        description="How much a label of a class counts in learning, such as `{fraud: 20}`; 1 of those left out. It "
+        "raises the probabilities of the class ([costs](costs.md)).",
+    )
+    decision: DecisionSpec | None = Field(
+        default=None,
+        description="Which class a prediction names, where that is not the likeliest: by costs, or by a threshold that "
+        "is kept at a target ([costs](costs.md)).",
+    )
+    champion: Annotated[ModelSpec, BeforeValidator(model_form)] = Field(
+        default=ModelSpec(model=AUTO),
+        description="Model whose predictions count: `{model: NAME, parameter: value, ...}` or just its name. Default: "
+        "`auto`, a pool of learners that fits `max_bytes` (64,000,000) and `max_microseconds` an instance (100), and "
+        "if challengers are left out, some to compare it with.",
+    )
+    challengers: Annotated[dict[str, Annotated[ModelSpec, BeforeValidator(model_form)]], BeforeValidator(name_keys)] = (
+        Field(default_factory=dict, description="Models that run beside it on the same records, by a name of yours.")
+    )
+    join: JoinSpec = Field(default_factory=JoinSpec, description="How features wait for their labels.")
+    checkpoint: CheckpointSpec = Field(
+        default_factory=CheckpointSpec, description="How often checkpoints are written, and which are kept."
+    )
+    drift: Annotated[DriftSpec, BeforeValidator(drift_form)] = Field(
+        default_factory=DriftSpec, description="What watches for concept drift; `none` for nothing."
+    )
+    promotion: Annotated[PromotionSpec | None, BeforeValidator(promotion_form)] = Field(
+        default=None,
+        description="Whether a challenger that is better becomes the champion: `automatic`, `propose`, or more "
+        "([promotion](promotion.md)). It needs `control: true`.",
+    )
+    metrics: MetricsSpec = Field(default_factory=MetricsSpec, description="How quality is reported.")
+    predictions: PredictionsSpec = Field(default_factory=PredictionsSpec, description="What a prediction record holds.")
+    codec: Annotated[CodecSpec, BeforeValidator(codec_form)] = Field(
+        default_factory=CodecSpec, description="Format of the records: `json`, or one for each kind of record."
+    )
+    kafka: KafkaSpec = Field(
+        default_factory=KafkaSpec,
+        description="Settings of the connection under librdkafka's names, such as `security.protocol` "
+        "([connect](connect.md)). A secret may only be a reference.",
+    )
+    registry: RegistrySpec | None = Field(
+        default=None,
+        description="Schema registry of the formats whose records name a schema (`avro`, `json-schema`, `protobuf`).",
+    )
+    trust: Annotated[list[Literal["code", "pickles"]], BeforeValidator(trust_form)] = Field(
+        default_factory=list,
+        description="What workers may run besides Riparian: `code` that this file names (a model's `import_path`), and "
+        "`pickles` of such models in the state, which have to be signed. A file with `trust` is a program: "
+        "review it as one.",
+    )
+    seed: int = Field(
+        default=0,
+        ge=0,
+        le=2**31 - 1,
+        description="Seed of the learners' random numbers; each partition adds its number.",
+    )

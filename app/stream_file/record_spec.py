@@ -1,0 +1,207 @@
+"""Where the fields of a stream's records are: its topics, `record`, `label` and `features` of a stream file."""
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from app.stream_file.spec_errors import found
+from app.stream_file.spec_parts import Part
+from topics import records
+from topics.headers import header_of
+from topics.names import check_topic_name
+from topics.paths import MAX_INDEX, Index, check_paths, parse
+from topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
+
+# Stands for the Kafka key where a path is expected.
+KEY = ("@key",)
+
+
+def _parse_path(value: Any) -> records.Path:
+    """A path as a tuple of field names; () for ""."""
+    parts = value
+    if isinstance(value, str) and value:
+        parts = (value,) if value.startswith(records.HEADER) else parse(value)
+    if value == "" or value == ():
+        return ()
+    if not isinstance(parts, list | tuple) or not all(type(part) in (str, Index, int) for part in parts):
+        raise ValueError(
+            f"expected a path such as customer.age, found {found(value)}; write field names joined by dots"
+        )
+    path = tuple(Index(f"[{part}]") if isinstance(part, int) else part for part in parts)
+    check_paths([path])
+    if any(part.startswith(records.HEADER) for part in path) and (len(path) > 1 or not header_of(path)):
+        raise ValueError(f'expected the name of a header, found {found(value)}; write "{records.HEADER}NAME", alone')
+    return path
+
+
+def _not_empty(path: records.Path) -> records.Path:
+    if not path:
+        raise ValueError('expected a path such as customer.age, found ""; name the field')
+    return path
+
+
+def _not_key(path: records.Path) -> records.Path:
+    if path == KEY:
+        raise ValueError('expected a path into the record, found "@key"; only an id can be the Kafka key')
+    return path
+
+
+def _not_header(path: records.Path) -> records.Path:
+    if header_of(path) is not None:
+        raise ValueError(f'expected a path into the record, found "{path[0]}"; a header holds one value only')
+    return path
+
+
+def _check_scalar(value: Any) -> Scalar:
+    if not isinstance(value, str | int | float | bool) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"expected a text, a number, true or false, found {found(value)}; put it in quotes")
+    if len(canonical(value)) > MAX_TEXT:
+        raise ValueError(f"expected at most {MAX_TEXT} characters, found {len(canonical(value))}; shorten it")
+    return value
+
+
+def _check_distinct(values: list[Scalar]) -> list[Scalar]:
+    if not values:
+        raise ValueError("expected at least one value, found an empty list; add some, or remove the line")
+    Vocabulary(1, values)
+    return values
+
+
+def _check_topic(name: str) -> str:
+    check_topic_name(name)
+    return name
+
+
+def name_keys(value: Any) -> Any:
+    """Feature names that are numbers in YAML are texts in JSON."""
+    return {str(k) if type(k) is int else k: v for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def feature_form(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value
+
+
+_PATH_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "array",
+            "items": {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0, "maximum": MAX_INDEX}]},
+        },
+    ]
+}
+_AnyPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_key), WithJsonSchema(_PATH_SCHEMA)]
+_ObjectPath = Annotated[_AnyPath, AfterValidator(_not_header)]
+_FieldPath = Annotated[_AnyPath, AfterValidator(_not_empty)]
+_IdPath = Annotated[Any, BeforeValidator(_parse_path), AfterValidator(_not_empty), WithJsonSchema(_PATH_SCHEMA)]
+Topic = Annotated[str, AfterValidator(_check_topic)]
+_Scalar = Annotated[Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+_Envelope = Literal["debezium", "connect", "cloudevents"] | None
+Values = Annotated[list[_Scalar], AfterValidator(_check_distinct)]
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def _topic(role: str, text: str) -> Any:
+    """A topic's field. The default depends on the stream's name, so `Spec` fills it in before validation."""
+    return Field(
+        "",
+        validate_default=False,
+        json_schema_extra=_no_default,
+        description=f"Topic of the {text}. Default: `NAME.{role}`.",
+    )
+
+
+class TopicsSpec(Part):
+    """Names of topics. Topics that are left out are named after the stream."""
+
+    features: Topic = _topic("features", "features")
+    labels: Topic | None = _topic("labels", "labels, or null where labels only come inside the feature records")
+    predictions: Topic = _topic("predictions", "predictions")
+    metrics: Topic = _topic("metrics", "metrics")
+    drift: Topic = _topic("drift", "drift events")
+    deadletters: Topic = _topic("deadletters", "rejected records")
+    control: Topic | None = _topic("control", "commands, where `control` is true")
+    events: Topic | None = _topic("events", "answers to commands, where `control` is true")
+    learned: Topic | None = _topic("learned", "labelled instances of all partitions, where `learning` is shared")
+
+
+class RecordSpec(Part):
+    """Where the fields of a feature record are."""
+
+    envelope: _Envelope = Field(
+        default=None,
+        description="What stands around the row: `debezium`, `connect` or `cloudevents`; null for nothing. Paths "
+        "begin at the row.",
+    )
+
+    id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
+    time: _FieldPath | None = Field(
+        default=None,
+        description="Path of the event time: epoch milliseconds, epoch seconds (numbers below 1e11) or ISO 8601 (UTC "
+        "unless it says so).",
+    )
+    x: _ObjectPath = Field(
+        default="x",
+        description='Path of the object that holds the features; "" for the record itself. Of bags: of '
+        "the list of instances, each an object.",
+    )
+    y: _FieldPath | None = Field(
+        default="y", description="Path of a label inside the feature record, used if it is present; null to ignore it."
+    )
+    max_bytes: int = Field(
+        default=262_144, ge=1, le=104_857_600, description="Largest record that is decoded, in bytes."
+    )
+    max_instances: int = Field(
+        default=1000, ge=1, le=1_000_000, description="Most instances of a bag; a larger one is rejected."
+    )
+
+
+class LabelSpec(Part):
+    """Where the fields of a label record are."""
+
+    envelope: _Envelope = Field(
+        default=None, description="What stands around the label's row, as in `record.envelope`."
+    )
+
+    id: _IdPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
+    y: _FieldPath = Field(default="y", description="Path of the label.")
+    time: _FieldPath | None = Field(default=None, description="Path of the event time, as in `record.time`.")
+
+
+class FeatureSpec(Part):
+    """One feature. `age: numeric` is short for `age: {type: numeric}`."""
+
+    type: Literal["numeric", "nominal", "boolean"] = Field(
+        description="Type of the value: `numeric` (a JSON number), `nominal` (a text, number or boolean that is one of "
+        "a set) or `boolean` (true or false)."
+    )
+    values: Values | None = Field(
+        default=None,
+        description="Values of a nominal feature; a record with any other value is rejected. If left out, values are "
+        "learned as they come.",
+    )
+    max_values: int = Field(
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="Most values that are learned; a record with a new one beyond is rejected.",
+    )
+    from_: _FieldPath | None = Field(
+        default=None,
+        alias="from",
+        description="Path of the value from the top of the record (for bags, of the instance). Default: its name, "
+        "inside `record.x`.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> "FeatureSpec":
+        if self.type != records.NOMINAL and self.model_fields_set & {"values", "max_values"}:
+            name = "values" if "values" in self.model_fields_set else "max_values"
+            raise ValueError(f'expected {name} only with type nominal, found type "{self.type}"; change one of them')
+        if self.values is not None and "max_values" in self.model_fields_set:
+            raise ValueError("expected values or max_values, found both; remove max_values")
+        return self

@@ -1,0 +1,53 @@
+"""How far the models that all partitions learn are behind a partition, and whether its predictions wait for them."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from app.partition.merge import Merge
+from app.partition.sharing import Sharing
+from topics.names import FEATURES
+
+
+class Behind:
+    """Of one partition, in one worker.
+
+    Parameters
+    ----------
+    sharing : Sharing
+    clock : callable
+        Seconds that never go back.
+    """
+
+    def __init__(self, sharing: Sharing, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sharing, self._clock = sharing, clock
+        # (n, t): when n instances of the partition had been joined. Those of earlier owners count from here on.
+        self._joined = deque([(sharing.joined, clock())])
+        self._since: float | None = None  # predictions wait
+        self._waited = 0.0
+
+    def has_joined(self) -> None:
+        """A step has joined instances."""
+        while self._joined and self._joined[0][0] <= self._sharing.learned:
+            self._joined.popleft()
+        self._joined.append((self._sharing.joined, self._clock()))
+
+    @property
+    def seconds(self) -> float:
+        """How long ago the first instance was joined that the models have not learned; 0 where there is none."""
+        n = self._sharing.learned
+        return next((self._clock() - at for joined, at in tuple(self._joined) if joined > n), 0.0)
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long predictions have waited for the models, in all."""
+        return self._waited + (0.0 if self._since is None else self._clock() - self._since)
+
+    def holds_back(self, merge: Merge) -> bool:
+        """Whether nothing may be predicted or joined before the models have learned more; it gives the merge the size
+        of its steps. What was predicted before this worker is predicted again as it was."""
+        merge.limit = self._sharing.step
+        held = self._sharing.lags and not merge.follows
+        self._waited = self.wait_seconds
+        self._since = self._clock() if held and len(merge.buffers[FEATURES]) else None
+        return held

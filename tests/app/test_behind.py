@@ -1,0 +1,99 @@
+"""How far a shared model is behind the partition that it predicts for: the bound is kept, and what it costs is told."""
+
+import json
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.partition.learner import PartitionLearner
+from app.partition.merge import EMPTY, EVERYTHING, Merge, Release
+from app.partition.sharing import records
+from app.stream_file.spec import Spec, build
+from app.worker.behind import Behind
+from tests.app.shared_world import lacked
+from topics.learned import write
+from topics.names import FEATURES, LABELS, LEARNED
+from topics.records import RawBatch
+
+
+def stream(learning: Any, **fields: Any) -> Spec:
+    base = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
+    return build({**base, "challengers": {}, "partitions": 2, "learning": learning, **fields})
+
+
+def of_log(merge: Merge) -> Release:
+    """What the replica would learn while the partition waits."""
+    pieces = {role: buffer.take(len(buffer) if role == LEARNED else 0) for role, buffer in merge.buffers.items()}
+    return Release(pieces, {role: EMPTY for role in pieces if role != FEATURES})
+
+
+@pytest.mark.parametrize("late", [0, 3, 5000])
+@pytest.mark.parametrize(("learning", "most"), [({"max_behind": n}, n) for n in (10, 11, 64)] + [("shared", 768)])
+def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, most: int, late: int) -> None:
+    """All records are there at once; what was joined comes back when it likes. Waits and ages are as an oracle counts
+    them, in turns of the loop."""
+    n, rng, now = 3000, np.random.default_rng(late + most), [0.0]
+    features = [json.dumps({"id": str(i), "x": {"a": i % 7}}).encode() for i in range(n)]
+    labels = [json.dumps({"id": str(i), "y": "pq"[i % 3 > 1]}).encode() for i in range(n)]
+    learner = PartitionLearner(stream(learning), 0)
+    assert learner.sharing is not None
+    merge, behind = Merge(learner.buffers()), Behind(learner.sharing, lambda: now[0])
+
+    def come(role: str, values: list[bytes], start: int, delay: int) -> None:
+        offsets = list(range(start, start + len(values)))
+        stamps = [1000 + i + delay for i in offsets]
+        merge.buffers[role].add(RawBatch(offsets, stamps, [None] * len(values), values))
+
+    come(FEATURES, features, 0, 0)
+    come(LABELS, labels, 0, late)
+    sent, log, came = list[dict[str, Any]](), list[bytes](), 0
+    joined_at, waited = deque[float](), 0
+    while len(sent) < n or merge.n_waiting:
+        held = behind.holds_back(merge)
+        outcome = learner.step(of_log(merge) if held else merge.release(EVERYTHING))
+        assert not held or not len(outcome.offsets)
+        waited += held and len(sent) < n
+        sent += [json.loads(value) for value in learner.encode(outcome)]
+        places = {role: learner.places[role] for role in (FEATURES, LABELS)}
+        log += [write(one) for joint in outcome.joint for one in records(joint, 0, places, 7)]
+        if outcome.joint:
+            behind.has_joined()
+        joined_at += [now[0]] * (learner.pending.counts["joined"] - len(joined_at))
+        n_learned = learner.sharing.learned
+        assert behind.seconds == (now[0] - joined_at[n_learned] if n_learned < len(joined_at) else 0.0)
+        now[0] += 1.0
+        if rng.random() < 0.3 or len(sent) == n:
+            stop = came + int(rng.integers(0, len(log) - came + 1))
+            come(LEARNED, log[came:stop], came, 0)
+            came = stop
+    found = lacked(0, features, labels, sent, dict(enumerate(log)))
+    assert max(found) <= most
+    assert max(found) >= most // 2 or late == 5000
+    assert behind.wait_seconds == waited
+    assert waited > 0 or late == 5000
+
+
+def test_what_was_predicted_before_does_not_wait() -> None:
+    learner = PartitionLearner(stream({"max_behind": 30}), 0)
+    assert learner.sharing is not None
+    merge, behind = Merge(learner.buffers()), Behind(learner.sharing)
+    assert not behind.holds_back(merge)
+    assert merge.limit == 10
+    learner.pending.counts["joined"] = 10
+    assert not behind.holds_back(merge)
+    learner.pending.counts["joined"] = 11
+    assert behind.holds_back(merge)
+    merge._owed = {LABELS: 5}
+    assert merge.follows
+    assert not behind.holds_back(merge)
+
+
+def test_the_bound_may_change_at_a_restart() -> None:
+    learner = PartitionLearner(stream("shared"), 0)
+    for learning in ({"max_behind": 64}, {"max_behind": 999}, "shared"):
+        again = PartitionLearner(stream(learning), 0)
+        assert again.restore(learner.snapshot()) == []
+        assert again.snapshot().meta == learner.snapshot().meta
+        learner = again

@@ -1,0 +1,162 @@
+"""Commands to models that all partitions learn, and stream files that change: at one place of their log."""
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from app.errors import StateError
+from app.partition.learner import PartitionLearner
+from app.worker.learned import Commands
+from tests.app.shared_world import COMMANDS, DECISIONS, NB, RUNNING, World, commanded, rows, stream
+from topics import commands
+from topics.learned import read, write
+from topics.names import CONTROL
+from topics.records import RawBatch
+
+WORLDS = {"commands": commanded(stream(control=True))}
+
+
+def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_answers() -> None:
+    world = WORLDS["commands"]
+    assert len({learner.learned_digest() for learner in world.learners}) == 1
+    first = world.learners[0]
+    assert {learner.sharing.n for learner in world.learners if learner.sharing} == {720}
+    roles = [{name: role.learner_name for name, role in learner.roles.items()} for learner in world.learners]
+    assert roles[0] == roles[1] == roles[2] == world.events(0)[-1].models
+    assert roles[0]["late"] == "majority-class"
+    events = world.events(0)
+    assert [(event.command, event.id) for event in events if event.id is not None] == [
+        (one["what"], f"c{i if i < 7 else i + 1}") for i, one in enumerate(COMMANDS)
+    ]
+    assert [event.number for event in events] == list(range(len(events)))
+    asked = [event for event in events if event.id is not None]
+    assert [event.command for event in asked if event.event == "refused"] == ["drop"]
+    assert {event.control_offset for event in asked} == {*range(20)} - {7}
+    assert world.events(1) == world.events(2) == []
+    letters = [[one for outcome in each for one in outcome.rejected.get(CONTROL, [])] for each in world.outcomes]
+    assert [[(one.offset, one.reason) for one in found] for found in letters] == [[(7, "wrong-command")], [], []]
+    assert first.sharing is not None
+    assert (first.sharing.n_commands, first.sharing.next_command) == (20, 20)
+    told = [json.loads(value) for value in world.sent[1]]
+    assert {None} < {one["y"] for one in told[40:]}  # paused for a while
+
+
+def test_commands_wait_for_the_log_and_those_that_were_deleted_are_passed_over(caplog: Any) -> None:
+    waiting = Commands(3)
+    waiting.begin(2, "s.control")
+    assert waiting.fetch_offset == 3
+    assert not caplog.records
+    waiting.begin(5, "s.control")
+    assert caplog.messages == ["s.control begins at offset 5: commands from 3 on were deleted"]
+    waiting.add(RawBatch([5, 7], [0, 0], [None, None], [b"x" * 100_000, None]))
+    assert (len(waiting), waiting.fetch_offset) == (2, 8)
+    large, none = (read(write(one)) for one in waiting.taken())
+    assert (large.offset, none.offset, none.value) == (5, 7, None)  # type: ignore[union-attr]
+    with pytest.raises(commands.WrongCommandError, match="more than 65536"):
+        commands.read_command(large.value)  # type: ignore[union-attr]
+    assert len(waiting) == 0
+
+
+@pytest.mark.parametrize("rule", [None, {"margin": 0.0, "at_least": 250, "confidence": 0.6}], ids=["commands", "rule"])
+@pytest.mark.parametrize("decides", [False, True], ids=["likeliest", "decides"])
+def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itself(rule: Any, decides: bool) -> None:
+    """The twin: commands in the order of the partition's own records."""
+    tree = {"model": "hoeffding-tree", "grace_period": 10, "delta": 0.1}
+    fields: dict[str, Any] = {
+        "features": {"a": "numeric", "c": {"type": "nominal", "values": [f"c{i}" for i in range(6)]}},
+        "classes": ["p", "q"],
+        "champion": tree if rule is None else "majority-class",
+        "predictions": {"coverage": 0.8},
+        "control": True,
+        "promotion": rule and {**rule, "mode": "automatic"},
+    }
+    if decides:
+        fields["decision"] = DECISIONS["recall"] if rule is None else {"costs": {"p": {"q": 3}}}
+    worlds = [World(stream(1, "shared", **fields)), World(stream(1, "partition", **fields))]
+    asked = [one for one in COMMANDS if not one.get("again")]
+    for i, row in enumerate(rows(900, classes="pq")):
+        for world in worlds:
+            if rule is None and i % 30 == 7 and i // 30 < len(asked):
+                world.ask(**asked[i // 30])
+            world.come([row])
+            world.step(0)
+    worlds[0].step(0)
+    told = [[json.loads(value) for value in world.sent[0]] for world in worlds]
+    for one, own in zip(*told, strict=True):
+        one.pop("learned_offset")
+        own.pop("control_offset", None)
+        assert one == own
+    events = [[msgspec.structs.replace(event, time=0) for event in world.events(0)] for world in worlds]
+    assert events[0] == events[1]  # a command of the log is told at the time of the next instance
+    assert len(events[0]) > (0 if rule else 14)
+    learners = [world.learners[0] for world in worlds]
+    assert learners[0].figures().overall == learners[1].figures().overall
+    for name, role in learners[0].roles.items():
+        for field, array in role.learned_state().items():
+            if field not in role.incomparable:
+                np.testing.assert_array_equal(array, learners[1].roles[name].learned_state()[field], field)
+
+
+def test_a_model_that_a_changed_file_brings_gets_a_key_of_its_own() -> None:
+    """By its key the log names what a model predicted: the champion was called nb when it began."""
+    world = World(stream(1))  # which counts at a restart where nothing can be applied
+    for i, made in enumerate((rows(60)[:30], rows(60)[30:])):
+        world.come(made)
+        world.step(0)
+        if i == 0:
+            world.ask("promote", model="nb")
+    world.step(0)
+    assert {name: role.key for name, role in world.learners[0].roles.items()} == {
+        "champion": "nb",
+        "hoeffding-tree": "champion",
+    }
+    for found, key in (("majority-class", "nb+"), ("naive-bayes", "nb+")):  # that one takes over from the champion
+        spec = stream(1, champion="naive-bayes", challengers={"new": "last-label", "nb": found})
+        world.learners[0], before = PartitionLearner(spec, 0), world.learners[0]
+        world.learners[0].restore(before.snapshot())
+        assert {name: role.key for name, role in world.learners[0].roles.items()} == {
+            "champion": "nb",
+            "new": "new",
+            "nb": key,
+        }
+        world.learners[0] = before
+
+
+def test_a_changed_file_counts_by_a_command_alone_where_the_stream_takes_any() -> None:
+    """Else it would begin in each partition where its checkpoint stands, and the replicas would differ."""
+    changed: dict[str, Any] = {"challengers": {"late": "last-label"}, "metrics": {"window": 9}, "drift": "none"}
+    learner = WORLDS["commands"].learners[1]
+    for fields, notes in (({}, 2), (changed, 2), ({"champion": "last-label"}, 2)):
+        again = PartitionLearner(stream(control=True, **fields), 1)
+        said = again.restore(learner.snapshot())
+        assert len(said) == 1, said
+        assert len(said[0].split("; also, ")) == notes
+        assert said[0].count("; riparian apply makes it count") == notes, said
+        assert again.digest() == learner.digest()
+        assert again.spec.models() == learner.spec.models()
+        assert again.origin is None
+        assert again.files[0] == learner.files[0]
+    fresh = PartitionLearner(stream(control=True), 1)
+    assert PartitionLearner(stream(control=True), 1).restore(fresh.snapshot()) == []
+    with pytest.raises(StateError, match=r"the features have changed: .*; restore it in the stream file, or give"):
+        PartitionLearner(stream(control=True, features={"a": "numeric", "c": "nominal"}), 1).restore(learner.snapshot())
+    runs = {"model": "hoeffding-tree", "grace_period": 10}
+    own = PartitionLearner(stream(champion=runs, **changed), 1)  # without control it counts at a restart
+    assert any("metrics.fading was" in note for note in own.restore(learner.snapshot()))
+    assert own.spec.models().keys() == {"champion", "late"}
+
+
+def test_features_are_not_applied_where_partitions_share_the_rows() -> None:
+    world = World(stream(1, control=True))
+    features = {"a": "numeric", "c": "nominal", "d": {"type": "nominal", "values": ["u", "v"]}}
+    for named in (features, {**features, "e": "numeric"}):
+        file = {"champion": {}, "challengers": {"nb": NB}, "file": "f", "settings": RUNNING, "features": named}
+        world.ask("apply", **file)
+        world.come(rows(3))
+        world.step(0)
+    applied, refused = world.events(0)
+    assert (applied.event, refused.event) == ("applied", "refused")
+    assert refused.sentence.startswith("features do not change while a stream with learning: shared runs: give the new")

@@ -1,0 +1,161 @@
+"""The log of partitions that learn one model: the same bits by the recorded order, whatever was cut and restarted
+where, and what may stand in it."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.errors import StateError
+from app.partition.learner import PartitionLearner
+from app.partition.merge import Merge, Script
+from app.partition.sharing import records, together
+from tests.app.shared_world import DECISIONS, RULE, World, commanded, lived, replayed, rows, said, stream
+from topics.learned import LearnedRecord, read, write
+from topics.names import FEATURES, LABELS, LEARNED
+from topics.records import RawBatch
+from topics.schemas import Written
+
+WORLD = lived(stream(predictions={"coverage": 0.9, "calibrated": True, "reasons": 2}))
+STEERED = commanded(stream(control=True, promotion=RULE, predictions={"coverage": 0.9, "calibrated": True}))
+DECIDED = [lived(stream(predictions={"challengers": True}, decision=one)) for one in DECISIONS.values()]
+DECIDED += [commanded(stream(control=True, decision=DECISIONS[name])) for name in ("costs", "recall")]
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from([WORLD, STEERED, *DECIDED]),
+    st.integers(0, 2),
+    st.lists(st.integers(1, 80), max_size=8),
+    st.sets(st.integers(0, 7), max_size=3),
+)
+def test_the_recorded_order_gives_the_same_bits_however_cut_and_restarted(world, p, cuts, restarts):
+    learner, sent = replayed(world, p, cuts, {i for i in restarts if i < len(cuts)})
+    assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
+    assert learner.digest() == world.learners[p].digest()
+
+
+@pytest.mark.parametrize("name", ["avro", "json-schema", "protobuf"])
+def test_predictions_of_a_registry_record_the_order_as_those_in_json_do(name: str) -> None:
+    """What they say, and what is read back of them, is what JSON has; so are the bits of a fold by them."""
+    fields = {"predictions": {"coverage": 0.9, "reasons": 2, "challengers": True}}
+    registered = {"codec": {"predictions": name}, "registry": {"url": "http://127.0.0.1:1"}}
+    spec = stream(2, **fields, **registered)
+    codec = spec.make_codec()
+    assert codec.prediction is not None
+    spec.schemas.written["predictions"] = Written(7, codec.prediction)
+    world, plain = lived(spec, 300), lived(stream(2, **fields), 300)
+    places: set[int] = set()
+    for p in (0, 1):
+        told = [json.loads(value) for value in plain.sent[p]]
+        assert list(map(said, map(codec.read_prediction, world.sent[p]))) == list(map(said, told))
+        places |= {one["learned_offset"] for one in told}
+        learner, sent = replayed(world, p, [30, 7, 50], {1})
+        assert list(map(said, map(codec.read_prediction, sent))) == list(map(said, told))
+        assert learner.digest() == world.learners[p].digest()
+    assert len(places) > 10
+
+
+def test_what_was_appended_is_joined_again_after_the_last_prediction() -> None:
+    """An owner dies after it has appended what it joined. Its successor has to take the labels that this came from
+    before any other feature, although a feature with an earlier time has come in the meantime."""
+    world = World(stream(1))
+    world.come(rows(30))
+    world.step(0)
+    learner = world.learners[0]
+    assert learner.places[LABELS] == 30
+    reached = {FEATURES: learner.places[FEATURES], LABELS: learner.places[LABELS]}
+    world.raw[0][FEATURES].append((1000, json.dumps({"id": "29", "x": {"a": 0.5}}).encode()))  # again, and early
+    other = PartitionLearner(world.spec, 0)
+    codec = other.codec
+    places = [codec.read_place(value).places(codec.index_bits) for value in world.sent[0]]
+    merge = Merge(other.buffers(), Script.of(list(other.rules), places)._replace(reached=reached))
+    for role in (LABELS, FEATURES):
+        found = world.raw[0][role]
+        columns = list(range(len(found))), [t for t, _ in found], [None] * len(found), [v for _, v in found]
+        merge.buffers[role].add(RawBatch(*columns))
+    joined: list[LearnedRecord] = []
+    while merge.follows:
+        release = merge.release()
+        assert release.n
+        joined += [one for joint in other.step(release).joint for one in records(joint, 0, reached, 7)]
+    assert other.places == {FEATURES: 30, LABELS: 30, LEARNED: 0}
+    first = records(world.outcomes[0][0].joint[0], 0, reached, 7)
+    labels = [[str(one.classes[int(y)]) for one in found for y in np.frombuffer(one.y)] for found in (joined, first)]
+    assert labels[0] == labels[1]
+    assert len(labels[0]) == 30
+    a = [np.concatenate([one.columns()[0][:, 0] for one in found]) for found in (joined, first)]
+    np.testing.assert_array_equal(*a)
+
+
+def test_what_several_steps_have_joined_is_one_record_of_the_same_instances() -> None:
+    world = lived(stream(1), 200)
+    single = [read(value) for value in world.log]
+    joined = [one for outcome in world.outcomes[0] for one in outcome.joint]
+    whole = [read(write(one)) for joint in together(joined) for one in records(joint, 0, {}, 7)]
+    assert len(whole) == 1 < len(single)
+    learner = PartitionLearner(world.spec, 0)
+    merge = Merge(learner.buffers())
+    merge.buffers[LEARNED].add(RawBatch([0], [0], [None], [write(whole[0])]))
+    learner.step(merge.release())
+    learner.places[LEARNED] = world.learners[0].places[LEARNED]
+    assert learner.learned_digest() == world.learners[0].learned_digest()
+
+
+def test_a_record_that_comes_twice_is_learned_once_and_a_gap_stops() -> None:
+    world = lived(stream(1), 60)
+    learner, whole = PartitionLearner(world.spec, 0), world.log
+    again = [whole[0], whole[1], whole[0], whole[1], *whole[2:]]
+    merge = Merge(learner.buffers())
+    merge.buffers[LEARNED].add(RawBatch(list(range(len(again))), [0] * len(again), [None] * len(again), again))
+    learner.step(merge.release())
+    assert learner.sharing is not None
+    assert learner.sharing.n == 60
+    other = PartitionLearner(world.spec, 0)
+    merge = Merge(other.buffers())
+    merge.buffers[LEARNED].add(RawBatch([0], [0], [None], whole[1:2]))
+    with pytest.raises(StateError, match="records before it were deleted"):
+        other.step(merge.release())
+
+
+def broken() -> list[LearnedRecord]:
+    one = read(lived(stream(1), 60).log[0])
+    change = msgspec.structs.replace
+    nan = np.full(one.n, np.nan).tobytes()
+    return [
+        change(one, version=2),
+        change(one, first=-1),
+        change(one, x=one.x[:-8]),
+        change(one, y=b""),
+        change(one, y=nan),
+        change(one, y=np.full(one.n, 99.0).tobytes()),
+        change(one, at=np.full(one.n, -1).tobytes()),
+        change(one, values=one.values[:-1]),
+        change(one, classes=None),
+        change(one, values=[["x"], *one.values[1:]]),
+        change(one, out={"champion": (3, b"12345678")}),
+        change(one, x=np.full((one.n, 3), 0.5).tobytes()),
+    ]
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b"\xff\xff", None, *(write(one) for one in broken())])
+def test_what_no_worker_has_written_is_a_sentence(record: bytes | None) -> None:
+    learner = PartitionLearner(stream(1))
+    merge = Merge(learner.buffers())
+    merge.buffers[LEARNED].add(RawBatch([3], [0], [None], [record]))
+    with pytest.raises(StateError, match=r"the record at offset 3 of s\.learned is none that a worker"):
+        learner.step(merge.release())
+
+
+def test_predictions_of_more_classes_than_there_are_stop_with_a_sentence() -> None:
+    one = read(lived(stream(1), 60).log[0])
+    wide = np.zeros((one.n, 99)).tobytes()
+    learner = PartitionLearner(stream(1))
+    merge = Merge(learner.buffers())
+    value = write(msgspec.structs.replace(one, out={"champion": (99, wide)}))
+    merge.buffers[LEARNED].add(RawBatch([3], [0], [None], [value]))
+    with pytest.raises(StateError, match="has predictions for more classes than came with labels"):
+        learner.step(merge.release())
