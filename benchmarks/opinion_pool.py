@@ -2,13 +2,15 @@
 
     python -m benchmarks.opinion_pool [--data ../shared/data] [--delays 0,200] [--seeds 3] [--sets elec,weather,…]
     python -m benchmarks.opinion_pool --auto [--orders file,shuffled]     what `auto` is, in place of the default pool
+    python -m benchmarks.opinion_pool --change shrubs --sets elec     a pool in which this member comes or goes at half
 
 Each data set goes by in file order (or drawn in another one, the same for all), test-then-train; a label comes so many
 instances after its own. Figures are
 accuracy in percent, of abalone and fried the mean absolute error: means over the seeds, with their standard error. The
 best single learner is the one whose mean is best, afterwards: nobody knows it beforehand. Microseconds are CPU time of
 the pool's one thread an instance, the least of the seeds. With `--auto` the columns are `auto` by its default budget
-and by 200 µs, and the best single learner that takes no more than each; every learner at its defaults.
+and by 200 µs, and the best single learner that takes no more than each; every learner at its defaults. With `--change`
+they are of the second half alone.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from benchmarks.tables import NOMINAL, Table, read
 from models.auto import resolve
 from models.contract import LEARN, PREDICT, Floats, Program
 from models.opinion_pool.entries import MEMBERS
-from models.registry import create
+from models.registry import adapted, create
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = (*NOMINAL, "fried", "abalone")
@@ -157,6 +159,40 @@ def row_of(table: Table, delay: int, seeds: int) -> dict[str, Any]:
     }
 
 
+CHANGES: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None]] = {  # of the member, and from half way on
+    "from the start": ({}, {}),
+    "added at half": (None, {}),
+    "frozen at half": ({}, {"frozen": True}),
+    "dropped at half": ({}, None),
+    "without": (None, None),
+}
+
+
+def second_half(table: Table, program: Program, member: str, how: str, seed: int) -> float:
+    """Quality there of the default pool, whose member is there, or changes, as CHANGES has it."""
+    task = table.schema.task
+    every = {name: {"model": said} if isinstance(said, str) else said for name, said in MEMBERS[task].items()}
+    rest = {name: said for name, said in every.items() if name != member}
+    out, pool, kept = np.zeros((len(table.y), table.schema.n_outputs)), None, dict[str, Floats]()
+    half = int(np.flatnonzero((program.op == PREDICT) & (program.row == len(table.y) // 2))[0])
+    for more, part in zip(CHANGES[how], (program.part(0, half), program.part(half)), strict=True):
+        members = rest if more is None else {**rest, member: {**every[member], **more}}
+        made = create("opinion-pool", table.schema, seed=seed, members=members)
+        if pool is not None:
+            made.restore(adapted(made, pool.parameters(), pool.state()._asdict()))
+        pool, kept = made, {name: kept.get(name, np.full_like(out, np.nan)) for name in members}
+        pool.run_with(part, table.x, out, list(kept.values()))
+    rows = np.arange(len(table.y) // 2, len(table.y))
+    return quality(table._replace(y=table.y[rows]), out[rows])
+
+
+def row_of_changes(table: Table, delay: int, seeds: int, member: str) -> dict[str, Any]:
+    """Cells by columns."""
+    program, digits = late(table, delay), 3 if table.schema.task == "regression" else 2
+    each = {how: [second_half(table, program, member, how, seed) for seed in range(1, seeds + 1)] for how in CHANGES}
+    return {how: spread(values, digits) for how, values in each.items()}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(os.environ.get("RIPARIAN_DATA") or ROOT.parent / "shared" / "data")
@@ -166,6 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--orders", default="file", help="file or shuffled, or both, separated by a comma")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--auto", action="store_true", help="what `auto` is, beside single learners that take as long")
+    parser.add_argument("--change", metavar="MEMBER", help="a default member that comes or goes at half")
     options = parser.parse_args(arguments)
     try:
         tables = {
@@ -183,7 +220,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, given in tables.items():
             table = shuffled(given) if order == "shuffled" else given
             cells = {"order": order, "labels late by": str(delay), "data": name}
-            cells |= (row_of_auto if options.auto else row_of)(table, delay, options.seeds)
+            if options.change:
+                cells |= row_of_changes(table, delay, options.seeds, options.change)
+            else:
+                cells |= (row_of_auto if options.auto else row_of)(table, delay, options.seeds)
             if columns is None:
                 columns = list(cells)
                 print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)

@@ -157,8 +157,12 @@ class Learner(ABC):
 
     def run_with(self, program: Program, slab: Any, out: Floats, kept: Sequence[Floats]) -> None:
         """As `run`, for whoever keeps these notes. kept : n_kept arrays as `out`; PREDICT r writes row r of each, and
-        LEARN r reads it. NaN in column 0 of the first says that nothing stands there."""
+        LEARN r reads it. NaN in column 0 says that nothing stands there, as before r was predicted."""
         self.run(program, slab, out)
+
+    def inherit(self, before: "Learner") -> None:  # noqa: B027
+        """Begin in the place of a model of the same schema and parameters: know what of it does not learn, as frozen
+        members of a pool. Most models have nothing of the kind."""
 
     @property
     def tells_why(self) -> bool:

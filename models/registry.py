@@ -20,6 +20,9 @@ from models.gradient import entries as gradient
 from models.hoeffding import entries as hoeffding
 from models.mondrian import entries as mondrian
 from models.opinion_pool import entries as opinion_pool
+from models.opinion_pool.members import exchanged as members_exchanged
+from models.opinion_pool.members import frozen as frozen_members
+from models.opinion_pool.members import going_on
 from models.opinion_pool.members import members as opinion_members
 from models.regression import entries as regression
 from models.shrubs import entries as shrubs
@@ -93,11 +96,38 @@ def validate(name: str, task: str, parameters: Mapping[str, Any]) -> dict[str, A
     return entry.valid(task, parameters)
 
 
-def n_kept(name: str, task: str, parameters: Mapping[str, Any]) -> int:
-    """`Learner.n_kept` of a learner of these parameters, before it is made."""
+def kept(name: str, task: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the arrays that a learner of these parameters keeps beside instances (`Learner.n_kept`), in order."""
     if name != "opinion-pool":
-        return 0
-    return len(opinion_members(task, parameters.get("members")))
+        return []
+    return [f"member-{member}" for member in opinion_members(task, parameters.get("members"))]
+
+
+def exchanged(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Where a state that a model of parameters `was` made goes on in parts with parameters `now`: which parts, in
+    words. ValueError where `was` are no parameters."""
+    return members_exchanged(task, was, now) if name == "opinion-pool" else None
+
+
+def kept_on(name: str, task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
+    """For each of `kept` by `now`, its place among those by `was`, of a state that goes on; None where it is new."""
+    places = going_on(task, was, now) if name == "opinion-pool" else {}
+    return {f"member-{member}": at for member, at in places.items()}
+
+
+def frozen_parts(name: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Parts of a model that predict and do not learn."""
+    return frozen_members(parameters.get("members")) if name == "opinion-pool" else []
+
+
+def adapted(fresh: "Learner", was: Mapping[str, Any], state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A state of a model of parameters `was` as `fresh` takes it, which may have other parts. ValueError where it is
+    none of these."""
+    if fresh.name != "opinion-pool":
+        return state
+    from models.opinion_pool.learner import adapted
+
+    return adapted(fresh, was, state)
 
 
 def create(name: str, schema: "Schema", *, seed: int = 0, **parameters: Any) -> "Learner":

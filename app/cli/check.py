@@ -248,14 +248,14 @@ def waiting_bytes(spec: "Spec") -> int:
     """Bytes that the instances of a full pending store take, per partition, without their ids; for bags, the largest
     possible."""
     from app.partition.room import PLACE_BYTES, ROW_BYTES
-    from models.registry import n_kept
+    from models.registry import kept
 
     classes = spec.class_vocabulary()
     n_outputs = 1 if classes is None else max(2, classes.capacity)
     x = 8 * len(spec.features)
     if spec.task == "multi-instance":
         x = PLACE_BYTES + spec.record.max_instances * x
-    vectors = sum(1 + n_kept(model, spec.task, parameters) for model, parameters in spec.models().values())
+    vectors = sum(1 + len(kept(model, spec.task, parameters)) for model, parameters in spec.models().values())
     if spec.predictions.coverage is not None:
         from models.conformal import N_SAID
 

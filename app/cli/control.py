@@ -164,11 +164,12 @@ def add(
 def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool) -> None:
     """Have a running stream go on by its changed stream file.
 
-    Models that are equal go on, also where only parameters differ that their states do not depend on; other challengers
-    begin anew, and those that the file does not name are dropped. The champion has to be the one that runs. drift,
-    promotion, the window or fading of metrics, and the bounds and horizon of join change as well. Features are added
-    and dropped, unless all partitions learn one model: models go on with those that they know, and challengers that
-    begin know all. Everything else changes at a restart, or never, and is refused here, before anything is sent.
+    Models that are equal go on, also where only parameters differ that their states do not depend on, and pools of
+    opinions with other members; other challengers begin anew, and those that the file does not name are dropped. The
+    champion has to be the one that runs. drift, promotion, the window or fading of metrics, and the bounds and horizon
+    of join change as well. Features are added and dropped, unless all partitions learn one model: models go on with
+    those that they know, and challengers that begin know all. Everything else changes at a restart, or never, and is
+    refused here, before anything is sent.
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":

@@ -17,7 +17,7 @@ from app.stream_file.spec import Spec
 from models.contract import Schema
 from models.drift import DETECTORS as KNOWN
 from models.drift import find
-from models.registry import REGISTRY
+from models.registry import REGISTRY, exchanged
 from topics.names import CHAMPION
 from topics.records import CLASSIFICATION, NOMINAL, REGRESSION
 from topics.vocabulary import Scalar, canonical
@@ -319,7 +319,8 @@ def _complete(model: Sequence[Any]) -> Model:
     return name, defaults | dict(parameters)
 
 
-def _same(was: Model, now: Model) -> bool:
+def same(was: Model, now: Model) -> bool:
+    """Whether nothing differs, nor the order of members."""
     return was[0] == now[0] and _ordered(was[1]) == _ordered(now[1])
 
 
@@ -337,6 +338,16 @@ def goes_on(was: Model, now: Model) -> bool:
     return all(before.get(name) == value for name, value in _ordered(now[1]).items() if name not in free)
 
 
+def in_part(task: str, was: Model, now: Model) -> str | None:
+    """Where parts of a model's state go on in another one: what becomes of its parts, in words."""
+    if was[0] != now[0]:
+        return None
+    try:
+        return exchanged(now[0], task, was[1], now[1])
+    except (ValueError, TypeError, AttributeError):  # a state may say anything
+        return None
+
+
 def _told(model: Model, other: Model | None = None) -> str:
     """A model in words; beside `other` of the same name, by the parameters that differ."""
     name, parameters = model
@@ -351,14 +362,17 @@ def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str
     takes: dict[str, str | None] = {}
     found = []
     for role, model in spec.models().items():
-        candidates = [(fits, old) for fits in (_same, goes_on) for old in (role, *was) if old in was]
+        candidates = [(fits, old) for fits in (same, goes_on) for old in (role, *was) if old in was]
         source = next((old for fits, old in candidates if fits(was[old], model)), None)
-        takes[role] = source
         before = was.get(role)
-        if source == role and before is not None and _same(before, model):
+        parts = None if source is not None or before is None else in_part(spec.task, before, model)
+        takes[role] = role if parts is not None else source
+        if source == role and before is not None and same(before, model):
             continue
         where, now = place_of(role), _told(model, before)
-        if source == role and before is not None:
+        if parts is not None:
+            found.append(Change(where, CARRIED, f"{where} is {model[0]} with other members: {parts}"))
+        elif source == role and before is not None:
             found.append(Change(where, CARRIED, f"{where} was {_told(before, model)}, is {now}: it goes on"))
         elif source is not None:
             said = f"{where} is {now} and goes on with state and metrics of {place_of(source)}"

@@ -43,7 +43,7 @@ class Intervals:
         if coverage is not None:
             window, fading = spec.metrics.window, spec.metrics.fading
             self._conformal = Conformal(spec.task, n_outputs, coverage, window=window, fading=fading)
-            self.names = kept_names(SAID, self._conformal.n_said)
+            self.names = kept_names(SAID, range(self._conformal.n_said))
             pending.keep(self.names, n_outputs)
 
     def warm_up(self) -> None:

@@ -186,7 +186,7 @@ class PartitionLearner(PartitionState):
             return []
         sharing.fit(records)
         self.fit_schema()
-        program = sharing.program(records, {role.key: name for name, role in self.roles.items()})
+        program = sharing.program(records, self._names())
         weighted, findings = self.deciding.weighted(program), list[Finding]()
         for role in self.roles.values():
             findings += role.run(weighted)
@@ -198,6 +198,14 @@ class PartitionLearner(PartitionState):
         if self.news is not None and (self.promotion.decided or findings):
             self.news.append(Learned(self.promotion.decided, findings, times))
         return self.drift.heard(findings, times)
+
+    def _names(self) -> dict[str, str]:
+        """What the log says -> the name of a model, or of what it keeps, where records of before count that."""
+        names = {role.key: name for name, role in self.roles.items()}
+        for role in self.roles.values():
+            if not role.begun:
+                names |= {f"{role.key}/{i}": kept for i, kept in enumerate(role.kept_names)}
+        return names
 
     def led_by(self, champion: Role) -> None:
         """This was the champion before the rule may have promoted another one."""

@@ -57,6 +57,17 @@ EMPTY = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zer
 NEVER = 2**62  # no number of an arrival is as large
 
 
+class Source(NamedTuple):
+    """Where a restored output stands in a state, if it may have another name there.
+
+    before : as states of before have it, which count what a model keeps. moved : whether that counts for another now.
+    """
+
+    name: str
+    before: str
+    moved: bool
+
+
 class Joined(NamedTuple):
     """A program, and what the caller reports about it.
 
@@ -230,6 +241,12 @@ class PendingStore:
         self.out[name][rows[self._instances.entries[rows, SERIAL] < before], 0] = np.nan
         self._segments["instances"].outdate()
 
+    def discard(self, names: Iterable[str]) -> None:
+        """These outputs go."""
+        gone = set(names)
+        self.out = {name: out for name, out in self.out.items() if name not in gone}
+        self._segments["instances"].outdate()
+
     def drop(self, name: str) -> None:
         """A model goes, and what it predicted and kept."""
         self.out = {other: out for other, out in self.out.items() if other.partition("/")[0] != name}
@@ -394,7 +411,7 @@ class PendingStore:
     def restore(
         self,
         arrays: Mapping[str, NDArray[Any]],
-        sources: Mapping[str, str | None] | None = None,
+        sources: Mapping[str, str | Source | None] | None = None,
         n_classes: int | None = None,
     ) -> None:
         """Take over what `state` gave, or what all checkpoints together came to, into an empty store.
@@ -416,7 +433,7 @@ class PendingStore:
         if not np.isfinite(early).all() or (n_classes is not None and not np.isin(early, np.arange(n_classes)).all()):
             raise ValueError("the labels that wait are damaged")
 
-    def _restore_state(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
+    def _restore_state(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | Source | None]) -> None:
         self._clock[[NOW, WIDTH]] = arrays["clock"][0], self._width
         self.counts = _counters(arrays["counts"].tolist())
         ids, id_ends, arrived = arrays["ids"], arrays["id_ends"], arrays["arrived"]
@@ -427,7 +444,7 @@ class PendingStore:
         self._early_y[label_rows] = arrays["label_y"]
         self._fill(rows, arrays, slice(None), sources)
 
-    def _restore_cut(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | None]) -> None:
+    def _restore_cut(self, arrays: Mapping[str, NDArray[Any]], sources: Mapping[str, str | Source | None]) -> None:
         now, width, serial, label_serial, segment, label_segment, *counts = arrays["numbers"].tolist()
         self._clock[[NOW, WIDTH]] = now, width
         self.counts = _counters(counts)
@@ -436,7 +453,10 @@ class PendingStore:
             raise ValueError("the numbers of what waits are damaged")  # a kernel doubles the width until it is enough
         self._segments["instances"].next, self._segments["labels"].next = segment, label_segment
         # Where a model has another name now, what is written says nothing true of it: everything is written anew.
-        same = all(name == source for name, source in sources.items())
+        same = all(
+            name == source.name and not source.moved if isinstance(source, Source) else name == source
+            for name, source in sources.items()
+        )
         self._instances, instances = self._segments["instances"].restore(self._instances, arrays, serial, same)
         self._labels, labels = self._segments["labels"].restore(self._labels, arrays, label_serial, True)
         self._reserve(0, 0, 0, 0)
@@ -450,7 +470,7 @@ class PendingStore:
         rows: Ints,
         columns: Mapping[str, NDArray[Any]],
         which: NDArray[np.bool_] | slice,
-        sources: Mapping[str, str | None],
+        sources: Mapping[str, str | Source | None],
     ) -> None:
         """Features and predictions of instances that were saved."""
         x = columns["x"]
@@ -469,7 +489,11 @@ class PendingStore:
             self._ragged.put(rows, chosen.size, chosen.x, lambda: np.arange(self._capacity))
             self._instances.weigh(rows, self._ragged.weights(chosen.size))
         for name, out in self.out.items():
-            saved = columns.get(f"out/{sources[name]}")
+            source = sources[name]
+            if isinstance(source, Source):
+                saved = columns.get(f"out/{source.name}", columns.get(f"out/{source.before}"))
+            else:
+                saved = columns.get(f"out/{source}")
             if saved is None:
                 out[rows, 0] = np.nan
             else:

@@ -37,7 +37,7 @@ from models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Sche
 from models.decision import DECIDED_WIDTH
 from models.estimation import Estimation
 from models.prequential import Prequential
-from models.registry import create
+from models.registry import adapted, create, kept, kept_on
 from models.restoring import Arrays, restore
 from topics.names import CHAMPION
 from topics.records import ANOMALY, VALUES
@@ -56,9 +56,9 @@ TELLING = (  # learners that say what features add to a prediction
 NOT_SCALED = np.zeros((0, SAID_WIDTH))
 
 
-def kept_names(role: str, n: int) -> list[str]:
-    """Of the n arrays that a model keeps beside instances, in the pending store."""
-    return [f"{role}/{i}" for i in range(n)]
+def kept_names(role: str, kept: Iterable[object]) -> list[str]:
+    """Of the arrays that a model keeps beside instances, in the pending store."""
+    return [f"{role}/{one}" for one in kept]
 
 
 def at_arrival(program: Program) -> Program:
@@ -144,9 +144,14 @@ class Role:
             self.model = self._made(schema)
         except ValueError as error:  # raised by what an import path names
             raise SpecError(f"{place_of(name)}: {error}") from None
-        pending.keep(kept_names(name, self.model.n_kept), schema.n_outputs)
+        self._had: Mapping[str, Any] | None = None  # parameters by which its state was made, where it has one
+        self._kept = kept(self.learner_name, spec.task, self._parameters)
+        # Of these, where partitions share what is learned: the first arrival that those predicted which came while it
+        # ran. The log may have what others of their name said before.
+        self.begun: dict[str, int] = {}
+        pending.keep(self.kept_names, schema.n_outputs)
         if learned is not None:
-            learned.keep([name, *kept_names(name, self.model.n_kept)], schema.n_outputs)
+            learned.keep([name, *self.kept_names], schema.n_outputs)
             if spec.task not in VALUES:  # whatever this stream file says: what was said is what counts, on each replica
                 learned.keep([decided_name(name)], DECIDED_WIDTH)
         window, fading = spec.metrics.window, spec.metrics.fading
@@ -175,7 +180,7 @@ class Role:
         self._leads: Role | None = None  # whose models these are, where another one learns for it
         self._n_reasons = spec.predictions.reasons or 0
         self.reasons: Reasons | None = None  # of that program, where they are asked for
-        if self._n_reasons and name == CHAMPION and not self.model.tells_why:
+        if self._n_reasons and name == CHAMPION and not self.model.tells_why and not spec.is_steered:
             raise SpecError(
                 f"predictions.reasons: expected a champion that keeps what its nodes have, found {self.learner_name} "
                 f"{'with vote: majority' if self._parameters.get('vote') == 'majority' else ''}".rstrip()
@@ -195,7 +200,12 @@ class Role:
     @property
     def kept(self) -> list[Floats]:
         """What the model keeps beside each instance for its label: `model.n_kept` arrays like `labelled`."""
-        return [self._learned.out[name] for name in kept_names(self.name, self.model.n_kept)]
+        return [self._learned.out[name] for name in self.kept_names]
+
+    @property
+    def kept_names(self) -> list[str]:
+        """Where these stand."""
+        return kept_names(self.name, self._kept)
 
     @property
     def watched(self) -> bool:
@@ -225,10 +235,11 @@ class Role:
         return Signal(spec.drift.detectors, kind, seed=self.seed)
 
     def _fresh(self) -> Learner:
-        """A new model with room for all values and classes known now."""
+        """A new model with room for all values and classes known now, in the place of the one that there is."""
         model = self._made(self._first)
         if self.schema != self._first:
             model.resize(self._known(self.schema))
+        model.inherit(self.model)
         return model
 
     def _known(self, schema: Schema) -> Schema:
@@ -348,7 +359,7 @@ class Role:
         if not len(rows):  # the model may be learning, for another partition
             self.reasons = None
             return
-        n, names = len(rows), [self.name, *kept_names(self.name, self.model.n_kept)]
+        n, names = len(rows), [self.name, *self.kept_names]
         out, *kept = (np.zeros((n, self._pending.out[name].shape[1])) for name in names)
         program = Program(np.zeros(n, np.int8), np.arange(n, dtype=np.int32), np.full(n, np.nan), np.ones(n))
         self.model.run_with(program, x, out, kept)
@@ -382,11 +393,14 @@ class Role:
             self.reasons.ask(self.model, self._slab(part), part.row, self.labelled, self.columns)
 
     def _forget(self, piece: Program, start: int) -> None:
-        """Where a label comes to what another model predicted, what that one kept says nothing to this one."""
-        kept = self.kept
-        if kept and self._since is not None:
-            arrivals = self._learned.arrivals()[start : start + len(piece.op)]
-            kept[0][piece.row[(piece.op == LEARN) & (arrivals < self._since)], 0] = np.nan
+        """Where a label comes to what another model predicted, or a member of before, what was kept then says nothing
+        to this one."""
+        if not self._kept or (self._since is None and not self.begun):
+            return
+        arrivals, learns = self._learned.arrivals()[start : start + len(piece.op)], piece.op == LEARN
+        for name, one in zip(self._kept, self.kept, strict=True):
+            since = max(self._since or 0, self.begun.get(name, 0))
+            one[piece.row[learns & (arrivals < since)]] = np.nan
 
     def estimated(self) -> dict[str, float]:
         """`accuracy` of the last predictions before their labels come, the `error` of such an estimate, and what is
@@ -488,7 +502,7 @@ class Role:
         self.model = self._fresh()
         self.signal.forget()
         self._since = self._learned.next_arrival
-        for name in kept_names(self.name, self.model.n_kept)[:1]:
+        for name in self.kept_names:
             self._learned.forget(name)
 
     def react(self, action: str) -> None:
@@ -519,7 +533,7 @@ class Role:
         self._end_trial()
         if self._learned is self._pending:
             if self._since is not None:
-                for name in kept_names(self.name, self.model.n_kept)[:1]:
+                for name in self.kept_names:
                     self._learned.forget(name, self._since)
             if not (self._detectors and spec.drift.detectors):
                 self._since = None
@@ -527,23 +541,48 @@ class Role:
         self._detectors, self.signal = spec.drift.detectors, self._new_signal(spec)
 
     def adjusted(self, parameters: dict[str, Any]) -> tuple[Learner, Learner | None]:
-        """The model, and the one on trial, with other parameters that their states do not depend on."""
+        """The model, and the one on trial, with other parameters that their states go on with."""
 
         def other(model: Learner) -> Learner:
             made = create(self.learner_name, self._known(self.schema), seed=self.seed, **parameters)
             if self._leads is not None:  # it is there with what it knows, and comes from there
                 return made
-            restore(made, {name: array.copy() for name, array in model.state()._asdict().items()}, self.name)
+            state = {name: array.copy() for name, array in model.state()._asdict().items()}
+            restore(made, adapted(made, model.parameters(), state), self.name)
             return made
 
-        trial = None if self._leads is not None else self.trial
-        return other(self.model), None if trial is None else other(trial.model)
+        model, trial = other(self.model), None
+        if self._leads is None and self.trial is not None:
+            trial = other(self.trial.model)
+            trial.inherit(model)
+        return model, trial
 
     def adjust(self, parameters: dict[str, Any], model: Learner, trial: Learner | None) -> None:
         """Go on with these parameters, and the models that `adjusted` made with them."""
+        places = kept_on(self.learner_name, self._task, self._parameters, parameters)
+        if list(places.values()) != list(range(len(self._kept))):
+            self._exchange(places)
         self._parameters, self.model = parameters, model
         if self.trial is not None and trial is not None:
             self.trial.model = trial
+
+    def _exchange(self, places: Mapping[str, int | None]) -> None:
+        """The model keeps these from here on. places : None where something new is kept."""
+        gone = kept_names(self.name, [one for one in self._kept if places.get(one) is None])
+        fresh = [one for one, at in places.items() if at is None]
+        self._pending.discard(gone)
+        self._pending.add(kept_names(self.name, fresh), self.schema.n_outputs)
+        if isinstance(self._learned, LearnedRows):
+            self._learned.discard(gone)
+            self._learned.keep(kept_names(self.name, fresh), self.schema.n_outputs)
+        self._kept = list(places)
+        self.begin(fresh)
+
+    def begin(self, fresh: Iterable[str]) -> None:
+        """Of what the model keeps, these come with the next instance: whatever is older is another member's."""
+        if isinstance(self._learned, LearnedRows):
+            stay = {one: number for one, number in self.begun.items() if one in self._kept}
+            self.begun = stay | dict.fromkeys(fresh, self._learned.next_arrival)
 
     def _end_trial(self) -> None:
         self.trial = self._asked = None
@@ -553,7 +592,7 @@ class Role:
         this partition knows of its own predictions stays."""
         self._leads = leads
         self.model, self.metrics, self.signal, self.trial = leads.model, leads.metrics, leads.signal, leads.trial
-        self._asked, self._since = leads._asked, leads._since
+        self._asked, self._since, self.begun = leads._asked, leads._since, leads.begun
         self.frozen, self.reactions, self.action = leads.frozen, leads.reactions, leads.action
 
     def give_up(self, leads: "Role | None") -> None:
@@ -622,9 +661,17 @@ class Role:
         places = (f"models/{self.name}", f"drift/trials/{self.name}/model")
         return {f"{place}/{field}" for place in places for field in self.model.incomparable}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema, decides: bool = True) -> None:
+    def restore(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        source: str,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        decides: bool = True,
+    ) -> None:
         """Take over arrays of `state()`, where the role was called `source`, and its model had room for `schema`.
-        decides : whether its threshold is about the same as it was."""
+        parameters : that it had. decides : whether its threshold is about the same as it was."""
+        self._had = parameters
         self.model = self._restored(under(arrays, f"models/{source}/"), schema)
         restore(self.metrics, under(arrays, f"metrics/{source}/"), f"the metrics of {self.name}")
         self.metrics.resize(self.schema.n_outputs)
@@ -638,8 +685,11 @@ class Role:
         if self.decision is not None and decides:
             self.decision.restore(under(arrays, f"decision/{source}/"), self.name)
 
-    def begin_with(self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema) -> None:
+    def begin_with(
+        self, arrays: Mapping[str, NDArray[Any]], source: str, schema: Schema, parameters: Mapping[str, Any]
+    ) -> None:
         """Take over the model alone, as in `restore`."""
+        self._had = parameters
         self.model = self._restored(under(arrays, f"models/{source}/"), schema)
 
     def restore_watching(
@@ -664,11 +714,12 @@ class Role:
         self._asked = None if asked < 0 else asked
         if trial:
             self.trial = self._on_trial(self._restored(under(trial, "model/"), schema), 0)
+            self.trial.model.inherit(self.model)
             self.trial.restore(trial)
             a.within("more", self.trial.by, 0, last, "detectors")
 
     def _restored(self, state: Mapping[str, NDArray[Any]], schema: Schema) -> Learner:
         model = self._made(schema)
-        restore(model, state, self.name)
+        restore(model, state if self._had is None else adapted(model, self._had, state), self.name)
         model.resize(self._known(self.schema))
         return model

@@ -9,7 +9,7 @@ that it has, and the models have codes of their own, by first sight in the log. 
 value that no model has seen is missing to it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -68,6 +68,11 @@ class LearnedRows:
         """A model goes."""
         self._widths = {other: n for other, n in self._widths.items() if other.partition("/")[0] != name}
         self.out = {other: self.out[other] for other in self._widths}
+
+    def discard(self, names: Iterable[str]) -> None:
+        """These outputs go."""
+        for name in names:
+            del self._widths[name], self.out[name]
 
     def resize(self, width: int) -> None:
         """Outputs have room for so many classes."""
@@ -270,8 +275,8 @@ class Sharing:
 
     def program(self, found: Sequence[LearnedRecord], names: Mapping[str, str]) -> Program:
         """Take the instances of records that were not learned yet; the program by which models learn them. Call `fit`
-        before, and give models and `rows` room for the values and classes that it has found. names : key of a model ->
-        its name."""
+        before, and give models and `rows` room for the values and classes that it has found. names : key of a model, or
+        of an output -> its name."""
         columns = [self._columns(record, names) for record in found]
         if not all(self.rows.fits(one[4]) for one in columns):
             raise StateError(
@@ -303,7 +308,7 @@ class Sharing:
             y = np.maximum(codes, 0.0)
         self.numbers[record.partition] = max(self.numbers.get(record.partition, 0), record.first + record.n)
         left = {key: one[begin:] for key, one in out.items() if key.partition("/")[0] in names}
-        return x, y, w, at, {renamed(key, names): one for key, one in left.items()}
+        return x, y, w, at, {names.get(key) or renamed(key, names): one for key, one in left.items()}
 
     @property
     def step(self) -> int:

@@ -31,9 +31,9 @@ from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.intervals import Intervals
 from app.partition.merge import Piece, empty_piece
-from app.partition.pending import PendingStore
+from app.partition.pending import PendingStore, Source
 from app.partition.promotion import Promotion
-from app.partition.role import SAID, Role, kept_names, said_name
+from app.partition.role import SAID, Role, said_name
 from app.partition.sharing import STATE as SHARED
 from app.partition.sharing import VALUES, Sharing
 from app.partition.steering import FILES, Steering
@@ -42,6 +42,7 @@ from app.stream_file.lineup import RUNS
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
 from models.contract import Schema
+from models.registry import kept_on
 from models.restoring import DamagedError
 from topics.names import (
     AS_IT_COMES,
@@ -317,7 +318,7 @@ class PartitionState:
             **self.promotion.state(self.comparing.proposed()),
             **({} if self.spoke is None else {"spoke": self.spoke.name}),
             **({} if self.sharing is None else self._keys()),
-            **({} if self.sharing is None else self._since()),
+            **({} if self.sharing is None else self._since() | self._begun()),
             **({} if self.sharing is None else self._runs()),
             **self._seeds(),
         }
@@ -338,6 +339,11 @@ class PartitionState:
         later, so nothing else tells."""
         since = {name: role.since for name, role in self.roles.items() if role.since}
         return {"since": since} if since else {}
+
+    def _begun(self) -> dict[str, dict[str, dict[str, int]]]:
+        """The same of single members of a model."""
+        begun = {name: role.begun for name, role in self.roles.items() if role.begun}
+        return {"begun": begun} if begun else {}
 
     def _runs(self) -> dict[str, Any]:
         """What the state goes on by, as `Spec.runs_by` has it."""
@@ -379,6 +385,25 @@ class PartitionState:
                 role.key += "+"
             taken.add(role.key)
 
+    def _restore_begun(self, role: Role, source: str | None, meta: Mapping[str, Any]) -> None:
+        """Since when members predict that came while the model ran, and those that the stream file brings."""
+        if source is not None:
+            places = kept_on(role.learner_name, self.spec.task, meta["models"][source][1], role.model.parameters())
+            begun = (meta.get("begun") or {}).get(source) or {}
+            role.begun = {name: int(begun[name]) for name, at in places.items() if at is not None and name in begun}
+            role.begin([name for name, at in places.items() if at is None])
+
+    def _kept_sources(self, role: Role, source: str | None, models: Mapping[str, Any]) -> dict[str, Source | None]:
+        """Name of each array that a model keeps beside instances -> what was `source`'s in the state."""
+        if source is None:
+            return dict.fromkeys(role.kept_names)
+        places = kept_on(role.learner_name, self.spec.task, models[source][1], role.model.parameters())
+        found = [
+            None if at is None else Source(f"{source}/{name}", f"{source}/{at}", at != i)
+            for i, (name, at) in enumerate(places.items())
+        ]
+        return dict(zip(role.kept_names, found, strict=True))
+
     def _restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None) -> list[str]:
         """Whatever the state holds that nobody wrote may raise anything here."""
         meta, arrays, *_ = snapshot
@@ -412,11 +437,12 @@ class PartitionState:
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].seed = seeds[source]
-                self.roles[name].restore(arrays, source, was, decides)
+                self.roles[name].restore(arrays, source, was, meta["models"][source][1], decides)
         self._restore_keys(changes.takes, meta.get("keys") or {})
         since = {} if self.sharing is None else meta.get("since") or {}
         for name, source in changes.takes.items():
             self.roles[name].since = int(since[source]) if source in since else None
+            self._restore_begun(self.roles[name], source, meta)
         ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
         self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
         proposed = self.promotion.restore(meta)
@@ -425,11 +451,9 @@ class PartitionState:
         n_classes = None if classes is None else len(classes)
         self.intervals.restore(arrays, self.schema.n_outputs)
         own = [*self.intervals.names, *([] if self.sharing is None else self.sharing.names)]
-        sources = dict(changes.takes) | {name: name for name in own}
+        sources: dict[str, str | Source | None] = {**changes.takes, **{name: name for name in own}}
         for name, source in changes.takes.items():
-            n = self.roles[name].model.n_kept
-            there = [None] * n if source is None else kept_names(source, n)
-            sources |= dict(zip(kept_names(name, n), there, strict=True))
+            sources |= self._kept_sources(self.roles[name], source, meta["models"])
             for place in (said_name, decided_name):
                 sources[place(name)] = None if source is None else place(source)
         self.pending.restore(under(arrays, "pending/"), sources, n_classes)
@@ -504,7 +528,7 @@ class PartitionState:
         for name, source in changes.takes.items():
             if source is not None:
                 self.roles[name].seed = seeds[source]
-                self.roles[name].begin_with(arrays, source, was)
+                self.roles[name].begin_with(arrays, source, was, meta["models"][source][1])
         self.origin = next_origin(self._meta())
         return [name for name, source in changes.takes.items() if source is None]
 

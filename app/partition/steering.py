@@ -20,18 +20,19 @@ import numpy as np
 
 from app.errors import RiparianError
 from app.partition.changes import REFUSED as NEVER
-from app.partition.changes import SEEN, Changes, differing, goes_on
+from app.partition.changes import SEEN, Changes, differing, goes_on, in_part, same
 from app.partition.clock import Clock
 from app.partition.merge import Piece
 from app.partition.outcome import DeadLetter
 from app.partition.pending import PendingStore
-from app.partition.role import Role, kept_names
+from app.partition.role import Role
 from app.partition.sharing import LearnedRows, Sharing
 from app.stream_file.columns import Columns, changed, digest_of, known_columns, plain, read
 from app.stream_file.lineup import check_champion
 from app.stream_file.record_spec import FeatureSpec
 from app.stream_file.spec import Spec
 from models.contract import Floats, Schema
+from models.registry import frozen_parts
 from topics import commands
 from topics.commands import APPLIED, REFUSED, Command, EventRecord, WrongCommandError
 from topics.names import CHAMPION, FEATURES, LABELS
@@ -288,6 +289,12 @@ class Steering:
     def reset(self, name: str) -> str:
         """Put a new model in the place of one."""
         role = self._role(name)
+        still = frozen_parts(role.learner_name, role.model.parameters())
+        if role.columns is not None and still:
+            raise RefusedError(
+                f"{name} has frozen members ({', '.join(still)}), which know only the features of before: let them "
+                "learn in the stream file, or leave them out of it, and riparian apply it first"
+            )
         role.reset()
         return f"{name} ({role.learner_name}) begins anew"
 
@@ -305,7 +312,7 @@ class Steering:
         except (ValueError, RiparianError) as error:
             raise RefusedError(str(error).strip().partition("\n")[0]) from None
         self._on_drift[name] = own
-        names, width = [name, *kept_names(name, role.model.n_kept)], learner.schema.n_outputs
+        names, width = [name, *role.kept_names], learner.schema.n_outputs
         learner.pending.add(names, width)
         if learner.sharing is not None:
             learner.sharing.rows.keep(names, width)
@@ -335,8 +342,8 @@ class Steering:
     ) -> str:
         """Go on by a stream file, whose champion has to be the one that there is.
 
-        Models that are equal, or differ in parameters that their state does not depend on, go on; other challengers
-        begin anew. champion : nothing for the one that there is. file : `Spec.models_digest` of it, whose models these
+        Models that are equal, or differ in parameters that their state goes on with, go on; other challengers begin
+        anew. champion : nothing for the one that there is. file : `Spec.models_digest` of it, whose models these
         are from here on. settings : `Spec.running` of it; None: nothing but the models. features : with settings, those
         that it names; None: the same. Models that go on know the features that they knew; those that begin know all.
         """
@@ -352,7 +359,11 @@ class Steering:
             name, parameters, own_of_champion = spec.challenger("the-champion", champion)
         except ValueError as error:
             raise RefusedError(str(error)) from None
-        if not goes_on(now[CHAMPION], (name, parameters)):
+
+        def stays(was: tuple[str, dict[str, Any]], model: tuple[str, dict[str, Any]]) -> bool:
+            return goes_on(was, model) or in_part(spec.task, was, model) is not None
+
+        if not stays(now[CHAMPION], (name, parameters)):
             raise RefusedError(
                 f"the champion is {now[CHAMPION][0]} with its parameters, and the stream file says {name}: promote it "
                 "first, or write the one that there is"
@@ -361,9 +372,9 @@ class Steering:
             raise RefusedError(f"more than {MOST_CHALLENGERS} challengers")
         models = {CHAMPION: (name, parameters), **{role: one[:2] for role, one in wanted.items()}}
         gone = [role for role in roles if role not in models]
-        other = [role for role in models if role in roles and not goes_on(now[role], models[role])]
+        other = [role for role in models if role in roles and not stays(now[role], models[role])]
         new = [role for role in models if role not in roles]
-        free = [role for role in models if role not in (*other, *new) and models[role] != now[role]]
+        free = [role for role in models if role not in (*other, *new) and not same(now[role], models[role])]
         try:
             made = {role: roles[role].adjusted(models[role][1]) for role in free}
         except ValueError as error:
@@ -390,7 +401,11 @@ class Steering:
         if settings is not None:
             self._on_drift[CHAMPION] = own_of_champion
         self._line_up({role: self._learner.roles[role] for role in (CHAMPION, *wanted)}, file)
-        told = {"dropped": gone, "begun anew": other, "added": new, "with other parameters": free, "changed": changes}
+        parts = {
+            role: in_part(spec.task, now[role], models[role]) for role in free if not goes_on(now[role], models[role])
+        }
+        differ = [f"{role} ({parts[role]})" if role in parts else role for role in free]
+        told = {"dropped": gone, "begun anew": other, "added": new, "with other parameters": differ, "changed": changes}
         told |= {"features added": sorted(fresh), "features dropped": sorted(gone_features)}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names) or "nothing is new"
 

@@ -25,6 +25,7 @@ from app.partition.sharing import STATE as SHARED
 from app.state import checkpoint, portable
 from app.state.changelog import bounds, check_partition, n_partitions, no_state, read, read_whole, write
 from app.state.log import StateLog
+from app.stream_file.lineup import place_of
 from app.stream_file.spec import Spec
 from topics.names import PREDICTIONS, changelog_topic, state_field
 
@@ -287,6 +288,12 @@ async def rollback(spec: Spec, connection: Connection, partition: int, to: int, 
                 f"commands have changed which models partition {partition} has since checkpoint {to:,}, so its models "
                 "alone cannot go back: leave out --models-only, or promote the model that shall be champion"
             )
+        members, older_members = (_members(meta) for meta in (last.meta, manifest.meta))
+        if other := [role for role in members if older_members.get(role, members[role]) != members[role]]:
+            raise StateError(
+                f"{place_of(other[0])} has other members since checkpoint {to:,}, so its models alone cannot go back: "
+                "leave out --models-only"
+            )
         older = {name: entry for name, entry in manifest.arrays.items() if name.startswith("models/")}
         # A model on trial belongs to the current models: it does not go back, so its trial ends.
         now = ("models/", "drift/trials/")
@@ -317,6 +324,11 @@ async def rollback(spec: Spec, connection: Connection, partition: int, to: int, 
     needed = {digest: {**chunks, **more}[digest] for digest in [*manifest.chunks(), *more]}
     await write(spec, connection, partition, needed, checkpoint.encode_manifest(manifest))
     return sequence
+
+
+def _members(meta: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Of each pool, in order."""
+    return {role: list((parameters.get("members") or {}).items()) for role, (_, parameters) in meta["models"].items()}
 
 
 async def _check_stream(spec: Spec, connection: Connection, metas: Mapping[int, Mapping[str, Any]], where: str) -> None:

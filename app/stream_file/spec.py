@@ -197,7 +197,7 @@ class Spec(Fields):
                 ValueError
             ):  # a model that this version does not know, or of code that the file does not name
                 going: Spec = self.run_by(runs["settings"]).lined_up(*steered(self, meta["models"], runs["on_drift"]))
-                same = list(going.models().items()) == list(self.models().items())
+                same = repr(going.models()) == repr(self.models())  # also in the order of a pool's members
                 same &= (going.running(), going.own_on_drift()) == (self.running(), self.own_on_drift())
                 return self if same else going
         left = meta.get("steering") or {}

@@ -35,7 +35,10 @@ ENTRIES = (
         tasks=(CLASSIFICATION, REGRESSION),
         parameters=(
             Parameter(
-                "members", dict, None, text="name: model, or name: {model: ..., its parameters}; none: five, or seven"
+                "members",
+                dict,
+                None,
+                text="name: model, or name: {model: ..., its parameters, frozen: true}; none: five, or seven",
             ),
             Parameter(
                 "pool",

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import Floats, Learner, Program, Schema
+from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.opinion_pool import entries
-from models.opinion_pool.members import members, rule
+from models.opinion_pool.members import frozen, going_on, members, rule
 from models.opinion_pool.pooling import (
     ERROR,
     LEADER,
@@ -47,7 +47,7 @@ class OpinionPool(Learner):
     - "leader": the prediction of the member with the least error, which forgets by `rate`.
 
     A label that teaches nothing (see the contract) moves no weight; one of weight w < 1 moves them by w of a step.
-    Memory is bounded as that of the members is.
+    A frozen member predicts and is judged, and learns nothing. Memory is bounded as that of the members is.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class OpinionPool(Learner):
     seed : int
         Of the first member; the next one's is higher by one.
     members : dict, optional
-        name -> model, or a dict of "model" and its parameters. Models may come more than once. Models of other
-        libraries cannot be members. None: entries.MEMBERS of the task.
+        name -> model, or a dict of "model" and its parameters, and "frozen": True where it predicts and does not learn.
+        Models may come more than once. Models of other libraries cannot be members. None: entries.MEMBERS of the task.
     pool : {"auto", "logarithmic", "linear", "leader"}
     rate : float
         Length of a step, in [0, 1]; longer while there are few labels (models.opinion_pool.pooling).
@@ -84,6 +84,7 @@ class OpinionPool(Learner):
             member: create(model, schema, seed=seed + i, **own)
             for i, (member, (model, own)) in enumerate(self._models.items())
         }
+        self._frozen = set(frozen(self._parameters["members"]))
         m = len(self._members)
         self._weights = np.full(m, 1.0 / m)
         self._sizes = np.zeros(m)
@@ -101,7 +102,7 @@ class OpinionPool(Learner):
         self._source, self._loaded, self._age = np.zeros(n, np.int32), np.zeros(n, np.bool_), np.zeros(n, np.int32)
         self._y, self._w = np.zeros(n), np.zeros(n)
         self._slab, self._planes = np.zeros((n, d)), np.zeros((m, n, k))
-        self._place = np.zeros(0, np.int32)
+        self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
         self._p, self._g, self._h = np.zeros(k), np.zeros(m), np.zeros(m)
 
     @property
@@ -129,7 +130,8 @@ class OpinionPool(Learner):
         self.run_with(program, slab, out, ())
 
     def run_with(self, program: Program, slab: Floats, out: Floats, kept: Sequence[Floats]) -> None:
-        """As Learner.run_with. kept : the votes of each member; infinity for a value that it did not know."""
+        """As Learner.run_with. kept : the votes of each member, NaN in column 0 where it cast none; infinity for a
+        value that it did not know."""
         for start in range(0, len(program.op), self._length):
             self._run_chunk(program, start, min(self._length, len(program.op) - start), slab, out, kept)
 
@@ -138,9 +140,9 @@ class OpinionPool(Learner):
     ) -> None:
         n_classes = 0 if self.schema.task == "regression" else self.schema.n_outputs
         if len(slab) > len(self._place):
-            self._place = np.zeros(len(slab), np.int32)
+            self._place, self._marks = np.zeros(len(slab), np.int32), np.zeros((len(slab), 1))
         n_ops, n_rows = gather(
-            *program, slab, start, n, n_classes, kept[0] if kept else NOTHING,
+            *program, slab, start, n, n_classes, self._cast(program.row[start : start + n], kept),
             self._op, self._row, self._y, self._w, self._kind, self._now, self._source, self._slab, self._loaded,
             self._age, self._place,
         )  # fmt: skip
@@ -148,12 +150,14 @@ class OpinionPool(Learner):
         rows, learners = self._slab[:n_rows], list(self._members.values())
         source, loaded = self._source[:n_rows], self._loaded[:n_rows]
         wanted = chunk.row[self._kind[:n_ops] == WANTED]
+        asked = chunk if not self._frozen else Program(*(column[chunk.op == PREDICT] for column in chunk))
+        names = list(self._members)
 
         def run_one(j: int) -> None:
             votes = self._planes[j]
             if kept:
                 votes[:n_rows][loaded] = kept[j][source[loaded]]
-            learners[j].run(chunk, rows, votes)
+            learners[j].run(asked if names[j] in self._frozen else chunk, rows, votes)
             if kept:
                 known = votes[wanted]
                 kept[j][source[wanted]] = known if n_classes else np.where(np.isnan(known), np.inf, known)
@@ -171,6 +175,19 @@ class OpinionPool(Learner):
                 self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, *learned, out,
                 self._g, self._h,
             )  # fmt: skip
+
+    def _cast(self, rows: NDArray[np.int32], kept: Sequence[Floats]) -> Floats:
+        """For each of these rows of the slab, NaN where no member has cast a vote. A member may be younger than an
+        instance that waits."""
+        if not kept:
+            return NOTHING
+        marks = kept[0][rows, 0]
+        for votes in kept[1:]:
+            if not np.isnan(marks).any():
+                break
+            marks = np.where(np.isnan(marks), votes[rows, 0], marks)
+        self._marks[rows, 0] = marks
+        return self._marks
 
     # Reasons
 
@@ -214,6 +231,13 @@ class OpinionPool(Learner):
         self.schema = schema
         self._prepare()
 
+    def inherit(self, before: Learner) -> None:
+        """As Learner.inherit: frozen members are the same."""
+        if isinstance(before, OpinionPool):
+            for name in self._frozen:
+                arrays = before._members[name].state()._asdict()
+                self._members[name].restore({field: array.copy() for field, array in arrays.items()})
+
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
         float64. Then the arrays of each member, named after it."""
@@ -246,12 +270,14 @@ class OpinionPool(Learner):
 
     def describe(self) -> list[dict[str, Any]]:
         """A root a member, and below it what the member describes. A root has "member", its name, its "share" (weight)
-        in the pool, and its faded "error" once there is one: share of mistakes, or mean absolute error."""
+        in the pool, "frozen" where it is, and its faded "error" once there is one: share of mistakes, or mean absolute
+        error."""
         nodes: list[dict[str, Any]] = []
         for j, (name, member) in enumerate(self._members.items()):
             own = moved(member.describe(), len(nodes), None, 0)
             for root in own[:1]:
                 root |= {"member": name, "share": float(self._weights[j])}
+                root |= {"frozen": True} if name in self._frozen else {}
                 if self._quality[j, WEIGHT] > 0.0:
                     root["error"] = float(self._quality[j, ERROR] / self._quality[j, WEIGHT])
             nodes += own
@@ -273,6 +299,39 @@ def of_member(state: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray
     """The arrays of a member."""
     start = place(name)
     return {field.removeprefix(start): array for field, array in state.items() if field.startswith(start)}
+
+
+def adapted(fresh: Learner, was: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The arrays of a pool of parameters `was`, with the members of `fresh` and in their order.
+
+    Members that are new begin with nothing: with the weight that they have in a pool that begins, and with the mean
+    error and the mean size of derivatives of those that stay. Weights that are shares make room for them. ValueError
+    where `state` is none of such a pool.
+    """
+    parameters = fresh.parameters()
+    places = going_on(fresh.schema.task, was, parameters)
+    n, m = len(members(fresh.schema.task, was.get("members"))), len(places)
+    if list(places.values()) == list(range(n)):
+        return state
+    for field, shape in (("weights", (n,)), ("sizes", (n,)), ("quality", (n, 2))):
+        if field not in state or state[field].shape != shape:
+            raise ValueError(f"opinion-pool: {field} are not those of {n} members")
+    there = np.array([at is not None for at in places.values()])
+    at = np.array([at for at in places.values() if at is not None], np.int64)
+    found: dict[str, NDArray[Any]] = {**fresh.state()._asdict(), "counts": state["counts"]}
+    for field in ("weights", "sizes", "quality"):
+        found[field] = np.array(found[field])
+        found[field][there] = state[field][at]
+        if len(at) and field != "weights":
+            found[field][~there] = state[field][at].mean(axis=0)
+    if rule(fresh.schema.task, parameters["pool"]) != entries.LOGARITHMIC:
+        weights, total = found["weights"], state["weights"][at].sum()
+        weights[there] = weights[there] / total * len(at) / m if total > 0.0 else 1.0 / m
+    for name, before in places.items():
+        if before is not None:
+            found = {field: array for field, array in found.items() if not field.startswith(place(name))}
+            found |= {place(name) + field: array for field, array in of_member(state, name).items()}
+    return found
 
 
 @cache

@@ -9,6 +9,7 @@ from models.opinion_pool.entries import AUTO, LINEAR, LOGARITHMIC, MEMBERS
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")  # of a member: it begins the names of its arrays in a state
 MOST = 64  # members
+OWN = ("model", "frozen")  # of what is said of a member; the rest are its parameters
 
 
 def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -33,8 +34,10 @@ def members(task: str, given: Mapping[str, Any] | None) -> dict[str, tuple[str, 
         model = said["model"]
         if model == "opinion-pool" or model in FOREIGN:
             raise ValueError(f"{where} is {model!r}, which cannot be a member: give another model")
+        if not isinstance(said.get("frozen", False), bool):
+            raise ValueError(f"{where}: frozen is {said['frozen']!r}: give true or false")
         try:
-            found[name] = model, validate(model, task, {key: said[key] for key in said if key != "model"})
+            found[name] = model, validate(model, task, {key: said[key] for key in said if key not in OWN})
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
     if not 1 <= len(found) <= MOST:
@@ -57,3 +60,43 @@ def check(task: str, parameters: Mapping[str, Any]) -> None:
     """ValueError where the members or the rule do not do."""
     members(task, parameters["members"])
     rule(task, parameters["pool"])
+
+
+def frozen(given: Mapping[str, Any] | None) -> list[str]:
+    """Members that predict and do not learn."""
+    return [name for name, said in (given or {}).items() if isinstance(said, Mapping) and said.get("frozen")]
+
+
+def going_on(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int | None]:
+    """Each member of a pool of parameters `now` -> its place among those of a pool of parameters `was` whose state it
+    goes on with, or None: it has to have the same name, model and parameters, but for those that no array depends on.
+    """
+    from models.registry import REGISTRY
+
+    before, found = members(task, was.get("members")), dict[str, int | None]()
+    for name, (model, own) in members(task, now.get("members")).items():
+        other, its = before.get(name, ("", {}))
+        same = model == other and all(its.get(key) == own[key] for key in own if key not in REGISTRY[model].free)
+        found[name] = list(before).index(name) if same else None
+    return found
+
+
+def exchanged(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What becomes of the members of a pool whose members are others now, in words. None where none goes on, or where
+    something else differs that its arrays depend on."""
+    if any(was.get(key) != value for key, value in now.items() if key not in ("members", "threads")):
+        return None
+    found = going_on(task, was, now)
+    stay, begun = ([name for name, at in found.items() if (at is None) == new] for new in (False, True))
+    if not stay:
+        return None
+    dropped = [name for name in members(task, was.get("members")) if name not in found]
+    before, after = frozen(was.get("members")), frozen(now.get("members"))
+    told = {
+        "go on": stay,
+        "begin": begun,
+        "dropped": dropped,
+        "frozen from here on": [name for name in after if name not in before],
+        "learning again": [name for name in before if name in stay and name not in after],
+    }
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names)

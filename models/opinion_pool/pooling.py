@@ -17,8 +17,9 @@ there are few labels steps are longer: rate times 100 / sqrt(labels), where that
 A label that comes late judges two votes: that which was cast when its instance was predicted, and that of now, right
 before it is learned. The first is what the weights are for, and old; the second is of now, and flatters who knows the
 labels just before. Their derivatives (likelihoods, where LINEAR is of classes) are averaged. Where one of the votes
-says nothing, as the first do until a label has come, the other one counts alone. Votes that no label was learned
-between are equal, bit for bit, and so is their average: whether members are asked again then does not matter.
+says nothing, as the first do until a label has come, the other one counts alone; so it does for a member that cast
+none (NaN in column 0) since it is younger than the prediction, and no error is noted of it. Votes that no label was
+learned between are equal, bit for bit, and so is their average: whether members are asked again then does not matter.
 """
 
 import numpy as np
@@ -47,7 +48,7 @@ def gather(
     will be kept. Unless they have learned nothing since they voted, members predict once more right before the label,
     in a row of its own.
 
-    kept : (capacity, n_outputs), the first member's votes, NaN in column 0 where none stand there; or no columns.
+    kept : (capacity, 1), NaN where no votes stand; or no columns.
     now : of each operation, the row of the votes right before a label, beside those that were cast; or -1.
     source : of each row, that of the slab; -1 where it is no place of votes that were cast.
     loaded : of each row, whether its votes are those that were kept.
@@ -130,7 +131,7 @@ def pool_classes(
         judged = _judge_classes(rule, planes, at, label, weights, quality, floor, p, g)
         if now[i] >= 0 and _judge_classes(rule, planes, now[i], label, weights, quality, floor, p, h):
             for j in range(m):
-                g[j] = 0.5 * (g[j] + h[j]) if judged else h[j]
+                g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
             at = at if judged else now[i]
             judged = True
         if not judged:
@@ -148,6 +149,8 @@ def pool_classes(
             for j in range(m):
                 weights[j] = (1.0 - rate) * weights[j] / total + rate / m
         for j in range(m):
+            if np.isnan(planes[j, at, 0]):
+                continue
             best = 0
             for c in range(1, len(p)):
                 if planes[j, at, c] > planes[j, at, best]:
@@ -249,7 +252,7 @@ def pool_values(
         judged = _judge_values(rule, planes, at, y[i], weights, quality, g)
         if now[i] >= 0 and _judge_values(rule, planes, now[i], y[i], weights, quality, h):
             for j in range(m):
-                g[j] = 0.5 * (g[j] + h[j]) if judged else h[j]
+                g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
             at = at if judged else now[i]
             judged = True
         if not judged:

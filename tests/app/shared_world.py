@@ -136,10 +136,17 @@ def lived(spec: Spec, n: int = 600, seed: int = 0, chunk: int = 12, made: Any = 
 
 RULE = {"margin": 0.0, "at_least": 250, "confidence": 0.6, "mode": "automatic"}
 NB, FOREST = {"model": "naive-bayes"}, {"model": "adaptive-random-forest", "n_models": 2}
+TREE = {"model": "hoeffding-tree", "grace_period": 10}
+
+
+def pool(**members: Any) -> dict[str, Any]:
+    return {"model": "opinion-pool", "members": members}
+
+
 RUNNING: dict[str, Any] = {"drift": {}, "metrics": {}, "join": {}, "promotion": None}
 FILES: list[dict[str, Any]] = [  # as `riparian apply` sends them
     {
-        "challengers": {"nb": NB, "more": FOREST},
+        "challengers": {"nb": NB, "more": FOREST, "pool": pool(late="last-label", n={**NB, "frozen": True})},
         "settings": {
             "drift": {"detectors": {"hddm-a": {"drift_confidence": 0.2}}, "on_drift": "replace", "window": 50}
             | {"patience": 150, "features": ["a"], "distributions": {"window": 100}},
@@ -153,13 +160,15 @@ FILES: list[dict[str, Any]] = [  # as `riparian apply` sends them
             "nb": NB,
             "late": {"model": "majority-class"},
             "more": {**FOREST, "n_models": 3},
+            "pool": pool(n="naive-bayes", t=TREE, late="majority-class"),  # names that were other members'
         },
         "settings": {**RUNNING, "drift": {"detectors": {}}, "metrics": {"fading": 0.99}},
     },
 ]
 COMMANDS: list[dict[str, Any]] = [
+    {"what": "add", "model": "pool", "definition": pool(t=TREE, n="naive-bayes")},
     {"what": "promote", "model": "nb"},
-    {"what": "add", "model": "tree", "definition": {"model": "hoeffding-tree", "grace_period": 10}},
+    {"what": "add", "model": "tree", "definition": TREE},
     {"what": "freeze", "model": "champion"},
     {"what": "promote", "model": "tree", "again": True},
     {"what": "thaw", "model": "nb"},
@@ -188,7 +197,7 @@ def commanded(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12) -> World
         world.come(given[start : start + chunk])
         for k, p in enumerate(rng.permutation(spec.partitions)):
             world.step(int(p), int(rng.integers(0, 12)))
-            if i % 3 == 1 and k == 1 and asked:
+            if (i == 0 or i % 3 == 1) and k == 1 and asked:
                 world.ask(**asked.pop(0))
         if i == 20:
             world.ask_bytes(b'{"command": "promote"}')

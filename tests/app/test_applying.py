@@ -1,5 +1,6 @@
 """A changed stream file that a running stream takes: at one place of the order, as a restart would, and for good."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -9,12 +10,43 @@ from hypothesis import strategies as st
 
 from app.partition.changes import reconcile
 from app.partition.learner import PartitionLearner
+from app.state import portable
 from app.state.proof import differing_parts
+from app.stream_file.columns import plain
 from app.stream_file.spec import Spec
+from app.stream_file.spec_parts import PACE
+from tests.app.test_begun import exported
 from tests.app.test_steering import TREE, Fed, said, spec
 
 FOREST = {"model": "adaptive-random-forest", "n_models": 3}
+LAST, MOST, BAYES = "last-label", "majority-class", "naive-bayes"
+
+
+def pool_of(**members: Any) -> dict[str, Any]:
+    return {"model": "opinion-pool", "rate": 0.05, "members": members}
+
+
+FROZEN = pool_of(last=LAST, most={"model": MOST, "frozen": True})
+FROZEN_MOST = {"most": {"model": MOST, "frozen": True}}
+ERRORS = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}}
 FILES: dict[str, dict[str, Any]] = {
+    "a member more": {
+        "challengers": {"nb": BAYES, "forest": FOREST, "pool": pool_of(bayes=BAYES, last=LAST, most=MOST)}
+    },
+    "all members but one": {"challengers": {"nb": BAYES, "forest": FOREST, "pool": pool_of(said=MOST, last=LAST)}},
+    "a member of another model": {
+        "challengers": {"nb": BAYES, "forest": FOREST, "pool": pool_of(last=MOST, most=MOST)}
+    },
+    "a frozen member": {"challengers": {"nb": BAYES, "forest": FOREST, "pool": FROZEN}},
+    "a frozen member where drift resets": {
+        "challengers": {"nb": BAYES, "forest": FOREST, "pool": FROZEN},
+        "drift": {**ERRORS, "on_drift": "reset"},
+    },
+    "a frozen member where drift replaces": {
+        "challengers": {"nb": BAYES, "forest": FOREST, "pool": FROZEN},
+        "drift": {**ERRORS, "on_drift": "replace", "window": 50, "patience": 500},
+    },
+    "turned members": {"challengers": {"nb": BAYES, "forest": FOREST, "pool": pool_of(most=MOST, last=LAST)}},
     "as it was": {},
     "other detectors": {"drift": {"detectors": ["adwin", "ddm"], "on_drift": "reset"}},
     "no detectors": {"drift": "none"},
@@ -27,7 +59,7 @@ FILES: dict[str, dict[str, Any]] = {
     "models": {"challengers": {"nb": "naive-bayes", "forest": {**FOREST, "n_models": 5}, "more": "majority-class"}},
     "on drift": {"champion": {**TREE, "on_drift": "reset"}, "challengers": {"nb": {"model": "naive-bayes"}}},
 }
-FIRST = {"challengers": {"nb": "naive-bayes", "forest": FOREST}}
+FIRST = {"challengers": {"nb": "naive-bayes", "forest": FOREST, "pool": pool_of(last=LAST, most=MOST)}}
 
 
 def file(what: str) -> Spec:
@@ -148,3 +180,114 @@ def test_settings_belong_to_apply_alone() -> None:
     fed = Fed(PartitionLearner(file("as it was")))
     outcome = fed.go_on(1, {"command": "demote", "settings": {}})
     assert [letter.reason for letter in outcome.rejected["control"]] == ["wrong-command"]
+
+
+@pytest.mark.parametrize("action", ["reset", "replace", "nothing"])
+def test_frozen_members_keep_what_they_know_in_a_model_that_begins_anew(action: str) -> None:
+    """Whoever decides it: drift, a trial (which was running when the member was frozen), or a command."""
+    drift = {**ERRORS, "on_drift": action, "window": 100, "patience": 1000}
+    pool = {"tree": TREE, "most": MOST, "nb": BAYES}
+    first, then = (spec(challengers={"pool": pool_of(**one)}, drift=drift) for one in (pool, {**pool, **FROZEN_MOST}))
+    fed = Fed(PartitionLearner(first))
+    fed.go_on(400)
+    role = fed.learner.roles["pool"]
+    known = members_of(role.model)["most"]
+    if action == "replace":
+        while role.trial is None:
+            fed.go_on(PACE, turned=True)
+        fed.go_on(3, labels=False)
+        assert members_of(role.trial.model)["most"] != members_of(role.model)["most"]
+        known = members_of(role.model)["most"]
+        at_restart = again(fed, then)[0].learner.roles["pool"]
+        for one in (at_restart.model, at_restart.trial.model):  # type: ignore[union-attr]
+            assert members_of(one)["most"] == known
+    (event,) = fed.go_on(1, asked(then), labels=False).events
+    assert event.sentence == "with other parameters: pool (go on: tree, most, nb; frozen from here on: most)"
+    if action == "nothing":
+        fed.go_on(1, {"command": "reset", "model": "pool"}, labels=False)
+    else:
+        before, n = role.model, 0
+        while role.model is before or (action == "replace" and not role.reactions[1]):
+            fed.go_on(PACE, turned=True)
+            assert members_of(role.model)["most"] == known
+            if role.trial is not None:
+                assert members_of(role.trial.model)["most"] == known
+            assert (n := n + 1) < 50
+    assert members_of(role.model)["most"] == known
+    fed.go_on(100, turned=True)
+    assert members_of(role.model)["most"] == known
+    assert again(fed, then)[0].learner.digest() == fed.learner.digest()
+    assert [one.tolist() for one in role.model.members["most"].predict_many([[0.5]])] != [[0.0, 0.0]]  # type: ignore[attr-defined]
+
+
+def members_of(model: Any) -> dict[str, list[bytes]]:
+    return {name: [one.tobytes() for one in member.state()] for name, member in model.members.items()}
+
+
+@pytest.mark.parametrize("what", ["a member more", "a frozen member", "turned members"])
+def test_a_changed_pool_is_exported_and_folded_again_from_before(what: str) -> None:
+    """As after a rollback to a checkpoint before the command, with the stream file of then."""
+    fed = Fed(PartitionLearner(file("as it was")))
+    fed.go_on(200)
+    fed.go_on(20, labels=False)
+    older, _ = again(fed, file("as it was"))
+    older.rng = deepcopy(fed.rng)
+    for one in (fed, older):
+        one.go_on(1, asked(file(what)))
+        one.go_on(100)
+    assert older.learner.digest() == fed.learner.digest()
+    state = exported(fed.learner)
+    assert portable.restore(file(what), state).digest() == fed.learner.digest()
+    pool, other = file(what).models()["pool"][1], {"bayes": BAYES, "last": LAST}
+    for members in (pool["members"], other):
+        wide = spec(name="wide", challengers={"pool": pool_of(**members)})
+        begun, anew = portable.begun(wide, state, 0, "f.state")
+        assert anew == []
+        last, as_it_was = (members_of(one.roles["pool"].model)["last"] for one in (begun, fed.learner))
+        assert last == as_it_was
+
+
+def test_frozen_members_do_not_learn_features_that_come() -> None:
+    fed = Fed(PartitionLearner(spec(challengers={"pool": FROZEN})))
+    fed.go_on(30)
+    wide = spec(challengers={"pool": FROZEN}, features={"a": "numeric", "b": "numeric"})
+    fed.go_on(1, {**asked(wide), "features": plain(wide.features)})
+    (event,) = fed.go_on(1, {"command": "reset", "model": "pool"}).events
+    assert event.event == "refused"
+    assert event.sentence.startswith("pool has frozen members (most), which know only the features of before: let them")
+    learning = spec(challengers={"pool": pool_of(last=LAST, most=MOST)}, features=wide.features)
+    events = fed.go_on(1, asked(learning), {"command": "reset", "model": "pool"}).events
+    assert [event.event for event in events] == ["applied", "applied"]
+    assert fed.learner.roles["pool"].columns is None
+
+
+@pytest.mark.parametrize("how", ["promote", "members"])
+def test_a_champion_that_has_no_reasons_may_be_left_by_commands(how: str) -> None:
+    """A stream file that names one is refused; a state that has one goes on."""
+    by = spec(champion=pool_of(tree=TREE, most=MOST), predictions={"reasons": 1})
+    fed = Fed(PartitionLearner(by))
+    fed.go_on(30)
+    without = asked(spec(champion=pool_of(most=MOST)))
+    (event,) = fed.go_on(1, without if how == "members" else {"command": "promote", "model": "nb"}).events
+    assert event.event == "applied"
+    other, _ = again(fed, by)
+    assert other.learner.digest() == fed.learner.digest()
+    for one in (fed, other):
+        assert one.go_on(20).reasons is not None
+
+
+def test_the_members_of_auto_are_frozen_in_its_place() -> None:
+    """What `auto` is stands in the answer of riparian check: written out, with a member frozen, it goes on."""
+    auto = spec(champion="auto", challengers={})
+    fed = Fed(PartitionLearner(auto))
+    fed.go_on(20)
+    name, parameters = auto.models()["champion"]
+    members = {**parameters["members"], "soft": {**parameters["members"]["soft"], "frozen": True}}
+    written = spec(champion={"model": name, **parameters, "members": members}, challengers={})
+    (event,) = fed.go_on(1, asked(written)).events
+    assert event.event == "applied"
+    assert event.sentence.endswith("; frozen from here on: soft)"), event.sentence
+    known = members_of(fed.learner.roles["champion"].model)
+    fed.go_on(20)
+    after = members_of(fed.learner.roles["champion"].model)
+    assert [one for one in known if known[one] == after[one]] == ["soft"]

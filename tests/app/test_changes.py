@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -481,16 +482,27 @@ def test_an_ensemble_goes_on_with_other_members_and_threads() -> None:
     assert changes.refused
 
 
-def test_a_pool_with_its_members_in_another_order_is_another_model() -> None:
-    """Weights are kept by the order of members: they would be another member's."""
+def test_a_pool_goes_on_with_the_members_that_it_had() -> None:
     members = {"tree": "hoeffding-tree", "last": "last-label"}
-    kept = Stored(champion={"model": "opinion-pool", "members": members})
+    stored = Stored(champion={"model": "opinion-pool", "members": members})
     same = changed(champion={"model": "opinion-pool", "members": dict(members)})
-    assert not kept.changes(same).refused
+    assert not stored.changes(same).found
     turned = changed(champion={"model": "opinion-pool", "members": dict(reversed(members.items()))})
-    (one,) = kept.changes(turned).refused
-    assert "champion was opinion-pool (members {'tree'" in one
-    assert "is opinion-pool (members {'last'" in one
+    other, said = stored.restored(turned)
+    assert said == ["champion is opinion-pool with other members: go on: last, tree"]
+    before, after = (one.roles["champion"].model for one in (stored.learner, other))
+    assert after.weights == before.weights  # type: ignore[attr-defined]
+    more = changed(champion={"model": "opinion-pool", "members": {"nb": "naive-bayes", "tree": "hoeffding-tree"}})
+    other, said = stored.restored(more)
+    assert said == ["champion is opinion-pool with other members: go on: tree; begin: nb; dropped: last"]
+    assert not np.isnan(other.pending.out["champion/member-tree"][other.pending._instances.rows(), 0]).any()
+    assert {*np.isnan(other.pending.out["champion/member-nb"][other.pending._instances.rows(), 0]).tolist()} == {True}
+    fold(other, RELEASES[HALF:])
+    none = changed(champion={"model": "opinion-pool", "members": {"nb": "naive-bayes"}})
+    assert stored.changes(none).refused
+    assert stored.changes(
+        changed(champion={**dict(more.models()["champion"][1]), "model": "opinion-pool", "rate": 0.5})
+    ).refused
 
 
 def test_a_soft_hoeffding_tree_goes_on_with_another_growth() -> None:

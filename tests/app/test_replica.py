@@ -232,7 +232,7 @@ def lived(spec: Spec, n: int = 720, seed: int = 0, chunk: int = 12, made: Any = 
         world.come(given[start : start + chunk])
         for k, p in enumerate(rng.permutation(spec.partitions).tolist()):
             world.step(p, int(rng.integers(0, 12)) if live else None)
-            if i % 3 == 1 and k == 1 and asked:
+            if (i == 0 or i % 3 == 1) and k == 1 and asked:
                 world.ask(**asked.pop(0))
             if live and spec.control and rng.random() < 0.1:
                 world.wrong.add(world._asked)

@@ -10,10 +10,22 @@ import pytest
 from app.errors import StateError
 from app.partition.learner import PartitionLearner
 from app.worker.learned import Commands
-from tests.app.shared_world import COMMANDS, DECISIONS, NB, RUNNING, World, commanded, rows, stream
+from tests.app.shared_world import (
+    COMMANDS,
+    DECISIONS,
+    NB,
+    RUNNING,
+    TREE,
+    World,
+    commanded,
+    pool,
+    replayed,
+    rows,
+    stream,
+)
 from topics import commands
-from topics.learned import read, write
-from topics.names import CONTROL
+from topics.learned import LearnedRecord, read, write
+from topics.names import CONTROL, FEATURES, LABELS
 from topics.records import RawBatch
 
 WORLDS = {"commands": commanded(stream(control=True))}
@@ -29,17 +41,17 @@ def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_an
     assert roles[0]["late"] == "majority-class"
     events = world.events(0)
     assert [(event.command, event.id) for event in events if event.id is not None] == [
-        (one["what"], f"c{i if i < 7 else i + 1}") for i, one in enumerate(COMMANDS)
+        (one["what"], f"c{i if i < 8 else i + 1}") for i, one in enumerate(COMMANDS)
     ]
     assert [event.number for event in events] == list(range(len(events)))
     asked = [event for event in events if event.id is not None]
     assert [event.command for event in asked if event.event == "refused"] == ["drop"]
-    assert {event.control_offset for event in asked} == {*range(20)} - {7}
+    assert {event.control_offset for event in asked} == {*range(21)} - {8}
     assert world.events(1) == world.events(2) == []
     letters = [[one for outcome in each for one in outcome.rejected.get(CONTROL, [])] for each in world.outcomes]
-    assert [[(one.offset, one.reason) for one in found] for found in letters] == [[(7, "wrong-command")], [], []]
+    assert [[(one.offset, one.reason) for one in found] for found in letters] == [[(8, "wrong-command")], [], []]
     assert first.sharing is not None
-    assert (first.sharing.n_commands, first.sharing.next_command) == (20, 20)
+    assert (first.sharing.n_commands, first.sharing.next_command) == (21, 21)
     told = [json.loads(value) for value in world.sent[1]]
     assert {None} < {one["y"] for one in told[40:]}  # paused for a while
 
@@ -139,6 +151,10 @@ def test_a_changed_file_counts_by_a_command_alone_where_the_stream_takes_any() -
         assert again.spec.models() == learner.spec.models()
         assert again.origin is None
         assert again.files[0] == learner.files[0]
+    turned = PartitionLearner(stream(control=True, challengers={"pool": pool(n=NB, t=TREE)}), 1)
+    again = PartitionLearner(stream(control=True, challengers={"pool": pool(t=TREE, n=NB)}), 1)
+    assert again.restore(turned.snapshot()) == []
+    assert list(again.roles["pool"].model.members) == ["n", "t"]  # type: ignore[attr-defined]
     fresh = PartitionLearner(stream(control=True), 1)
     assert PartitionLearner(stream(control=True), 1).restore(fresh.snapshot()) == []
     with pytest.raises(StateError, match=r"the features have changed: .*; restore it in the stream file, or give"):
@@ -160,3 +176,48 @@ def test_features_are_not_applied_where_partitions_share_the_rows() -> None:
     applied, refused = world.events(0)
     assert (applied.event, refused.event) == ("applied", "refused")
     assert refused.sentence.startswith("features do not change while a stream with learning: shared runs: give the new")
+
+
+def test_what_members_of_a_name_said_before_is_not_another_ones() -> None:
+    """A partition to which no features come obeys late, and appends what a member said that is gone elsewhere: the
+    other one of its name said nothing of it."""
+    world, given = World(stream(2, control=True, challengers={"pool": pool(t=TREE, n="naive-bayes")})), rows(400)
+    for start in range(0, 200, 10):
+        world.come(given[start : start + 10])
+        for p in (0, 1):
+            world.step(p)
+    world.come(given[200:260])
+    late = [[at[LABELS].pop() for _ in range(30)][::-1] for at in world.raw]
+    for p in (0, 1):
+        world.step(p)
+    file = {"pool": pool(n="naive-bayes", t={**TREE, "grace_period": 50})}
+    world.ask("apply", champion={}, challengers=file, file="f", settings=RUNNING)
+    world.come(given[260:262])
+    for role in (FEATURES, LABELS):
+        world.raw[1][role].pop()
+    world.step(0)
+    before = len(world.log)
+    for at, labels in zip(world.raw, late, strict=True):
+        at[LABELS] += labels
+    for p in (1, 0):
+        world.step(p)
+    assert [learner.roles["pool"].begun.keys() for learner in world.learners] == [{"member-t"}, set()]
+    begun = world.learners[0].roles["pool"].begun["member-t"]
+    world.come(given[262:400])
+    world.finish()
+    log, n_old = world.log[:before], 0
+    for one in map(read, world.log[before:]):
+        assert isinstance(one, LearnedRecord)
+        at, out = one.columns()[2:]
+        votes = out["pool/member-t"].copy()
+        n_old += int((~np.isnan(votes[at < begun])).any(axis=1).sum())
+        votes[at < begun] = np.nan
+        log.append(
+            write(msgspec.structs.replace(one, out={**one.out, "pool/member-t": (len(votes[0]), votes.tobytes())}))
+        )
+    assert n_old >= 30
+    twin = World(world.spec)
+    twin.log, twin.raw, twin.sent = log, world.raw, world.sent
+    for p in (0, 1):
+        assert replayed(world, p, [5, 7, 40], {0, 2})[0].digest() == world.learners[p].digest()
+        assert replayed(twin, p, [], set())[0].digest() == world.learners[p].digest()

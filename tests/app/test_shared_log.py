@@ -13,7 +13,7 @@ from app.errors import StateError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Merge, Script
 from app.partition.sharing import records, together
-from tests.app.shared_world import DECISIONS, RULE, World, commanded, lived, replayed, rows, said, stream
+from tests.app.shared_world import DECISIONS, RULE, TREE, World, commanded, lived, pool, replayed, rows, said, stream
 from topics.learned import LearnedRecord, read, write
 from topics.names import FEATURES, LABELS, LEARNED
 from topics.records import RawBatch
@@ -119,6 +119,19 @@ def test_a_record_that_comes_twice_is_learned_once_and_a_gap_stops() -> None:
     merge.buffers[LEARNED].add(RawBatch([0], [0], [None], whole[1:2]))
     with pytest.raises(StateError, match="records before it were deleted"):
         other.step(merge.release())
+
+
+def test_records_of_before_count_what_members_said() -> None:
+    """Those of the log that an earlier version has appended are learned as they were."""
+    world = lived(stream(champion=pool(t=TREE, n="naive-bayes")))
+    numbers = {"champion/member-t": "champion/0", "champion/member-n": "champion/1"}
+    log = list[bytes]()
+    for one in map(read, world.log):
+        assert isinstance(one, LearnedRecord)
+        assert numbers.keys() < one.out.keys()
+        log.append(write(msgspec.structs.replace(one, out={numbers.get(n, n): out for n, out in one.out.items()})))
+    world.log = log
+    assert replayed(world, 1, [], set())[0].digest() == world.learners[1].digest()
 
 
 def broken() -> list[LearnedRecord]:

@@ -242,7 +242,8 @@ def test_old_commands_are_not_taken_again_where_control_was_off_for_a_while(brok
 def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, topic_name):
     plain, _ = stream_file(tmp_path, f"{topic_name}-plain")
     assert "control: expected true" in riparian("promote", plain, "nb", "--broker", broker, code=2)
-    fields = {"control": True, "challengers": {"nb": "naive-bayes"}}
+    pool = {"model": "opinion-pool", "members": {"last": "last-label", "most": "majority-class"}}
+    fields = {"control": True, "challengers": {"nb": "naive-bayes", "pool": pool}}
     path, spec = stream_file(tmp_path, topic_name, **fields)
     said = riparian("promote", path, "nb", "--broker", broker, code=2)
     assert f"the topic {topic_name}.control is missing" in said
@@ -282,11 +283,14 @@ def test_the_command_line_steers_and_applies_a_changed_file(broker, tmp_path, to
             assert "the features have changed: d is new; b was numeric, is nominal" in said
             changed = {"features": {"a": "numeric", "c": {"type": "nominal"}, "d": "numeric"}}
             changed |= {"champion": "naive-bayes", "challengers": {"more": "majority-class", "last": "last-label"}}
+            members = {"tree": "hoeffding-tree", "last": {"model": "last-label", "frozen": True}}
+            changed["challengers"]["pool"] = {**pool, "members": members}
             changed |= {"drift": {"on_drift": "reset"}, "metrics": {"every": "1s", "window": 50}}
             path, spec = stream_file(tmp_path, topic_name, **{**fields, **changed})
             said = riparian("apply", path, *options)
             assert (
-                "dropped: hoeffding-tree; begun anew: more; added: last; changed: metrics.window, drift.on_drift; "
+                "dropped: hoeffding-tree; begun anew: more; added: last; with other parameters: pool (go on: last; "
+                "begin: tree; dropped: most; frozen from here on: last); changed: metrics.window, drift.on_drift; "
                 "features added: d; features dropped: b"
             ) in said
         finally:

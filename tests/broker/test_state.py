@@ -189,7 +189,9 @@ def test_show_and_verify_and_what_they_say_of_damage(broker, tmp_path, topic_nam
 
 
 def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(broker, tmp_path, topic_name):
-    path, spec = stream_file(tmp_path, topic_name, checkpoint={"every": "200ms", "keep": 3, "keep_every": "0s"})
+    fields = {"checkpoint": {"every": "200ms", "keep": 3, "keep_every": "0s"}}
+    pool = {"model": "opinion-pool", "members": {"last": "last-label", "most": "majority-class"}}
+    path, spec = stream_file(tmp_path, topic_name, **fields, challengers={"nb": "naive-bayes", "pool": pool})
     create_topics(spec, broker)
     n = 3000
     features, labels = instances(n, delay=2)
@@ -252,6 +254,18 @@ def test_back_to_an_older_checkpoint_with_its_offsets_or_only_its_models(broker,
         mended = wait_for_state(broker, spec, n, n, worker=worker)
         assert worker.stop() == 0
     assert mended.digest() == learner.digest()
+
+    # Members that have changed since do not go back alone.
+    pool["members"] = {"last": "last-label", "bayes": "naive-bayes"}
+    path, spec = stream_file(tmp_path, topic_name, **fields, challengers={"nb": "naive-bayes", "pool": pool})
+    features, labels = instances(100, start=n)
+    send(broker, spec.topics.features, features)
+    send(broker, spec.topics.labels, labels)
+    with Worker(path, broker, tmp_path, name="turned") as worker:
+        wait_for_state(broker, spec, n + 100, n + 100, worker=worker)
+        assert worker.stop() == 0
+    said = riparian(broker, "rollback", path, "--to", left[0]["sequence"], "--models-only", code=2)
+    assert f"challengers.pool has other members since checkpoint {left[0]['sequence']:,}, so its models alone" in said
 
 
 def test_import_refuses_offsets_that_the_topics_do_not_have(broker, tmp_path, topic_name):

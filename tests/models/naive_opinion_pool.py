@@ -6,11 +6,14 @@ import numpy as np
 
 from models.registry import create
 
+FADING = [0.999**age for age in range(10_000)]
+
 
 class NaivePool:
     """members : name -> model. rule : "logarithmic", "linear" or "leader". kept : whether votes wait for the label."""
 
     def __init__(self, schema, members, rule, rate, floor, seed=0, kept=True):
+        self.frozen = set()
         self.schema, self.rule, self.rate, self.floor, self.kept = schema, rule, rate, floor, kept
         self.members = {name: create(model, schema, seed=seed + i) for i, (name, model) in enumerate(members.items())}
         self.weights = dict.fromkeys(members, 1.0 / len(members))
@@ -29,12 +32,15 @@ class NaivePool:
                 votes[name] = said if said.sum() > 0.0 else None
         return votes
 
-    def error(self, name):
+    def faded(self, name):
+        """Sums of the errors and of the shares of a member."""
         faded = [(1.0 - self.rate) ** age for age in range(len(self.errors[name]))][::-1]
-        total = sum(f * share for f, (_, share) in zip(faded, self.errors[name], strict=True))
-        return (
-            sum(f * e * share for f, (e, share) in zip(faded, self.errors[name], strict=True)) / total if total else 0.0
-        )
+        noted = list(zip(faded, self.errors[name], strict=True))
+        return sum(f * e * share for f, (e, share) in noted), sum(f * share for f, (_, share) in noted)
+
+    def error(self, name):
+        total, shares = self.faded(name)
+        return total / shares if shares else 0.0
 
     def pooled(self, votes):
         knowing = {name: said for name, said in votes.items() if said is not None}
@@ -61,10 +67,32 @@ class NaivePool:
     def learn(self, row, x, y, w):
         """Judge what was said of the instance, and what is said of it now, then let the members learn."""
         now = self.ask(x)
-        votes = [now] if not self.kept else [self.votes[row], now]
-        self.weigh([vote for vote in votes if self.tells(vote, y)], y, min(1.0, w))
-        for member in self.members.values():
-            member.learn_many(x[None], [y], [w])
+        cast = dict.fromkeys(self.members) | self.votes.get(row, {})
+        votes = [now] if not self.kept else [cast, now]
+        judged = [vote for vote in votes if self.tells(vote, y)]
+        self.absent = self.members.keys() - self.votes[row].keys() if judged and judged[0] is cast else set()
+        self.weigh(judged, y, min(1.0, w))
+        for name, member in self.members.items():
+            if name not in self.frozen:
+                member.learn_many(x[None], [y], [w])
+
+    def exchange(self, new, dropped, seed):
+        """Members that begin while the pool runs, first, and some that go."""
+        stay = [name for name in self.members if name not in dropped]
+        self.votes = {row: {name: said[name] for name in stay if name in said} for row, said in self.votes.items()}
+        m = len(new) + len(stay)
+        total = sum(self.weights[name] for name in stay)
+        for name in stay:
+            if self.rule != "logarithmic":
+                self.weights[name] *= len(stay) / m / total
+        self.weights = dict.fromkeys(new, 1.0 / m) | {name: self.weights[name] for name in stay}
+        typical = [float(np.mean(one)) for one in zip(*(self.derivatives[name] for name in stay), strict=True)]
+        error, share = np.mean([self.faded(name) for name in stay], axis=0).tolist()
+        typical_errors = [(error / share, share)] if share else []
+        self.derivatives = {n: [*typical] for n in new} | {n: self.derivatives[n] for n in stay}
+        self.errors = {n: [*typical_errors] for n in new} | {n: self.errors[n] for n in stay}
+        made = {name: create(model, self.schema, seed=seed + i) for i, (name, model) in enumerate(new.items())}
+        self.members = made | {name: self.members[name] for name in stay}
 
     def tells(self, votes, y):
         """Whether a label can say who was right: somebody knew something, and somebody thought of this class."""
@@ -77,23 +105,30 @@ class NaivePool:
             return
         values = self.schema.task == "regression"
         if self.rule == "linear" and values:
-            self.step(mean_of([self.slopes_of_squares(votes, y) for votes in judged]), share)
+            self.step(self.mean_of([self.slopes_of_squares(votes, y) for votes in judged]), share)
             self.weights = nearest_on_simplex(self.weights)
         elif self.rule == "linear":
-            likelihood = mean_of([self.likelihoods(votes, int(y)) for votes in judged])
+            likelihood = self.mean_of([self.likelihoods(votes, int(y)) for votes in judged])
             for name in self.members:
                 self.weights[name] *= max(likelihood[name], self.floor) ** share
             total = sum(self.weights.values())
             equal = self.rate / len(self.weights)
             self.weights = {name: (1.0 - self.rate) * w / total + equal for name, w in self.weights.items()}
         elif self.rule == "logarithmic":
-            self.step(mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged]), share)
+            self.step(self.mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged]), share)
             self.weights = {name: max(0.0, w) for name, w in self.weights.items()}
         for name, said in judged[0].items():
+            if name in self.absent:
+                continue
             if values and said is not None:
                 self.errors[name].append((abs(said - y), share))
             elif not values:
                 self.errors[name].append((float(said is None or int(np.argmax(said)) != int(y)), share))
+
+    def mean_of(self, tables):
+        """Of one or two dictionaries, key by key; of a member that did not vote, the second alone."""
+        left = {name: tables[1:] if name in self.absent and len(tables) > 1 else tables for name in tables[0]}
+        return {name: sum(table[name] for table in some) / len(some) for name, some in left.items()}
 
     def slopes_of_squares(self, votes, y):
         p = self.pooled(votes)
@@ -115,7 +150,7 @@ class NaivePool:
         n = len(next(iter(self.derivatives.values()))) + 1
         for name, g in derivatives.items():
             self.derivatives[name].append(abs(g))
-            faded = [0.999**age for age in range(n)][::-1]
+            faded = FADING[:n][::-1]
             size = sum(f * one for f, one in zip(faded, self.derivatives[name], strict=True)) / sum(faded)
             if size:
                 self.weights[name] -= share * self.rate * max(1.0, 100.0 / math.sqrt(n)) * g / size
@@ -131,8 +166,3 @@ def nearest_on_simplex(weights):
         else:
             high = middle
     return {name: max(0.0, w - high) for name, w in weights.items()}
-
-
-def mean_of(tables):
-    """Of one or two dictionaries, key by key."""
-    return {name: sum(table[name] for table in tables) / len(tables) for name in tables[0]}

@@ -8,7 +8,7 @@ import pytest
 from models.contract import LEARN, PREDICT, Program, Schema
 from models.opinion_pool.entries import MEMBERS
 from models.opinion_pool.members import members
-from models.registry import create, n_kept, validate
+from models.registry import adapted, create, kept, validate
 from tests.models.naive_opinion_pool import NaivePool
 
 CLASSES = {"tree": "hoeffding-tree", "bayes": "naive-bayes", "last": "last-label", "most": "majority-class"}
@@ -16,16 +16,17 @@ VALUES = {"fimt": "fimt-dd", "last": "last-label", "mean": "mean", "soft": "soft
 N = 400
 
 
-def world(task, k=3, seed=0):
-    """x, y, weights, a third of them small, and an order in which labels come up to 40 instances late, or twice."""
+def world(task, k=3, seed=0, n=N, late=40):
+    """x, y, weights, a third of them small, and an order in which labels come up to 40 instances late, or that late."""
     rng = np.random.default_rng(seed)
-    x = np.column_stack([rng.normal(size=(N, 2)), rng.integers(0, 3, N)])
-    y = np.digitize(x[:, 0] + 0.3 * rng.normal(size=N), [-0.5, 0.5])[:N] % k if task != "regression" else x[:, 0] * 3
-    w = rng.choice([1.0, 0.001, 3.0], N)
-    when = np.concatenate([np.arange(N), np.arange(N) + rng.integers(0, 40, N) + 0.5])
-    order = np.argsort(when, kind="stable")
-    op = np.where(order < N, PREDICT, LEARN).astype(np.int8)
-    row = (order % N).astype(np.int32)
+    x = np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 3, n)])
+    y = np.digitize(x[:, 0] + 0.3 * rng.normal(size=n), [-0.5, 0.5])[:n] % k if task != "regression" else x[:, 0] * 3
+    w = rng.choice([1.0, 0.001, 3.0], n)
+    when = np.concatenate([np.arange(n), np.arange(n) + late - 40 + rng.integers(0, 40, n) + 0.5])
+    when = np.where(when < n, when, np.inf) if late > 40 else when
+    order = np.argsort(when, kind="stable")[: np.isfinite(when).sum()]
+    op = np.where(order < n, PREDICT, LEARN).astype(np.int8)
+    row = (order % n).astype(np.int32)
     labels = np.where(op == LEARN, y[row], np.nan)
     labels[(op == LEARN) & (rng.random(len(op)) < 0.05)] = np.nan  # they teach nothing
     return x, Program(op, row, labels, np.where(op == LEARN, w[row], 1.0))
@@ -87,6 +88,90 @@ def test_what_is_kept_goes_wherever_a_program_is_cut(task):
         assert [a.tobytes() for a in pieces.state()] == [a.tobytes() for a in whole.state()]
 
 
+RULES = [
+    *(("classification", rule) for rule in ("logarithmic", "linear", "leader")),
+    *(("regression", rule) for rule in ("linear", "leader")),
+]
+
+
+@pytest.mark.parametrize(
+    ("task", "rule", "n_stay", "late", "wider"),
+    [
+        *((*one, n_stay, 40, False) for one in RULES for n_stay in (4, 1)),
+        ("classification", "logarithmic", 2, 2000, False),
+        ("regression", "linear", 2, 2000, False),
+        ("classification", "logarithmic", 2, 40, True),
+        ("classification", "linear", 2, 40, True),
+    ],
+)
+def test_members_are_exchanged_while_votes_wait(task, rule, n_stay, late, wider):
+    """Wherever it is cut, a pool whose first member is new goes on as the twin does, and what a new member did not say
+    is not judged; a frozen one learns no more. wider : a class is new soon after."""
+    some, new = (CLASSES, "naive-bayes") if task == "classification" else (VALUES, "hoeffding-regression-tree")
+    k = 4 if task == "classification" else 1
+    schema = Schema((0, 0, 3), k, task)
+    narrow = schema._replace(n_outputs=2) if wider else schema
+    given = {"pool": rule, "rate": 0.05, "floor": 0.02}
+    n = N + 2 * late if late > N else N
+    x, program = world(task, seed=4, n=n, late=late)
+    half = late + 300 if late > N else len(program.op) // 2
+    grown = half + 30
+    if wider:
+        program.y[:grown] %= 2
+    before = create("opinion-pool", narrow, seed=3, members=some, **given)
+    twin = NaivePool(schema, some, rule, 0.05, 0.02, seed=3)
+    out, notes = np.zeros((n, narrow.n_outputs)), kept_for(before, n)
+    before.run_with(program.part(0, half), x, out, notes)
+    stay = list(some)[-n_stay:]
+    still = stay[-1]
+    now = {"new": new, **{name: some[name] for name in stay}, still: {"model": some[still], "frozen": True}}
+    results = []
+    for cuts in ([half, grown], range(half, len(program.op))):
+        pool = create("opinion-pool", narrow, seed=3, members=now, **given)
+        pool.restore(adapted(pool, before.parameters(), before.state()._asdict()))
+        held = dict(zip(some, notes, strict=True))
+        planes = [held[name].copy() if name in held else np.full_like(out, np.nan) for name in now]
+        found = out.copy()
+        for a, b in pairwise([*cuts, len(program.op)]):
+            if wider and a == grown:
+                pool.resize(schema)
+                found, *planes = (np.pad(one, ((0, 0), (0, k - 2))) for one in (found, *planes))
+            pool.run_with(program.part(a, b), x, found, planes)
+        results.append([found.tobytes(), *(one.tobytes() for one in (*planes, *pool.state()))])
+    assert results[0] == results[1]
+    for i, (op, row, y, w) in enumerate(zip(*program, strict=True)):
+        if i == half:
+            twin.exchange({"new": new}, some.keys() - stay, seed=3)
+            twin.frozen = {still}
+            learned = before.members[still].state()
+        if op == PREDICT:
+            wanted = twin.predict(row, x[row])
+            unknown = np.nan if task == "regression" else 0.0
+            np.testing.assert_allclose(found[row], unknown if wanted is None else wanted, rtol=1e-7, atol=1e-12)
+        elif not np.isnan(y):
+            twin.learn(row, x[row], y, w)
+    assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
+    if not wider:
+        assert [one.tobytes() for one in pool.members[still].state()] == [one.tobytes() for one in learned]
+    # A model that begins in its place knows what the frozen member does, and nothing else.
+    fresh = create("opinion-pool", schema, seed=3, members=now, **given)
+    fresh.inherit(pool)
+    said = [[member.predict_many(x[:1]).tolist() for member in one.members.values()] for one in (fresh, pool)]
+    assert said[0][-1] == said[1][-1]
+    np.testing.assert_array_equal(np.nan_to_num(said[0][:-1]), 0.0)
+
+
+def test_a_state_that_is_of_other_members_is_a_sentence():
+    schema = Schema((0,), 2, "classification")
+    before = create("opinion-pool", schema, members=CLASSES)
+    pool = create("opinion-pool", schema, members={"new": "naive-bayes", "tree": "hoeffding-tree"})
+    state = before.state()._asdict()
+    for field in ("weights", "sizes", "quality"):
+        wrong = {**state, field: state[field][1:]}
+        with pytest.raises(ValueError, match=f"opinion-pool: {field} are not those of 4 members"):
+            adapted(pool, before.parameters(), wrong)
+
+
 def test_late_labels_judge_the_votes_that_were_cast():
     """A member that has come to know better since is not believed for what it says now alone."""
     schema = Schema((0,), 2, "classification")
@@ -123,7 +208,8 @@ def test_notes_that_were_taken_away_are_asked_for_anew():
     known, asked = (create("opinion-pool", schema, members=CLASSES) for _ in range(2))
     kept = kept_for(known, N)
     for i in range(len(program.op)):
-        kept[0][program.row[i : i + 1][program.op[i : i + 1] == LEARN], 0] = np.nan
+        for votes in kept:
+            votes[program.row[i : i + 1][program.op[i : i + 1] == LEARN], 0] = np.nan
         known.run_with(program.part(i, i + 1), x, np.zeros((N, 3)), kept)
     asked.run(program, x, np.zeros((N, 3)))
     assert [a.tobytes() for a in known.state()] == [a.tobytes() for a in asked.state()]
@@ -148,6 +234,7 @@ def test_it_comes_to_believe_who_is_right():
         ({"members": {"A b": "naive-bayes"}}, "give it a name of lower-case letters"),
         ({"members": {"a": {"rate": 1}}}, "give a model's name, or a mapping with 'model'"),
         ({"members": {"a": {"model": "naive-bayes", "rate": 1}}}, "member 'a' of model 'opinion-pool': model 'naive-b"),
+        ({"members": {"a": {"model": "naive-bayes", "frozen": 1}}}, "frozen is 1: give true or false"),
         ({"members": {"a": "opinion-pool"}}, "cannot be a member"),
         ({"members": {"a": "external"}}, "cannot be a member"),
         ({"members": {"a": "fimt-dd"}}, "does not do classification"),
@@ -168,5 +255,5 @@ def test_a_regression_has_no_logarithmic_pool():
 def test_default_members_are_there_and_counted(task):
     named = members(task, None)
     assert list(named) == list(MEMBERS[task])
-    assert n_kept("opinion-pool", task, {}) == len(named)
-    assert n_kept("hoeffding-tree", task, {}) == 0
+    assert len(kept("opinion-pool", task, {})) == len(named)
+    assert kept("hoeffding-tree", task, {}) == []
