@@ -131,8 +131,8 @@ class Threshold:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was taken."""
-        return bool(self._state.n[TAKEN] or self._state.following[TOTAL])
+        """Whether anything was taken: for a precision, labels of other classes before the first of its own, too."""
+        return bool(self._state.n[TAKEN] or self._state.following[TOTAL] or self._state.bins.any())
 
     def state(self) -> ThresholdState:
         """The live arrays: copy before the next `run`."""

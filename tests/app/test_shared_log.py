@@ -6,7 +6,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.errors import StateError
@@ -32,6 +32,7 @@ DECIDED += [commanded(stream(control=True, decision=DECISIONS[name])) for name i
     st.lists(st.integers(1, 80), max_size=8),
     st.sets(st.integers(0, 7), max_size=3),
 )
+@example(DECIDED[2], 0, [1, 5], {1})  # a restart before a label of the class that a precision is about
 def test_the_recorded_order_gives_the_same_bits_however_cut_and_restarted(world, p, cuts, restarts):
     learner, sent = replayed(world, p, cuts, {i for i in restarts if i < len(cuts)})
     assert list(map(said, map(json.loads, sent))) == list(map(said, map(json.loads, world.sent[p])))
