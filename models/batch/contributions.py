@@ -6,31 +6,14 @@ are added up as their answers are; where these are scores, models.score_contribu
 median is one tree's answer, and has what that tree's features add.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from models.batch.forest import FITTED, LINK, LOGISTIC, MEDIAN, SOFTMAX, Forest
+from models.batch.predict import child, median
 from models.contract import Floats
 from models.kernel import kernel
 from models.score_contributions import to_probability
-
-
-@kernel(inline=True)
-def _child(forest, node, x, r):
-    """The child of an inner node that row r of x goes to; as models.batch.predict."""
-    column = forest.column[node]
-    value = x[r, forest.feature[column]]
-    if math.isnan(value):
-        left = forest.missing[node] == 1
-    else:
-        code = forest.code[column]
-        if math.isnan(code):
-            left = np.float64(np.float32(value - forest.centre[column])) <= forest.threshold[node]
-        else:
-            left = (1.0 if value == code else 0.0) <= forest.threshold[node]
-    return forest.left[node] if left else forest.right[node]
 
 
 @kernel
@@ -50,26 +33,19 @@ def _add_tree(forest, tree, weight, values, x, r, added):
             return
         f = forest.feature[forest.column[node]]
         before = node
-        node = np.int64(_child(forest, node, x, r))
+        node = np.int64(child(forest, node, x, r))
 
 
 @kernel(allocates=True)
 def _median_tree(forest, values, x, r):
-    """Whose answer the median is; as models.batch.predict._median."""
+    """Whose answer the median is."""
     answers = np.empty(len(forest.root))
     for t in range(len(forest.root)):
         node = np.int64(forest.root[t])
         while forest.column[node] >= 0:
-            node = np.int64(_child(forest, node, x, r))
+            node = np.int64(child(forest, node, x, r))
         answers[t] = values[node, 0]
-    order = np.argsort(answers, kind="mergesort")
-    half = 0.5 * forest.weight.sum()
-    reached = 0.0
-    for t in order:
-        reached += forest.weight[t]
-        if reached >= half:
-            return t
-    return order[-1]
+    return median(answers, forest.weight)
 
 
 @kernel(allocates=True)

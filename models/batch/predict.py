@@ -40,36 +40,41 @@ def room_for(forest: Forest) -> Room:
 
 
 @kernel(inline=True)
+def child(forest, node, x, r):
+    """The child of an inner node that row r of x goes to. O(1)."""
+    column = forest.column[node]
+    value = x[r, forest.feature[column]]
+    if math.isnan(value):
+        left = forest.missing[node] == 1
+    else:
+        code = forest.code[column]
+        if math.isnan(code):
+            left = np.float64(np.float32(value - forest.centre[column])) <= forest.threshold[node]
+        else:
+            left = (1.0 if value == code else 0.0) <= forest.threshold[node]
+    return forest.left[node] if left else forest.right[node]
+
+
+@kernel(inline=True)
 def _leaf(forest, tree, x, r):
     """The row of `values` that row r of x comes to. O(depth)."""
     node = forest.root[tree]
-    column = forest.column[node]
-    while column >= 0:
-        value = x[r, forest.feature[column]]
-        if math.isnan(value):
-            left = forest.missing[node] == 1
-        else:
-            code = forest.code[column]
-            if math.isnan(code):
-                left = np.float64(np.float32(value - forest.centre[column])) <= forest.threshold[node]
-            else:
-                left = (1.0 if value == code else 0.0) <= forest.threshold[node]
-        node = forest.left[node] if left else forest.right[node]
-        column = forest.column[node]
+    while forest.column[node] >= 0:
+        node = child(forest, node, x, r)
     return forest.left[node]
 
 
 @kernel(allocates=True)
-def _median(answers, weight):
-    """The answer at which half of all weight is reached, in ascending order; of equal ones the earlier tree first."""
+def median(answers, weight):
+    """Of whose answer half of all weight is reached, in ascending order; of equal ones the earlier tree first."""
     order = np.argsort(answers, kind="mergesort")
     half = 0.5 * weight.sum()
     reached = 0.0
     for t in order:
         reached += weight[t]
         if reached >= half:
-            return answers[t]
-    return answers[order[-1]]
+            return t
+    return order[-1]
 
 
 @kernel(allocates=True)
@@ -102,7 +107,7 @@ def predict(forest, x, r, totals, room, classes, out):
             for k in range(len(margins)):
                 margins[k] += forest.weight[t] * forest.values[leaf, k]
     if link == MEDIAN:
-        margins[0] = _median(room.answers, forest.weight)
+        margins[0] = room.answers[median(room.answers, forest.weight)]
     elif link == LOGISTIC:
         share = 1.0 / (1.0 + math.exp(-margins[0]))
         margins[0] = 1.0 - share

@@ -38,7 +38,7 @@ ALLOCATING = {
     "models.batch.contributions._median_tree",
     "models.batch.contributions.contribute",
     "models.batch.learner._run",
-    "models.batch.predict._median",
+    "models.batch.predict.median",
     "models.batch.predict.predict",
     "models.gradient.contributions.contribute",
     "models.mondrian.contributions.contribute",
