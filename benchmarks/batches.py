@@ -69,7 +69,8 @@ class Kind(NamedTuple):
     def stream(self, folder: Path, name: str) -> tuple[Path, Spec]:
         record: dict[str, Any] = {"x": ""} if self.form == ARROW else {}
         record |= {"y": "y"} if self.inside else {}
-        return stream_file(folder, name, 1, self.topics, codec=self.form, record=record)
+        topics = self.topics | ({"labels": None} if self.inside else {})
+        return stream_file(folder, name, 1, topics, codec=self.form, record=record)
 
 
 def kinds(n_rows: Sequence[int]) -> list[Kind]:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,7 +70,7 @@ def instances(first: int, n: int, seed: int = 0) -> Instances:
 
 
 def stream_file(
-    folder: Path, name: str, partitions: int, topics: dict[str, str] | None = None, **fields: Any
+    folder: Path, name: str, partitions: int, topics: Mapping[str, str | None] | None = None, **fields: Any
 ) -> tuple[Path, Spec]:
     """Write the stream file of a worker: a Hoeffding tree, models of its own in each partition, everything that
     `fields` do not say at its default."""
@@ -80,7 +80,7 @@ def stream_file(
         "task": "classification",
         "partitions": partitions,
         "learning": "partition",
-        "topics": topics or {},
+        "topics": dict(topics or {}),
         "features": dict.fromkeys(NAMES, "numeric"),
         "champion": "hoeffding-tree",
         **fields,
