@@ -394,13 +394,13 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
     runner = runner_of(spec)
     assert runner._few == 0  # the first goes to a thread: it may take long
     for n, seconds, few in (
-        (3, 0.0004, 6),
-        (1, 0.0004, 6),
-        (6, 0.0009, 12),
-        (12, 0.0015, 12),  # long enough
-        (10, 0.003, 5),
-        (400, 0.003, 5),  # in a thread
-        (8192, 0.0005, 512),
+        (3, 0.002, 6),
+        (1, 0.002, 6),
+        (6, 0.0045, 12),
+        (12, 0.0075, 12),  # long enough
+        (10, 0.015, 5),
+        (400, 0.015, 5),  # in a thread
+        (8192, 0.0025, 512),
     ):
         runner._judge(n, seconds)
         assert runner._few == few
