@@ -17,11 +17,12 @@ from models.opinion_pool.pooling import (
     LEADER,
     LINEAR,
     LOGARITHMIC,
-    WANTED,
     WEIGHT,
     gather,
+    keep,
     pool_classes,
     pool_values,
+    take_up,
 )
 from models.registry import create
 from models.threads import WORTH_A_THREAD, share
@@ -148,19 +149,16 @@ class OpinionPool(Learner):
         )  # fmt: skip
         chunk = Program(self._op[:n_ops], self._row[:n_ops], self._y[:n_ops], self._w[:n_ops])
         rows, learners = self._slab[:n_rows], list(self._members.values())
-        source, loaded = self._source[:n_rows], self._loaded[:n_rows]
-        wanted = chunk.row[self._kind[:n_ops] == WANTED]
         asked = chunk if not self._frozen else Program(*(column[chunk.op == PREDICT] for column in chunk))
         names = list(self._members)
 
         def run_one(j: int) -> None:
             votes = self._planes[j]
             if kept:
-                votes[:n_rows][loaded] = kept[j][source[loaded]]
+                take_up(kept[j], self._source, self._loaded, n_rows, votes)
             learners[j].run(asked if names[j] in self._frozen else chunk, rows, votes)
             if kept:
-                known = votes[wanted]
-                kept[j][source[wanted]] = known if n_classes else np.where(np.isnan(known), np.inf, known)
+                keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, kept[j])
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
         floor, rate = self._parameters["floor"], self._parameters["rate"]

@@ -107,6 +107,26 @@ def gather(
 
 
 @kernel
+def take_up(kept, source, loaded, n_rows, votes):
+    """Lay the votes that a member cast before on the rows that come again. Mutates votes. O(n_rows n_outputs)."""
+    for r in range(n_rows):
+        if loaded[r]:
+            for c in range(votes.shape[1]):
+                votes[r, c] = kept[source[r], c]
+
+
+@kernel
+def keep(row, kind, source, n, votes, values, kept):
+    """Keep what a member says where it was asked; for a value that it does not know, infinity. values : whether it
+    says values. Mutates kept. O(n n_outputs)."""
+    for i in range(n):
+        if kind[i] == WANTED:
+            for c in range(votes.shape[1]):
+                vote = votes[row[i], c]
+                kept[source[row[i]], c] = np.inf if values and np.isnan(vote) else vote
+
+
+@kernel
 def pool_classes(
     rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, out, p, g, h
 ):  # fmt: skip
