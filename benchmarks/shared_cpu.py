@@ -22,7 +22,7 @@ from rich.table import Table
 from app.kafka.admin import ensure_topics
 from app.kafka.connection import Connection
 from app.stream_file.spec import Spec
-from app.worker.metrics import BEHIND, PENDING
+from app.worker.measures import BEHIND, PENDING
 from benchmarks import workload
 from benchmarks.end_to_end import kafka
 from benchmarks.failover import Load

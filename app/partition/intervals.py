@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from app.partition.arrays import over, under
 from app.partition.pending import PendingStore
-from app.partition.role import Role, kept_names
+from app.partition.role import Role
+from app.partition.running_model import kept_names
 from app.stream_file.spec import Spec
 from models.conformal import Conformal, sets
 from models.contract import Floats, Program

@@ -5,16 +5,33 @@ pieces that predict only or learn only, which changes no bit (models/contract.py
 the model is asked. Nothing of this waits, or is state: it is written with the prediction.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.errors import SpecError
 from models.contract import PREDICT, Floats, Learner, Program
 from topics.records import VALUES
 
 FEATURE, ADDED = 0, 1  # of a reason
+TELLING = (  # learners that say what features add to a prediction
+    *("hoeffding-tree", "extremely-fast-decision-tree", "hoeffding-adaptive-tree", "fimt-dd"),
+    *("hoeffding-regression-tree", "adaptive-random-forest", "streaming-random-patches", "online-bagging"),
+    *("leveraging-bagging", "smooth-boost", "online-boosting", "mondrian-forest", "stochastic-gradient-tree"),
+    *("shrub-ensemble", "streaming-decision-tree", "streaming-decision-forest", "cart", "bagging", "random-forest"),
+    *("adaboost", "gradient-boosting", "xgboost", "opinion-pool"),
+)
+
+
+def untold(learner: str, parameters: Mapping[str, Any]) -> SpecError:
+    """The stream file asks for reasons, and this champion cannot say them."""
+    return SpecError(
+        f"predictions.reasons: expected a champion that keeps what its nodes have, found {learner} "
+        f"{'with vote: majority' if parameters.get('vote') == 'majority' else ''}".rstrip()
+        + f", which cannot say them; remove it, or use one of {', '.join(sorted(TELLING))}"
+    )
 
 
 def pieces(program: Program) -> Iterator[Program]:

@@ -33,7 +33,8 @@ from app.partition.intervals import Intervals
 from app.partition.merge import Piece, empty_piece
 from app.partition.pending import PendingStore, Source
 from app.partition.promotion import Promotion
-from app.partition.role import SAID, Role, said_name
+from app.partition.role import Role
+from app.partition.scored_model import SAID, said_name
 from app.partition.sharing import STATE as SHARED
 from app.partition.sharing import VALUES, Sharing
 from app.partition.steering import FILES, Steering

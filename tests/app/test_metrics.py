@@ -22,9 +22,10 @@ from app.partition.merge import Buffer, Piece, Release
 from app.partition.outcome import Outcome
 from app.partition.pending import COUNTERS
 from app.stream_file.spec import Spec, loads
-from app.worker import metrics as names
+from app.worker import measures as names
 from app.worker.histogram import Histogram
-from app.worker.metrics import METRICS, PREQUENTIAL, Metrics
+from app.worker.measures import METRICS, PREQUENTIAL
+from app.worker.metrics import Metrics
 from app.worker.scrape import BUILD, registry
 from app.worker.web import health, health_of, ready
 from models.prequential import Prequential

@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import SpecError, StateError
 from app.partition.learner import PartitionLearner
-from app.partition.role import TELLING
+from app.partition.reasons import TELLING
 from app.stream_file.spec import build
 from tests.app.shared_world import DECISIONS, RESETS, World, lived, rows, stream
 from topics.names import LABELS

@@ -12,7 +12,7 @@ from app.dataset.data import DataFile
 from app.evaluation.evaluate import evaluate, spec_for
 from app.kafka.ports import free_port
 from app.partition.learner import PartitionLearner
-from app.worker import metrics as names
+from app.worker import measures as names
 from tests.broker.harness import (
     Sent,
     Worker,

@@ -11,7 +11,7 @@ import pytest
 from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.state.audit import audit
-from app.worker import metrics as names
+from app.worker import measures as names
 from tests.broker.harness import (
     PATIENCE,
     Worker,

@@ -20,7 +20,7 @@ from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.state import changelog, loading
 from app.stream_file.spec import Spec
-from app.worker import metrics as names
+from app.worker import measures as names
 from tests.broker.harness import (
     PATIENCE,
     Sent,

@@ -17,7 +17,7 @@ from app.kafka.connection import Connection
 from app.kafka.ports import free_port
 from app.partition.learner import PartitionLearner
 from app.stream_file.spec import Spec
-from app.worker import metrics as names
+from app.worker import measures as names
 from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, send, stream_file
 from tests.broker.prometheus import AVAILABLE, Prometheus
 

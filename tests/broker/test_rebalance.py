@@ -8,7 +8,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from app.kafka.ports import free_port
-from app.worker import metrics as names
+from app.worker import measures as names
 from tests.broker.harness import (
     PATIENCE,
     Worker,

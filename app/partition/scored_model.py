@@ -1,0 +1,224 @@
+"""How well a model of a stream predicts: its scores, how well calibrated it is, the accuracy that is expected before
+labels come, and what its decisions cost. Pure.
+
+A label is held against what was predicted when its instance came, whichever model of the role that was: scores go on
+where another one takes over. What scales the probabilities, or decides by them, learns from this partition's own
+predictions; the scores are those of whatever the model learns from.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.partition.arrays import over, under
+from app.partition.deciding import Deciding, Decision, decided_name
+from app.partition.pending import EMPTY, PendingStore
+from app.partition.running_model import RunningModel
+from app.partition.sharing import LearnedRows
+from app.stream_file.spec import Spec
+from models.calibration import SAID_WIDTH, Calibration
+from models.contract import Floats, Program, Schema
+from models.decision import DECIDED_WIDTH
+from models.estimation import Estimation
+from models.prequential import Prequential
+from models.restoring import restore
+from topics.records import VALUES
+
+SAID = "/said"
+NOT_SCALED = np.zeros((0, SAID_WIDTH))
+
+
+def said_name(role: str) -> str:
+    """Where the pending store keeps how the probabilities of a model were scaled."""
+    return f"{role}{SAID}"
+
+
+class ScoredModel(RunningModel):
+    """A model of a stream, and how well it predicts.
+
+    Parameters
+    ----------
+    deciding : Deciding, optional
+        What the stream file says of costs. The others are those of RunningModel.
+
+    Attributes
+    ----------
+    metrics : Prequential
+        Scores of all predictions of the role, whichever of its models made them.
+    estimation : Estimation, optional
+        What they are expected to be before the labels come; none of a regression.
+    calibration : Calibration, optional
+        Of its probabilities, which it scales where the stream file says so; none of a regression.
+    decision : Decision, optional
+        Which class its predictions name, where that is not the likeliest.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        schema: Schema,
+        pending: PendingStore,
+        seed: int,
+        learned: LearnedRows | None = None,
+        deciding: Deciding | None = None,
+    ) -> None:
+        super().__init__(name, spec, schema, pending, seed, learned)
+        if learned is not None and spec.task not in VALUES:
+            # Whatever this stream file says: what was said is what counts, on each replica.
+            learned.keep([decided_name(name)], DECIDED_WIDTH)
+        window, fading = spec.metrics.window, spec.metrics.fading
+        self.metrics = Prequential(spec.task, schema.n_outputs, window=window, fading=fading)
+        self.estimation = None if spec.task in VALUES else Estimation()
+        self.calibration: Calibration | None = None
+        if spec.task not in VALUES:
+            scales = spec.predictions.calibrated
+            self.calibration = Calibration(schema.n_outputs, scales=scales, window=window, fading=fading)
+            if scales:
+                pending.keep([said_name(name)], SAID_WIDTH)
+        self.decision: Decision | None = None
+        if deciding is not None and deciding.asked is not None:
+            self.decision = Decision(deciding)
+            pending.keep([decided_name(name)], DECIDED_WIDTH)
+
+    @property
+    def named(self) -> Floats:
+        """(capacity, 2) float64: the code of the class named for each row of the pending store, of a model that
+        decides; NaN where nothing was known."""
+        return self._pending.out[decided_name(self.name)]
+
+    @property
+    def labelled_named(self) -> Floats | None:
+        """The same for each row of what it learns from; None where nothing was ever decided."""
+        return self._learned.out.get(decided_name(self.name))
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load them from the cache, before the first record."""
+        super().warm_up()
+        self.score(EMPTY)
+        self.estimate(EMPTY)
+        self.calibrate(EMPTY)
+        self.decide(EMPTY)
+        self.overall()
+        self.recent()
+
+    def resize(self, schema: Schema) -> None:
+        """Make room for values and classes seen since."""
+        super().resize(schema)
+        if self.calibration is not None:
+            self.calibration.resize(schema.n_outputs)
+        if not self._follows:
+            self.metrics.resize(schema.n_outputs)
+
+    def settle(self, spec: Spec) -> None:
+        """Go on as this stream file says of metrics."""
+        super().settle(spec)
+        window, fading = spec.metrics.window, spec.metrics.fading
+        if (window, fading) != (self.metrics.window, self.metrics.fading):
+            known = self.metrics.state()._asdict()
+            self.metrics = Prequential(spec.task, self.schema.n_outputs, window=window, fading=fading)
+            self.metrics.restore(known)
+            if self.calibration is not None:
+                self.calibration.settle(window, fading)
+
+    def follow(self, leads: Self) -> None:
+        """The scores are those of the role that learns, too."""
+        super().follow(leads)
+        self.metrics = leads.metrics
+
+    # -- a program that was run --------------------------------------------------------------------------------
+
+    def calibrate(self, program: Program) -> None:
+        """Scale the predictions of a program that was run, if asked for, and see how well calibrated they were. Which
+        class is the likeliest does not change, nor what is known."""
+        if self.calibration is not None:
+            said = self._pending.out[said_name(self.name)] if self.calibration.scales else NOT_SCALED
+            self.calibration.run(program, self.predictions, said)
+
+    def decide(self, program: Program) -> None:
+        """Say which class each prediction of a program names, once its probabilities are as they stay."""
+        if self.decision is not None:
+            self.decision.run(program, self.predictions, self.named)
+
+    def score(self, program: Program) -> None:
+        """Score each label of a program that was run by the prediction that was made for its instance."""
+        self.metrics.score(program, self.labelled, self.labelled_named)
+
+    def estimate(self, program: Program) -> None:
+        """Take the predictions and labels of a program for the accuracy that is expected."""
+        if self.estimation is not None:
+            self.estimation.follow(program, self.predictions)
+
+    # -- what is told ------------------------------------------------------------------------------------------
+
+    def overall(self) -> dict[str, float]:
+        """All scores over the whole stream."""
+        return self.metrics.metrics() | self.besides(False)
+
+    def recent(self) -> dict[str, float]:
+        """The same over the window, or fading."""
+        return self.metrics.windowed() | self.besides(True)
+
+    def besides(self, recent: bool) -> dict[str, float]:
+        """Of these, what the predictions alone do not tell: calibration, and what decisions cost."""
+        found: dict[str, float] = {}
+        if self.calibration is not None:
+            found |= self.calibration.windowed() if recent else self.calibration.metrics()
+        if self.decision is not None:
+            found |= self.decision.metrics(self.metrics.counts(recent), recent)
+        return found
+
+    def estimated(self) -> dict[str, float]:
+        """`accuracy` of the last predictions before their labels come, the `error` of such an estimate, and what is
+        `observed` by the last labels of this partition; without what is not known."""
+        if self.estimation is None:
+            return {}
+        found = {
+            "accuracy": self.estimation.accuracy(),
+            "error": self.estimation.error(),
+            "observed": self.estimation.observed(),
+        }
+        return {field: value for field, value in found.items() if value is not None}
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Live arrays of model, metrics and estimate, by their names in a state."""
+        arrays = self.learned_state()
+        if self.estimation is not None and self.estimation.has_begun:
+            arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
+        if self.calibration is not None and self.calibration.has_begun:
+            arrays |= over(f"calibration/{self.name}/", self.calibration.state()._asdict())
+        if self.decision is not None:
+            arrays |= over(f"decision/{self.name}/", self.decision.state())
+        return arrays
+
+    def learned_state(self) -> dict[str, NDArray[Any]]:
+        """Those that depend on what it learned alone."""
+        model, metrics = self.model.state()._asdict(), self.metrics.state()._asdict()
+        return over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
+
+    def restore(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        source: str,
+        schema: Schema,
+        parameters: Mapping[str, Any],
+        decides: bool = True,
+    ) -> None:
+        """Take over arrays of `state()`, as in `begin_with`. decides : whether its threshold is about the same as it
+        was."""
+        self.begin_with(arrays, source, schema, parameters)
+        restore(self.metrics, under(arrays, f"metrics/{source}/"), f"the metrics of {self.name}")
+        self.metrics.resize(self.schema.n_outputs)
+        estimated = under(arrays, f"estimated/{source}/")
+        if self.estimation is not None and estimated:  # states of before have none
+            restore(self.estimation, estimated, f"the estimate of {self.name}")
+        calibrated = under(arrays, f"calibration/{source}/")
+        if self.calibration is not None and calibrated:  # likewise
+            restore(self.calibration, calibrated, f"the calibration of {self.name}")
+            self.calibration.resize(self.schema.n_outputs)
+        if self.decision is not None and decides:
+            self.decision.restore(under(arrays, f"decision/{source}/"), self.name)

@@ -1,0 +1,269 @@
+"""Every metric that a worker tells Prometheus: its name, and of those of a partition the kind and what it is. Pure.
+
+All names are here, once; docs/metrics.md explains them. Labels are the stream, the partition, and what has few values
+by design (model, scope, reason, topic, part, `le`): never an id or a key.
+"""
+
+from typing import NamedTuple
+
+from app.partition.drift import ALARM
+
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+LATENCY_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, MINUTE, HOUR)
+STEP_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+WAIT_SECONDS = (  # the first: labels inside the features, or before them
+    0.0, 0.01, 0.1, 1.0, 10.0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY
+)  # fmt: skip
+CHECKPOINT_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+BATCH_RECORDS = tuple(float(2**k) for k in range(15))
+
+
+class Measure(NamedTuple):
+    """One metric. labels : besides stream and partition. text : what it is, with its unit."""
+
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+
+# metric of models.prequential -> name
+PREQUENTIAL = {
+    "accuracy": "riparian_accuracy_ratio",
+    "kappa": "riparian_kappa_ratio",
+    "kappa_temporal": "riparian_kappa_temporal_ratio",
+    "log_loss": "riparian_log_loss_nats",
+    "f1_macro": "riparian_f1_macro_ratio",
+    "balanced_accuracy": "riparian_balanced_accuracy_ratio",
+    "auroc": "riparian_auroc_ratio",
+    "cost": "riparian_mean_cost",
+    "alert_rate": "riparian_alert_rate_ratio",
+    "threshold": "riparian_decision_threshold",
+    "mae": "riparian_mean_absolute_error",
+    "rmse": "riparian_root_mean_squared_error",
+    "r2": "riparian_r2_ratio",
+    "calibration_error": "riparian_calibration_error",
+    "coverage": "riparian_coverage_ratio",
+    "interval_width": "riparian_interval_width",
+    "set_size": "riparian_set_size_classes",
+}
+
+# figure of a class -> name
+OF_CLASS = {
+    "n": "riparian_class_labels",
+    "recall": "riparian_class_recall_ratio",
+    "precision": "riparian_class_precision_ratio",
+    "f1": "riparian_class_f1_ratio",
+}
+
+# counter of the pending store -> name
+PENDING = {
+    "joined": "riparian_joined_instances_total",
+    "expired": "riparian_expired_instances_total",
+    "evicted": "riparian_evicted_instances_total",
+    "unmatched": "riparian_unmatched_labels_total",
+    "repeated_ids": "riparian_repeated_instances_total",
+    "repeated_labels": "riparian_repeated_labels_total",
+}
+
+INSTANCES = "riparian_instances_total"
+LABELS = "riparian_labels_total"
+WAITING = "riparian_waiting_instances"
+LABELS_WAITING = "riparian_waiting_labels"
+BEHIND = "riparian_model_behind_instances"
+BEHIND_TIME = "riparian_model_behind_seconds"
+BEHIND_WAIT = "riparian_model_behind_wait_seconds_total"
+REJECTED = "riparian_rejected_records_total"
+IGNORED = "riparian_ignored_records_total"
+COMMANDS = "riparian_commands_total"
+WAITED = "riparian_verification_latency_seconds"
+LATENCY = "riparian_prediction_latency_seconds"
+LAG = "riparian_consumer_lag_records"
+BUFFERED = "riparian_buffered_records"
+BUFFERED_BYTES = "riparian_buffered_bytes"
+FORCED = "riparian_forced_merges_total"
+SKIPPED = "riparian_skipped_records_total"
+LOST = "riparian_lost_records_total"
+LEAPS = "riparian_timestamp_leaps_total"
+BATCH = "riparian_batch_records"
+STEP = "riparian_step_seconds"
+DECODE = "riparian_decode_seconds_total"
+KERNEL = "riparian_kernel_seconds_total"
+SCORED = "riparian_scored_labels_total"
+NODES = "riparian_model_nodes"
+LEAVES = "riparian_model_leaves"
+DEPTH = "riparian_model_depth"
+STATE = "riparian_state_bytes"
+CHECKPOINT = "riparian_checkpoint_seconds"
+CHECKPOINT_BYTES = "riparian_checkpoint_bytes_total"
+CHECKPOINT_AGE = "riparian_checkpoint_age_seconds"
+CHANGELOG = "riparian_changelog_bytes"
+LIVE = "riparian_changelog_live_bytes"
+FENCED = "riparian_fenced_partitions_total"
+LOADED = "riparian_partition_loads_total"
+STANDBYS = "riparian_standby_partitions"
+APART = "riparian_ids_apart_ratio"
+REKEY_LAG = "riparian_rekey_lag_records"
+ASSIGNED = "riparian_assigned_timestamp_seconds"
+DRIFTS = "riparian_drift_events_total"
+DRIFT_TIME = "riparian_drift_last_event_timestamp_seconds"
+ALERTING = "riparian_drift_alerting"
+DISTANCE = "riparian_distribution_distance"
+STABILITY = "riparian_population_stability_index"
+MISSING = "riparian_missing_values_ratio"
+UNSEEN = "riparian_unseen_values_ratio"
+OUTSIDE = "riparian_out_of_range_values_ratio"
+REPLACEMENTS = "riparian_model_replacements_total"
+WAITS = "riparian_model_waits_total"
+WAIT_TIME = "riparian_model_wait_seconds_total"
+ESTIMATED = "riparian_estimated_accuracy_ratio"
+ESTIMATE_ERROR = "riparian_estimated_accuracy_error"
+OBSERVED = "riparian_observed_accuracy_ratio"
+COVERAGE_TARGET = "riparian_coverage_target_ratio"
+DECISION_TARGET = "riparian_decision_target_ratio"
+ADVANTAGE = "riparian_challenger_advantage"
+COMPARED = "riparian_challenger_compared_labels"
+MODEL = "riparian_model_info"
+
+QUALITY = "over the whole stream (scope overall), the last labels (window) or with the past fading (fading)"
+RECENT = "of the last labels (scope window) or with the past fading (fading)"
+BY_CLASS = ("model", "scope", "class")
+
+METRICS: dict[str, Measure] = {
+    INSTANCES: Measure(COUNTER, "Instances predicted, since the stream began."),
+    LABELS: Measure(COUNTER, "Records of the labels topic taken, since the stream began."),
+    PENDING["joined"]: Measure(COUNTER, "Instances that met their label and were learned, since the stream began."),
+    WAITING: Measure(GAUGE, "Instances that wait for their label."),
+    LABELS_WAITING: Measure(GAUGE, "Labels that wait for their instance."),
+    BEHIND: Measure(GAUGE, "Instances joined here that the shared model has not learned yet (learning: shared)."),
+    BEHIND_TIME: Measure(GAUGE, "Seconds since the first of these was joined, 0 where there are none."),
+    BEHIND_WAIT: Measure(COUNTER, "Seconds that predictions have waited for the shared model to learn them."),
+    PENDING["expired"]: Measure(COUNTER, "Instances whose label did not come within the horizon."),
+    PENDING["evicted"]: Measure(
+        COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
+    ),
+    PENDING["unmatched"]: Measure(COUNTER, "Labels that never met an instance, or pushed out by join.max_labels."),
+    PENDING["repeated_ids"]: Measure(COUNTER, "Instances whose id was waiting already: predicted, not learned."),
+    PENDING["repeated_labels"]: Measure(COUNTER, "Labels of an id whose label was waiting already: dropped."),
+    REJECTED: Measure(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
+    COMMANDS: Measure(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
+    IGNORED: Measure(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),
+    WAITED: Measure(HISTOGRAM, "From features to label, by their Kafka timestamps.", (), WAIT_SECONDS),
+    LATENCY: Measure(
+        HISTOGRAM, "From the features' Kafka timestamp to the prediction with the producer.", (), LATENCY_SECONDS
+    ),
+    LAG: Measure(GAUGE, "Records of an input topic that were not applied yet.", ("topic",)),
+    BUFFERED: Measure(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
+    BUFFERED_BYTES: Measure(GAUGE, "Bytes of records of an input topic in memory, until they are learned.", ("topic",)),
+    FORCED: Measure(COUNTER, "Merges that no longer waited for the other topic (join.max_wait)."),
+    SKIPPED: Measure(COUNTER, "Records fetched again that the state knew already."),
+    LOST: Measure(COUNTER, "Records that Kafka deleted before they were taken, since the stream began.", ("topic",)),
+    LEAPS: Measure(
+        COUNTER,
+        "Timestamps more than a minute ahead: how often others confirmed it, and records that none did, since the "
+        "stream began.",
+        ("topic", "outcome"),
+    ),
+    BATCH: Measure(HISTOGRAM, "Instances and labels in a step.", (), BATCH_RECORDS),
+    STEP: Measure(HISTOGRAM, "A step: decode, join, predict, learn, encode, hand to the producer.", (), STEP_SECONDS),
+    DECODE: Measure(COUNTER, "Seconds spent decoding records."),
+    KERNEL: Measure(COUNTER, "Seconds spent in the models and their evaluation."),
+    WAITS: Measure(COUNTER, "Times that the stream waited for a batch learner's fit.", ("model",)),
+    WAIT_TIME: Measure(COUNTER, "Seconds that it waited.", ("model",)),
+    SCORED: Measure(COUNTER, "Predictions of a model that met their label, since the stream began.", ("model",)),
+    PREQUENTIAL["accuracy"]: Measure(GAUGE, f"Prequential accuracy, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["kappa"]: Measure(GAUGE, f"Cohen's kappa, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["kappa_temporal"]: Measure(
+        GAUGE, f"Kappa against repeating the label before, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["log_loss"]: Measure(GAUGE, f"Log loss in nats, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["f1_macro"]: Measure(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["balanced_accuracy"]: Measure(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["auroc"]: Measure(
+        GAUGE, f"AUROC of two classes, or of scores of anomalies, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["cost"]: Measure(GAUGE, f"Mean cost of a label (decision.costs), {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["alert_rate"]: Measure(
+        GAUGE, f"Share of the scored predictions that named the class of decision.class, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["threshold"]: Measure(
+        GAUGE, "Probability from which on that class is named now (scope window or fading).", ("model", "scope")
+    ),
+    PREQUENTIAL["mae"]: Measure(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["rmse"]: Measure(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["r2"]: Measure(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
+    PREQUENTIAL["calibration_error"]: Measure(
+        GAUGE,
+        f"Mean distance between confidence and accuracy, in 15 bins of confidence, {QUALITY}.",
+        ("model", "scope"),
+    ),
+    PREQUENTIAL["coverage"]: Measure(
+        GAUGE, f"Share of the labels that the interval or set said for them held, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["interval_width"]: Measure(
+        GAUGE, f"Mean width of the intervals, in the target's unit, {QUALITY}.", ("model", "scope")
+    ),
+    PREQUENTIAL["set_size"]: Measure(GAUGE, f"Mean number of classes in a set, {QUALITY}.", ("model", "scope")),
+    OF_CLASS["n"]: Measure(GAUGE, f"Labels of a class among those that its shares are of, {RECENT}.", BY_CLASS),
+    OF_CLASS["recall"]: Measure(GAUGE, f"Share of the labels of a class that were predicted, {RECENT}.", BY_CLASS),
+    OF_CLASS["precision"]: Measure(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
+    OF_CLASS["f1"]: Measure(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
+    COVERAGE_TARGET: Measure(GAUGE, "Share of the labels that predictions.coverage asks for."),
+    DECISION_TARGET: Measure(GAUGE, "What decision asks for of a class.", ("target", "class")),
+    ESTIMATED: Measure(
+        GAUGE, "Accuracy expected of the last predictions, by calibrated confidence, before labels come.", ("model",)
+    ),
+    ESTIMATE_ERROR: Measure(GAUGE, "What was expected minus the accuracy that the last labels show.", ("model",)),
+    OBSERVED: Measure(
+        GAUGE, "Accuracy that about the last 1,000 labels of the partition show, the newest counting most.", ("model",)
+    ),
+    ADVANTAGE: Measure(
+        GAUGE,
+        "Champion's mean loss minus a challenger's (bound mean), and the interval around it that holds at all times "
+        "(low, high): errors per label, or in the target's unit.",
+        ("model", "bound"),
+    ),
+    COMPARED: Measure(GAUGE, "Labels that this advantage is the mean of.", ("model",)),
+    DRIFTS: Measure(
+        COUNTER,
+        "Changes that drift detectors saw in a model's errors or predictions, or (model empty) in a feature, since the "
+        "stream began.",
+        ("model", "detector", "signal", "level"),
+    ),
+    DRIFT_TIME: Measure(
+        GAUGE, "Kafka timestamp at the last of these (Unix time).", ("model", "detector", "signal", "level")
+    ),
+    ALERTING: Measure(
+        GAUGE, f"1 for {ALARM:,} labels (values) after a drift; none where on_drift is nothing.", ("model",)
+    ),
+    DISTANCE: Measure(
+        GAUGE,
+        "Hellinger distance of the newest values of a feature (model empty), or of what a model predicts, from the "
+        "reference: 0 to 1.",
+        ("model", "signal"),
+    ),
+    STABILITY: Measure(GAUGE, "Population stability index of the same.", ("model", "signal")),
+    MISSING: Measure(GAUGE, "Share of the newest values that are missing.", ("model", "signal")),
+    UNSEEN: Measure(
+        GAUGE, "Share of the newest values that the sample of the reference had not (nominal).", ("model", "signal")
+    ),
+    OUTSIDE: Measure(
+        GAUGE, "Share of the newest values beyond the range of the reference's sample (numeric).", ("model", "signal")
+    ),
+    REPLACEMENTS: Measure(
+        COUNTER, "Models that were reset or replaced after a drift, and fresh ones dropped.", ("model", "action")
+    ),
+    NODES: Measure(GAUGE, "Nodes of a model.", ("model",)),
+    LEAVES: Measure(GAUGE, "Leaves of a model.", ("model",)),
+    DEPTH: Measure(GAUGE, "Depth of a model.", ("model",)),
+    STATE: Measure(GAUGE, "Bytes of state by part: each model, and the pending store.", ("part",)),
+    CHECKPOINT: Measure(HISTOGRAM, "From a checkpoint's snapshot to its offsets committed.", (), CHECKPOINT_SECONDS),
+    CHECKPOINT_BYTES: Measure(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
+    CHECKPOINT_AGE: Measure(GAUGE, "Age of the last checkpoint, or 0 when nothing happened since."),
+    CHANGELOG: Measure(GAUGE, "Bytes that the partition's changelog keeps, at the last checkpoint."),
+    LIVE: Measure(GAUGE, "Bytes of it that are live: the last checkpoint, and older ones kept to roll back to."),
+    ASSIGNED: Measure(GAUGE, "When the partition was assigned to this worker (Unix time)."),
+    MODEL: Measure(GAUGE, "1, with the learner behind each model.", ("model", "learner")),
+}
