@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.opinion_pool import entries
+from models.opinion_pool.contributions import add_opinions, to_pooled
 from models.opinion_pool.members import frozen, going_on, members, rule
 from models.opinion_pool.pooling import (
     ERROR,
@@ -204,8 +205,13 @@ class OpinionPool(Learner):
         return self._weights / total if total > 0.0 else np.zeros_like(self._weights)
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        """As Learner.contributions: those of the members that say, by their weights. What the others say, and what a
-        logarithmic pool makes of opinions besides their mean, is no feature's."""
+        """As Learner.contributions: those of the members that say, by their weights; of a logarithmic pool by their log
+        probabilities. What the others say is no feature's."""
+        if self._rule == LOGARITHMIC:
+            length = max(1, SCRATCH // (16 * (self.schema.n_features + 2) * self.schema.n_outputs))
+            parts = [slice(start, start + length) for start in range(0, len(rows), length)]
+            told = [self._logarithmic_contributions(slab[rows[part]], about[part]) for part in parts]
+            return np.concatenate(told) if told else np.zeros((0, self.schema.n_features + 1))
         mean = np.zeros((len(rows), self.schema.n_features + 1))
         known = np.zeros(len(rows), np.bool_)
         for member, weight in zip(self._members.values(), self._shares().tolist(), strict=True):
@@ -215,6 +221,23 @@ class OpinionPool(Learner):
                 mean += weight * np.nan_to_num(found)
         mean[~known, -1] = np.nan
         return mean
+
+    def _logarithmic_contributions(self, x: Floats, about: NDArray[np.int64]) -> Floats:
+        """Members are asked about all classes: the probability of one depends on what is said of the others."""
+        (n, d), k = x.shape, self.schema.n_outputs
+        each = np.arange(n, dtype=np.int32)
+        program = Program(np.full(n, PREDICT, np.int8), each, np.full(n, np.nan), np.ones(n))
+        of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
+        silent = np.full((n * k, d + 1), np.nan)
+        scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
+        for member, weight in zip(self._members.values(), self._weights.tolist(), strict=True):
+            votes = np.zeros((n, k))
+            member.run(program, x, votes)
+            found = member.contributions(x, of_rows, of_classes) if member.tells_why else silent
+            add_opinions(found, votes, weight, self._parameters["floor"], scores, known, told)
+        out = np.zeros((n, d + 2))
+        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), out)
+        return np.delete(out, d, axis=1)
 
     def warm_up(self) -> None:
         for member in self._members.values():

@@ -125,6 +125,31 @@ def by_score(added, about):
     return found, before[about]
 
 
+def of_pool(members, floor, about):
+    """What features add to a logarithmically pooled probability, what is left, and where it begins.
+
+    members : (weight, votes, told) each; told : of each class (what each feature added, where that began), or None. The
+    ways from where members begin to their votes are gone in many small steps, in place of the quotients.
+    """
+    classes = [c for c in range(len(members[0][1])) if any(votes[c] > 0.0 for _, votes, _ in members)]
+    d = max(len(told[0][0]) for _, _, told in members if told)
+    added = [[0.0] * len(classes) for _ in range(d + 2)]
+    steps = 20_000
+    for weight, votes, told in members:
+        for at, c in enumerate(classes):
+            if told is None:
+                added[d][at] += weight * math.log(max(votes[c], floor))
+                continue
+            features, begin = told[c]
+            way = votes[c] - begin
+            middles = (begin + (step + 0.5) / steps * way for step in range(steps))
+            slope = sum(1.0 / p for p in middles if p > floor) / steps
+            for f, one in enumerate([*features, way - sum(features)]):
+                added[f][at] += weight * slope * one
+            added[d + 1][at] += weight * math.log(max(begin, floor))
+    return by_score(added, classes.index(about))
+
+
 def roots(nodes):
     """Of the trees that vote."""
     return [node["id"] for node in nodes if node.get("parent") is None and not node.get("background")]

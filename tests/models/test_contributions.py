@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
+from models.opinion_pool.contributions import add_opinions, to_pooled
 from models.registry import create
 from models.score_contributions import to_probability
 from tests.models import naive_contributions
@@ -294,6 +295,53 @@ def test_contributions_of_a_pool_are_those_of_its_members_by_their_weights(task,
         row = np.arange(50, dtype=np.int32)
         parts = [member.contributions(others, row, about) for member in learner.members.values()]
         np.testing.assert_allclose(told, share[0] * parts[0] + share[1] * parts[1], atol=1e-12)
+
+
+SAYING = {
+    "tree": {"model": "hoeffding-tree", **LEAVES["classification"], **GROWS},
+    "mondrian": {"model": "mondrian-forest", "n_trees": 3},
+    "gradient": {"model": SGT, **EAGER},
+}
+BESIDES = {"bayes": {"model": "hoeffding-tree", **GROWS}, "last": "last-label"}  # leaves say more; says nothing
+
+
+@pytest.mark.parametrize("floor", [0.01, 0.2])
+@pytest.mark.parametrize("members", [SAYING, SAYING | BESIDES], ids=["all-say", "some-say"])
+def test_contributions_of_a_logarithmic_pool_equal_their_twin_and_add_up(members, floor):
+    learner = create("opinion-pool", schema_of("classification"), seed=1, members=members, floor=floor)
+    learner.learn_many(*rows(1500, "classification"))
+    x = rows(12, "classification", seed=5)[0]
+    said, about, told = asked(learner, x)
+    row, k = np.arange(12, dtype=np.int32), learner.schema.n_outputs
+    each = []
+    for name, member in learner.members.items():
+        found = [member.contributions(x, row, np.full(12, c)) for c in range(k)] if member.tells_why else None
+        each.append((learner.weights[name], member.predict_many(x), found))
+    for i, c in enumerate(about.tolist()):
+        of_row = [
+            (weight, votes[i].tolist(), found and [(one[i, :-1].tolist(), one[i, -1]) for one in found])
+            for weight, votes, found in each
+        ]
+        (*features, left), begin = naive_contributions.of_pool(of_row, floor, c)
+        np.testing.assert_allclose(told[i], [*features, begin], rtol=1e-3, atol=2e-4)
+        assert told[i].sum() + left == pytest.approx(said[i], abs=2e-4)
+    if members is SAYING:
+        np.testing.assert_allclose(told.sum(axis=1), said, rtol=1e-9)
+    total = sum(learner.contributions(x, row, np.full(12, c)) for c in range(k))
+    np.testing.assert_allclose(total[:, :-1], 0.0, atol=1e-12)
+    one_by_one = [learner.contributions(x, row[i : i + 1], about[i : i + 1]) for i in range(12)]
+    assert told.tobytes() == np.concatenate(one_by_one).tobytes()
+
+
+@pytest.mark.parametrize("rest", [0.0, 1e-17, 6e-17, -1e-12])
+def test_features_that_cancel_out_still_count_in_a_logarithmic_pool(rest):
+    """Then the way from where a member begins to its vote is a matter of rounding, and its quotient still 1 / p."""
+    found = np.array([[0.2, -0.2, 0.3], [-0.2, 0.2, 0.7]])
+    votes = np.array([[0.3 + rest, 0.7 - rest]])
+    scores, known, told, out = np.zeros((1, 4, 2)), np.zeros((1, 2)), np.zeros(1, np.bool_), np.zeros((1, 4))
+    add_opinions(found, votes, 1.0, 0.01, scores, known, told)
+    to_pooled(scores, known, told, np.zeros(1, np.int64), np.zeros(2), np.zeros(2), out)
+    np.testing.assert_allclose(out[0], [0.2, -0.2, 0.0, 0.3], rtol=1e-9, atol=1e-11)
 
 
 def test_who_has_learned_nothing_says_so_and_who_cannot_say_it():

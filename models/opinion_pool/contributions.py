@@ -1,0 +1,70 @@
+"""What features add to the prediction of a logarithmic pool. Exact: what is left is what members leave.
+
+A logarithmic pool is a softmax of the sum of w_m log p_m(c). On the straight way from where a member begins, b, to what
+it voted, p, what a feature adds to p it adds to log p in proportion: (log p - log b) / (p - b) times as much, with
+probabilities below `floor` counted as that, as the pool does. From there to the pooled probability is as of scores in
+models.score_contributions. What a member leaves (its leaf says more than its value), and all that a member said which
+says no contributions, goes the same way, as one more feature which nobody is told of.
+"""
+
+import math
+
+from models.kernel import kernel
+from models.score_contributions import to_probability
+
+
+@kernel
+def add_opinions(found, votes, weight, floor, scores, known, told):
+    """Add what a member's features add to the scores of all classes. O(n classes d).
+
+    found : (n classes, d + 1), the member's contributions to each class in turn; NaN in the last column where there are
+    none. votes : (n, classes); zeros where it knew nothing. Mutates scores : (n, d + 2, classes), of each feature, then
+    what is left, then where they begin; known : (n, classes), above 0 where a class has a probability; told : (n,),
+    whether a member said contributions.
+    """
+    n, k = votes.shape
+    d = found.shape[1] - 1
+    for i in range(n):
+        total = 0.0
+        for c in range(k):
+            total += votes[i, c]
+        if not total > 0.0:
+            continue
+        for c in range(k):
+            p = votes[i, c]
+            end = max(p, floor)
+            known[i, c] = max(known[i, c], p)
+            at = i * k + c
+            begin = found[at, d]
+            if math.isnan(begin):
+                scores[i, d, c] += weight * math.log(end)
+                continue
+            told[i] = True
+            start = max(begin, floor)
+            change = math.log1p((end - start) / start)  # exact of small ones, which features may cancel to
+            if p != begin:
+                slope = change / (p - begin)
+            else:
+                slope = 1.0 / p if p > floor else 0.0
+            rest = change
+            for f in range(d):
+                added = slope * found[at, f]
+                scores[i, f, c] += weight * added
+                rest -= added
+            scores[i, d, c] += weight * rest
+            scores[i, d + 1, c] += weight * math.log(start)
+
+
+@kernel
+def to_pooled(scores, known, told, about, before, after, out):
+    """Write what each feature adds to the pooled probability of the class asked about, what is left, and where it
+    begins; NaN there where no member said. O(n classes d).
+
+    scores, known, told : as of add_opinions. before, after : (classes,), scratch. Mutates those and out : (n, d + 2),
+    which is 0.
+    """
+    for i in range(len(about)):
+        if told[i]:
+            to_probability(scores[i], known[i], about[i], before, after, out[i])
+        else:
+            out[i, out.shape[1] - 1] = math.nan
