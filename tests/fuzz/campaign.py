@@ -95,10 +95,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--records", type=int)
-    parser.add_argument("--targets")
+    parser.add_argument("--targets", help=f"names with commas between: {', '.join(TARGETS)}")
     options = parser.parse_args()
+    possible = [*(TARGETS if options.records is None else OF_RECORDS)]
+    names = options.targets.split(",") if options.targets else possible
+    if unknown := [name for name in names if name not in possible]:
+        parser.error(f"--targets: no target {unknown[0]!r}; there are {', '.join(possible)}")
     print(f"seed {options.seed}", flush=True)
-    names = options.targets.split(",") if options.targets else [*(TARGETS if options.records is None else OF_RECORDS)]
     if options.records is None:
         tallies = campaign(options.seed, options.minutes, names)
     else:
