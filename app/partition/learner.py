@@ -21,9 +21,10 @@ from app.partition.outcome import DeadLetter, Figures, Joint, Outcome, dead_lett
 from app.partition.pending import Joined
 from app.partition.prediction_columns import columns_of
 from app.partition.promotion import Decided
+from app.partition.restoring import RestorableState
 from app.partition.role import Role
 from app.partition.sharing import Sharing
-from app.partition.state import PartitionState, present
+from app.partition.state import present
 from app.partition.watch import Finding
 from app.stream_file.spec import Spec
 from models.contract import PREDICT, Floats, Program
@@ -51,7 +52,7 @@ class Learned(NamedTuple):
     times: Ints
 
 
-class PartitionLearner(PartitionState):
+class PartitionLearner(RestorableState):
     """Predicts, learns and scores what a partition's merge releases.
 
     Attributes

@@ -1,5 +1,5 @@
 """What a partition has learned and where it stands: models, pending store, vocabularies, metrics; and all of it as
-plain values and arrays, of which it can be made again.
+plain values and arrays, of which `app.partition.restoring` makes it again.
 
 A snapshot is taken between steps, at exactly the next offset of each input log.
 """
@@ -12,52 +12,30 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import RiparianError, StateError
-from app.partition.arrays import over, under
-from app.partition.changes import (
-    DECISION,
-    DETECTORS,
-    DISTRIBUTIONS,
-    LEARNING,
-    next_origin,
-    reconcile,
-    room_of,
-    settings,
-)
+from app.partition.arrays import over
+from app.partition.changes import settings
 from app.partition.clock import Clock
 from app.partition.comparing import Comparing
-from app.partition.deciding import DECIDED, Deciding, decided_name
+from app.partition.deciding import DECIDED, Deciding
 from app.partition.drift import Drift
 from app.partition.inputs import Mark, mark
 from app.partition.intervals import Intervals
 from app.partition.merge import Piece, empty_piece
-from app.partition.pending import PendingStore, Source
+from app.partition.pending import PendingStore
 from app.partition.promotion import Promotion
 from app.partition.role import Role
-from app.partition.scored_model import SAID, said_name
-from app.partition.sharing import STATE as SHARED
-from app.partition.sharing import VALUES, Sharing
-from app.partition.steering import FILES, Steering
-from app.stream_file.decision_spec import same_costs, same_target
+from app.partition.scored_model import SAID
+from app.partition.sharing import Sharing
+from app.partition.steering import Steering
 from app.stream_file.lineup import RUNS
 from app.stream_file.spec import Spec
 from app.stream_file.spec_parts import AUTO
 from models.contract import Schema
-from models.registry import kept_on
-from models.restoring import DamagedError
-from topics.names import (
-    AS_IT_COMES,
-    BY_TIME,
-    CONTROL,
-    INPUTS,
-    LEARNED,
-    state_field,
-)
-from topics.places import index_of, offset_of, place_of
+from topics.names import AS_IT_COMES, BY_TIME, INPUTS, LEARNED, state_field
+from topics.places import index_of, offset_of
 from topics.records import MULTI_INSTANCE
 from topics.vocabulary import Vocabulary
 
-MOST_PLACES = 2**62
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
 SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps", RUNS)
 
@@ -87,13 +65,6 @@ def present(spec: Spec) -> list[int] | None:
 def usual_seed(seed: int, partition: int, shares: bool) -> int:
     """Of the models of a partition: one for all partitions where they learn one model."""
     return seed if shares else seed + partition
-
-
-def seeds_of(meta: Mapping[str, Any], partition: int, roles: Mapping[str, Any], now: int) -> dict[str, int]:
-    """Of the models of a partition's state, by role. now : what the stream file says; early states do not."""
-    said = (meta.get("settings") or {}).get("seed", now)
-    usual = usual_seed(int(said), partition, SHARED in meta)
-    return dict.fromkeys(roles, usual) | {name: int(seed) for name, seed in (meta.get("seeds") or {}).items()}
 
 
 class PartitionState:
@@ -220,20 +191,6 @@ class PartitionState:
         """Role of each input log -> Kafka's offset of the record that holds the next instance."""
         return {role: offset_of(place, self.bits[role]) for role, place in self.places.items()}
 
-    def place_in(self, meta: Mapping[str, Any], role: str) -> int:
-        """The next place of an input log, as the meta of a state has it; 0 where it does not know the log."""
-        offset, index = (int(meta.get(state_field(role, what), 0)) for what in ("offset", "index"))
-        if index and not self.bits[role]:
-            raise StateError(
-                f"the state of partition {self.partition} stands within the record at offset {offset:,} of the {role}, "
-                "which held several instances, and by the stream file a record is one: restore codec in it until the "
-                "worker is beyond that record"
-            )
-        found: int = place_of(offset, index, self.bits[role])
-        if found >= MOST_PLACES:
-            raise ValueError(f"no topic has the offset {offset}")
-        return found
-
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         for role in self.roles.values():
@@ -350,199 +307,6 @@ class PartitionState:
         """What the state goes on by, as `Spec.runs_by` has it."""
         spec = self.spec
         return {RUNS: {"settings": spec.running(), "on_drift": spec.own_on_drift(), "files": self.files}}
-
-    def restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None = None) -> list[str]:
-        """Take the state of `snapshot` into a fresh learner. Returns sentences on what the stream file changed since.
-
-        Parameters
-        ----------
-        topics : mapping of str to str, optional
-            The stream's `input_topics`, where the state must have been made with these.
-
-        Raises
-        ------
-        StateError
-            The stream file has changed in a way that the state does not survive (`app.partition.changes`), or the state
-            holds what no version of this program has written.
-        """
-        try:
-            return self._restore(snapshot, topics)
-        except RiparianError:
-            raise
-        except Exception as error:  # bytes that somebody else wrote: whatever they make of a model, it is a sentence
-            what = "" if isinstance(error, DamagedError) else f"it holds nonsense, {type(error).__name__}: "
-            raise StateError(
-                f"the state of partition {self.partition} cannot be used: {what}"
-                f"{str(error).strip().partition(chr(10))[0]}; go back to an older checkpoint (riparian rollback)"
-            ) from error
-
-    def _restore_keys(self, takes: Mapping[str, str | None], keys: Mapping[str, str]) -> None:
-        """Models go on under their keys. One that is new, or goes on with what another has learned, gets a free one."""
-        taken = set[str]()
-        for name, source in sorted(takes.items(), key=lambda one: one[1] is None):
-            role = self.roles[name]
-            role.key = name if source is None else keys.get(source, source)
-            while role.key in taken:
-                role.key += "+"
-            taken.add(role.key)
-
-    def _restore_begun(self, role: Role, source: str | None, meta: Mapping[str, Any]) -> None:
-        """Since when members predict that came while the model ran, and those that the stream file brings."""
-        if source is not None:
-            places = kept_on(role.learner_name, self.spec.task, meta["models"][source][1], role.model.parameters())
-            begun = (meta.get("begun") or {}).get(source) or {}
-            role.begun = {name: int(begun[name]) for name, at in places.items() if at is not None and name in begun}
-            role.begin([name for name, at in places.items() if at is None])
-
-    def _kept_sources(self, role: Role, source: str | None, models: Mapping[str, Any]) -> dict[str, Source | None]:
-        """Name of each array that a model keeps beside instances -> what was `source`'s in the state."""
-        if source is None:
-            return dict.fromkeys(role.kept_names)
-        places = kept_on(role.learner_name, self.spec.task, models[source][1], role.model.parameters())
-        found = [
-            None if at is None else Source(f"{source}/{name}", f"{source}/{at}", at != i)
-            for i, (name, at) in enumerate(places.items())
-        ]
-        return dict(zip(role.kept_names, found, strict=True))
-
-    def _restore(self, snapshot: Snapshot, topics: Mapping[str, str] | None) -> list[str]:
-        """Whatever the state holds that nobody wrote may raise anything here."""
-        meta, arrays, *_ = snapshot
-        file, spec = self.spec, self.spec.adopting(meta)
-        if spec is not self.spec:
-            self.__init__(spec, self.partition)  # type: ignore[misc]
-        known = msgspec.msgpack.decode(arrays["vocabularies"].tobytes())
-        changes = reconcile(file, meta, known, topics)
-        if changes.refused:
-            said = "; also, ".join(changes.refused)
-            raise StateError(
-                f"the state of partition {self.partition} does not fit the stream {self.spec.name}: {said}"
-            )
-        values, classes = self.decoding
-        for vocabulary, state in zip(values, known, strict=True):
-            if vocabulary is not None:
-                vocabulary.restore(state)
-        if classes is not None:
-            classes.restore(meta["classes"])
-        of_models = meta["classes"]
-        if self.sharing is not None:
-            known, of_models = self.sharing.restore(meta, arrays)
-        # The arrays have the room that they had then; where the bounds were lowered since, that stays.
-        self.room = room_of(meta | {"classes": of_models}, known, self.spec.task)
-        was = self.room or self.room_now()
-        self.fit_schema()
-        then = meta.get("settings") or {}
-        decides = same_target(then.get(DECISION), self.settings.get(DECISION))
-        self.steering.restore_columns(meta, changes.takes)
-        seeds = seeds_of(meta, self.partition, meta["models"], self.spec.seed)
-        for name, source in changes.takes.items():
-            if source is not None:
-                self.roles[name].seed = seeds[source]
-                self.roles[name].restore(arrays, source, was, meta["models"][source][1], decides)
-        self._restore_keys(changes.takes, meta.get("keys") or {})
-        since = {} if self.sharing is None else meta.get("since") or {}
-        for name, source in changes.takes.items():
-            self.roles[name].since = int(since[source]) if source in since else None
-            self._restore_begun(self.roles[name], source, meta)
-        ran = [list(one) for one in (file.runs_by(meta) or {"files": []})["files"]]
-        self.files = ran if file.digests() in ran else [*ran[:1], *ran[1:][-FILES:], file.digests()]
-        proposed = self.promotion.restore(meta)
-        if same_costs(then.get(DECISION), self.settings.get(DECISION)):
-            self.comparing.restore(under(arrays, "compared/"), proposed, changes.takes)
-        n_classes = None if classes is None else len(classes)
-        self.intervals.restore(arrays, self.schema.n_outputs)
-        own = [*self.intervals.names, *([] if self.sharing is None else self.sharing.names)]
-        sources: dict[str, str | Source | None] = {**changes.takes, **{name: name for name in own}}
-        for name, source in changes.takes.items():
-            sources |= self._kept_sources(self.roles[name], source, meta["models"])
-            for place in (said_name, decided_name):
-                sources[place(name)] = None if source is None else place(source)
-        self.pending.restore(under(arrays, "pending/"), sources, n_classes)
-        same, same_tests = (then.get(what) == self.settings.get(what) for what in (DETECTORS, DISTRIBUTIONS))
-        self.drift.restore(under(arrays, "drift/"), changes.takes, same, same_tests, was)
-        self.n_instances, self.n_labels = int(meta["n_instances"]), int(meta["n_labels"])
-        stamps, leaps = meta.get("stamps", {}), meta.get("leaps", {})  # states of before have none
-        for role in self.rules:
-            fields = state_field(role, "offset"), state_field(role, "time")
-            stood = meta if role in INPUTS else dict.fromkeys(fields, 0) | meta  # a log may be new to the stream
-            _, moment = (int(stood[field]) for field in fields)
-            self.places[role] = self.place_in(meta, role)
-            self.clocks[role] = Clock(moment, stamps.get(role, ()), leaps.get(role, (0, 0)))
-        self.spoke = next(
-            (self.roles[one] for one, was in changes.takes.items() if was and was == meta.get("spoke")), None
-        )
-        field = state_field(CONTROL, "offset")
-        self.aside = {field: int(meta[field])} if CONTROL not in self.rules and field in meta else {}
-        self.steering.restore(meta, changes.takes)
-        self.origin = next_origin(meta) if changes.found else meta.get("origin")
-        self.last_taken = {
-            role: Mark(*found) for role, found in meta.get("marks", {}).items()
-        }  # formats before had none
-        notes = [note for note in (changes.steered, changes.kept) if note]
-        return [*notes, *(change.sentence for change in changes.found)]
-
-    def begin_with(self, snapshot: Snapshot, partition: int) -> list[str]:
-        """A fresh learner begins with the models of `snapshot`, of either kind of learning, and with the values and
-        classes that they know: nothing waits, and nothing is scored yet. Returns the roles of the models that the state
-        does not have, which begin anew. partition : whose state it is.
-
-        Raises
-        ------
-        StateError
-            The models do not fit the stream file, or the state holds what no version of this program has written.
-        """
-        try:
-            return self._begin_with(snapshot.meta, snapshot.arrays, partition)
-        except RiparianError:
-            raise
-        except Exception as error:  # as in `restore`
-            raise StateError(f"the state cannot be used: {str(error).strip().partition(chr(10))[0]}") from error
-
-    def _begin_with(self, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], partition: int) -> list[str]:
-        left = meta.get("steering") or {}
-        if "features" in left:
-            raise StateError("commands have changed its features, so its models do not have those of a stream file")
-        # Which models there are the stream file says, whatever commands and promotions have left.
-        meta = {name: value for name, value in meta.items() if name not in ("steering", RUNS)}
-        spec = self.spec.adopting(meta)
-        if spec is not self.spec:
-            self.__init__(spec, self.partition)  # type: ignore[misc]
-        packed = arrays["vocabularies"]
-        if SHARED in meta:
-            meta["classes"], packed = meta[SHARED]["classes"], arrays[VALUES]
-        known = msgspec.msgpack.decode(packed.tobytes())
-        then = meta.get("settings") or {}
-        now = {place: value for place, value in self.settings.items() if place == LEARNING}
-        same_kind = {place: value for place, value in then.items() if place != LEARNING} | now
-        changes = reconcile(self.spec, meta | {"settings": same_kind}, known)
-        if changes.refused:
-            raise StateError("; also, ".join(changes.refused))
-        for vocabulary, state in zip(self.vocabularies, known, strict=True):
-            if vocabulary is not None:
-                vocabulary.restore(state)
-        if self.classes is not None:
-            self.classes.restore(meta["classes"])
-        self.room = room_of(meta, known, self.spec.task)
-        was = self.room or self.room_now()
-        self.fit_schema()
-        seeds = seeds_of(meta, partition, meta["models"], self.spec.seed)
-        for name, source in changes.takes.items():
-            if source is not None:
-                self.roles[name].seed = seeds[source]
-                self.roles[name].begin_with(arrays, source, was, meta["models"][source][1])
-        self.origin = next_origin(self._meta())
-        return [name for name, source in changes.takes.items() if source is None]
-
-    def go_on_at(self, meta: Mapping[str, Any]) -> None:
-        """Stand in the topics of features and labels where a state does that has learned them up to there."""
-        stamps, leaps = meta.get("stamps", {}), meta.get("leaps", {})
-        for role in INPUTS:
-            self.places[role] = self.place_in(meta, role)
-            self.clocks[role] = Clock(
-                int(meta[state_field(role, "time")]), stamps.get(role, ()), leaps.get(role, (0, 0))
-            )
-        self.last_taken = {role: Mark(*found) for role, found in meta.get("marks", {}).items() if role in INPUTS}
-        self.origin = next_origin(self._meta())
 
     def marks(self) -> dict[str, Mark]:
         """Role of an input topic -> mark of the last record taken. Hashed here and not in the step."""
