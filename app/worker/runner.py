@@ -49,8 +49,7 @@ from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, Partition
 log = logging.getLogger(__name__)
 
 # That a step may hold up the event loop. The way to another thread and back takes longer, since both hold the
-# interpreter's lock in turn: with 2 ms here all steps of a pool went
-# that way, and answers took twice as long.
+# interpreter's lock in turn: with 2 ms here all steps of a pool went that way, and answers took twice as long.
 BRIEF_SECONDS = 0.01
 FEW = 512  # records, at most, of a step on the event loop
 POLL_SECONDS = 0.005  # while records wait for the other topic
