@@ -76,9 +76,9 @@ class PartitionLearner(RestorableState):
         return None
 
     def hold(self) -> bool:
-        """Whether a step would begin at once, and not wait for another partition: then call `let_go` after it, in the
-        same thread."""
-        return True
+        """Whether a step would not wait, for another partition or for the process that fits a model: then call `let_go`
+        after it, in the same thread."""
+        return all(running.model.n_waits is None for running in self.roles.values())
 
     def let_go(self) -> None:
         """After a step for which `hold` was true."""

@@ -360,8 +360,8 @@ class LedLearner(PartitionLearner):
         return found if self._replica is None else found._replace(common={n for n in found.arrays if n.startswith(LED)})
 
     def hold(self) -> bool:
-        """As of every learner: false where another thread has the replica."""
-        return self._replica is None or self._replica.lock.acquire(blocking=False)
+        """As of every learner: false also where another thread has the replica."""
+        return super().hold() and (self._replica is None or self._replica.lock.acquire(blocking=False))
 
     def let_go(self) -> None:
         if self._replica is not None:

@@ -406,6 +406,26 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
         assert runner._few == few
 
 
+FOREST = {"model": "random-forest"}
+TREE = {"model": "hoeffding-tree"}
+
+
+@pytest.mark.parametrize(
+    ("champion", "challengers", "holds"),
+    [
+        (TREE, {}, True),
+        (FOREST, {}, False),
+        (TREE, {"forest": FOREST}, False),
+        ({"model": "opinion-pool", "members": {"tree": TREE, "forest": FOREST}}, {}, False),
+    ],
+)
+def test_a_step_that_may_wait_for_a_fit_is_never_taken_on_the_event_loop(champion, challengers, holds):
+    """A worker whose event loop waits sends no heartbeats, and loses its partitions."""
+    models = {"champion": champion, "challengers": challengers}
+    spec = build({"name": "s", "task": "classification", "features": {"a": "numeric"}, **models}, "s")
+    assert PartitionLearner(spec).hold() is holds
+
+
 def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_replica_of_its_own(spec, monkeypatch):
     """It replays behind the worker's replica, and its topic does not answer."""
     bounds: list[int | None] = []

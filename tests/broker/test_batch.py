@@ -79,7 +79,9 @@ def test_a_fit_that_is_cut_short_is_made_again_and_changes_nothing(broker, tmp_p
     with Worker(path, broker, tmp_path, web_port=page.port) as worker:
         wait_for_state(broker, spec, 1200, 0, worker=worker)
         child, n_waits = stopped(worker, page)
-        send(broker, spec.topics.features, records[1200:2400], pause=0.2, chunk=300)
+        # Steps of a few records are brief. They would be taken on the event loop, and so would the one that waits.
+        send(broker, spec.topics.features, records[1200:2000], pause=0.05, chunk=10)
+        send(broker, spec.topics.features, records[2000:2400], pause=0.2, chunk=300)
         page.wait_for(names.WAITS, [n_waits + 1], model="champion")
         assert len(predictions(broker, spec)) < 2400
         worker.kill()
