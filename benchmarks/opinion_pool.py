@@ -3,7 +3,7 @@
     python -m benchmarks.opinion_pool [--data ../shared/data] [--delays 0,200] [--seeds 3] [--sets elec,weather,…]
     python -m benchmarks.opinion_pool --auto [--orders file,shuffled]     what `auto` is, in place of the default pool
     python -m benchmarks.opinion_pool --change shrubs --sets elec     a pool in which this member comes or goes at half
-    python -m benchmarks.opinion_pool --rest 0.01     `auto`, whose members rest below this share of the weight
+    python -m benchmarks.opinion_pool --rest 0.005    `auto`, whose members rest below this share of the weight
 
 Each data set goes by in file order (or drawn in another one, the same for all), test-then-train; a label comes so many
 instances after its own. Figures are

@@ -87,7 +87,7 @@ MORE: Mapping[str, tuple[Step, ...]] = {
     ),
     REGRESSION: (*FORESTS, *SHRUBS),
 }
-REST_BELOW = 0.01  # share of all weight: fried takes a third of the time, and nothing is lost (docs/opinion-pool.md)
+REST_BELOW = 0.005  # of all weight: fried takes half the time, and nothing is lost (docs/opinion-pool.md)
 RATE = 0.001  # of the pool's weights: with late labels better than its default, and equal otherwise
 FEWEST = {CLASSIFICATION: 4, REGRESSION: 3}  # members of a pool that is better than a single tree
 

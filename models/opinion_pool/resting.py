@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from models.contract import Floats
 
-ROUND = 256  # labels
+ROUND = 512  # labels
 EARLY = 2048  # labels
-MOST = 16  # rounds: a trial is a seventeenth of the labels then
+MOST = 8  # rounds: a trial is a ninth of the labels then
 LEFT, LAST = 0, 1  # columns of `rests`
 
 

@@ -13,7 +13,7 @@ class NaivePool:
     """members : name -> model. rule : "logarithmic", "linear" or "leader". kept : whether votes wait for the label.
     rest_below, round, early : of members that rest."""
 
-    def __init__(self, schema, members, rule, rate, floor, seed=0, kept=True, rest_below=0.0, round=256, early=2048):
+    def __init__(self, schema, members, rule, rate, floor, seed=0, kept=True, rest_below=0.0, round=512, early=2048):
         self.frozen = set()
         self.rest_below, self.round, self.early = rest_below, round, early
         self.asleep, self.slept, self.n_taught, self.n_judged = {}, {}, 0, 0  # name -> rounds to come, of the last rest
@@ -92,7 +92,7 @@ class NaivePool:
             if self.weights[name] >= least or name == max(self.weights, key=self.weights.get):
                 self.slept[name] = 0
             else:
-                self.asleep[name] = self.slept[name] = min(16, max(1, 2 * self.slept.get(name, 0)))
+                self.asleep[name] = self.slept[name] = min(8, max(1, 2 * self.slept.get(name, 0)))
         for name in self.asleep:
             self.weights[name] = 0.0
         if self.rule == "linear":
