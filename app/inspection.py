@@ -221,7 +221,7 @@ def _heading(root: dict[str, Any], number: int | None) -> str:
     if root.get("background"):
         title = "growing in the background"
     elif "member" in root:
-        title = f"member {root['member']}{', frozen' if root.get('frozen') else ''}"
+        title = f"member {root['member']}" + "".join(f", {how}" for how in ("frozen", "resting") if root.get(how))
         title += f", {root['accuracy']:.1%} right" if "accuracy" in root else ""
         title += f", error {root['error']:.4g}" if "error" in root else ""
     elif edges(root):
