@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
 from models.contributions import add_up, climb
+from models.hoeffding.contributions import add_naive_bayes
+from models.hoeffding.feature_subsets import every_feature
 from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
 from models.hoeffding.parameters import NBA, bins_of, settings_of
 from models.hoeffding.split import branch
@@ -129,6 +131,10 @@ class MutableTree(Learner):
         n_values, binary = self._layout.n_values, self._settings.binary_splits
         _leaves_of(nodes.links, nodes.test, nodes.child_of_value, n_values, binary, slab, rows, leaves)
         climb(nodes.links, TEST, PARENT, sums, leaves, about, out)
+        add_naive_bayes(
+            self._settings, leaves, leaves, nodes.leaf, nodes.weights, nodes.stats, self._known.n_seen,
+            every_feature(self.schema, bins_of(self._parameters)), slab, rows, about, out,
+        )  # fmt: skip
         return out
 
     def resize(self, schema: Schema) -> None:
