@@ -204,7 +204,7 @@ class HoeffdingTree(Learner):
         out = np.zeros((len(rows), self.schema.n_features + 1))
         add_up(nodes.links, TEST, PARENT, -1, nodes.weights[:n_nodes], sums)
         _leaves_of(nodes.links, nodes.test, nodes.child_of_value, self._layout.n_values, slab, rows, leaves)
-        climb(nodes.links, TEST, PARENT, sums, leaves, about, out)
+        climb(nodes.links, TEST, PARENT, -1, sums, leaves, about, out)
         blocks = nodes.links[leaves, BLOCK].astype(np.int64)
         add_naive_bayes(
             self._settings, leaves, blocks, nodes.leaf, nodes.weights, nodes.stats, self._known.n_seen,

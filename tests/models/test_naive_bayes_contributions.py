@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from models.contract import Schema
+from models.hoeffding.adaptive import HoeffdingAdaptiveTree
+from models.hoeffding.error_window import WIDTH
 from models.hoeffding.subspace_tree import SubspaceTree
 from models.registry import create
 from models.score_contributions import to_probability
@@ -183,3 +185,53 @@ def test_members_with_naive_bayes_in_their_leaves_leave_nothing_in_a_pool():
         learner = create("opinion-pool", stream.schema, seed=1, members=members, pool=pool)
         learner.learn_many(stream.x, stream.y)
         adds_up(learner, x)
+
+
+def contributions_of(nodes, root, row, about):
+    """Their twin, as learners write it; children by branches."""
+    lists = [{**node, "children": list(node["children"].values())} if "threshold" in node or "equals" in node else node
+             for node in nodes]  # fmt: skip
+    added, begin = naive_contributions.contributions(lists, root, row, about)
+    return [*added, begin]
+
+
+def as_it_predicts(learner):
+    """The nodes, with alternate trees that predict early in the places of the nodes beside which they grow."""
+    nodes = {node["id"]: node for node in learner.describe()}
+
+    def instead(i):
+        beside = nodes[i].get("alternate")
+        if beside is None or not learner.parameters()["early_prediction"] or learner._windows[beside, WIDTH] <= 10:
+            return i
+        errs = nodes[beside].get("error_rate", 0.0) < nodes[i].get("error_rate", 0.0)
+        return instead(beside) if errs else i
+
+    for node in list(nodes.values()):
+        if "children" in node:
+            children = node["children"]
+            places = children.items() if isinstance(children, dict) else enumerate(children)
+            node["children"] = {place: instead(child) for place, child in places}
+            node["default"] = instead(node["default"])
+    return list(nodes.values()), instead(0)
+
+
+@pytest.mark.parametrize("leaf_prediction", ["mc", "nba"])
+@pytest.mark.parametrize("early", [True, False])
+def test_an_alternate_tree_that_predicts_is_on_the_way(leaf_prediction, early):
+    stream = mixed(900, seed=1)
+    eager = {"drift_delta": 0.5, "switch_delta": 1e-6, "least_window": 300, "early_prediction": early}
+    learner = HoeffdingAdaptiveTree(
+        stream.schema, seed=7, leaf_prediction=leaf_prediction, grace_period=20, delta=0.3, tie_threshold=0.3, **eager
+    )
+    x = mixed(30, seed=4).x
+    n_beside = 0
+    for start in range(0, 900, 60):
+        learner.learn_many(stream.x[start : start + 60], stream.y[start : start + 60])
+        told = adds_up(learner, x)
+        nodes, root = as_it_predicts(learner)
+        n_beside += root != 0
+        if leaf_prediction == "mc":
+            about = learner.predict_many(x).argmax(axis=1).tolist()
+            twins = [contributions_of(nodes, root, row, c) for row, c in zip(x.tolist(), about, strict=True)]
+            np.testing.assert_allclose(told, twins, atol=1e-9)
+    assert n_beside > 3 or not early
