@@ -6,7 +6,9 @@ logarithms of histograms up. A reason asks for the addends: with w_c the weight 
     log p(c | x) = log w_c + sum over the features of log P(x_f | c) - log of the sum over the classes.
 
 So the way from the shares of the classes to what naive Bayes says is one of scores, and what each feature adds to a
-probability is as models.score_contributions has it. A feature that rules a class out adds -inf.
+probability is as models.score_contributions has it. A feature that rules a class out adds -inf. A class that a feature
+was never seen with has likelihood 0, too, as one that a leaf inherited and has not seen: there no value of the feature
+would say anything else, and what rules it out is no feature's.
 """
 
 import math
@@ -31,15 +33,18 @@ def log_density(n, mean, m2, value):
 
 @kernel
 def add_logarithms(block, class_weights, n_seen, layout, x, r, added):
-    """Write log P(x_f | c) of row r of x, up to what all classes share, and in the last row log w_c.
+    """Write log P(x_f | c) of row r of x, up to what all classes share; then a row for what is no feature's, -inf of a
+    class that is ruled out so; and in the last row log w_c.
 
     block : of models.observers, or of models.blocks where layout.bins says so. Returns whether some class is possible:
-    else naive Bayes says nothing. Mutates added : (d + 1, n_classes). O(d (log n_bins + n_classes)).
+    else naive Bayes says nothing. Mutates added : (d + 2, n_classes). O(d (log n_bins + n_classes)).
     """
     k = len(class_weights)
-    last = len(layout.n_values)
+    d = len(layout.n_values)
     n_bins = layout.bins[0]
-    for f in range(last):
+    for c in range(k):
+        added[d, c] = 0.0
+    for f in range(d):
         n_values = layout.n_values[f]
         value = x[r, f]
         i = int(layout.offset[f])
@@ -48,7 +53,11 @@ def add_logarithms(block, class_weights, n_seen, layout, x, r, added):
                 added[f, c] = 0.0
         elif n_values == 0 and n_bins == 0:
             for c in range(k):
-                added[f, c] = log_density(block[i + c], block[i + k + c], block[i + k + k + c], value)
+                added[f, c] = 0.0
+                if block[i + c] > 0.0:
+                    added[f, c] = log_density(block[i + c], block[i + k + c], block[i + k + k + c], value)
+                else:
+                    added[d, c] = -math.inf
         else:
             share = 1.0
             more = 1.0
@@ -62,17 +71,19 @@ def add_logarithms(block, class_weights, n_seen, layout, x, r, added):
                 at = keys + n_bins + k * first_not_below(block, keys, n, value)
             for c in range(k):
                 seen = block[i + c]
-                added[f, c] = -math.inf
+                added[f, c] = 0.0
                 if seen > 0.0:
                     above = log_plus(count_plus(share * block[at + c], 1.0), 0.0)
                     added[f, c] = above - log_plus(count_plus(seen, more), 0.0)
+                else:
+                    added[d, c] = -math.inf
     some = False
     for c in range(k):
-        added[last, c] = 0.0
+        added[d + 1, c] = 0.0
         if class_weights[c] > 0.0:
-            added[last, c] = math.log(known_weight(class_weights[c]))
+            added[d + 1, c] = math.log(known_weight(class_weights[c]))
             possible = True
-            for f in range(last):
+            for f in range(d + 1):
                 possible = possible and added[f, c] > -math.inf
             some = some or possible
     return some

@@ -101,7 +101,7 @@ class NaiveBayes(Learner):
         out = np.zeros((len(rows), d + 1))
         _contribute(
             slab, rows, about, self._weights[0], self._stats[0], self._known.n_seen, self._layout,
-            np.zeros((d + 1, k)), np.zeros(k), np.zeros(k), out,
+            np.zeros((d + 2, k)), np.zeros(k), np.zeros(k), np.zeros(d + 2), out,
         )  # fmt: skip
         return out
 
@@ -165,10 +165,11 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
 
 
 @kernel
-def _contribute(slab, rows, about, weights, stats, n_seen, layout, added, before, after, out):
+def _contribute(slab, rows, about, weights, stats, n_seen, layout, added, before, after, part, out):
     """Write what each feature adds, and in the last column the share of the class; NaN there where none is known.
 
-    A row that is asked about class after class is looked at once. Mutates added, before, after, out. O(n d n_outputs).
+    A row that is asked about class after class is looked at once. Mutates added, before, after, part, out.
+    O(n d n_outputs).
     """
     last = out.shape[1] - 1
     total = 0.0
@@ -179,5 +180,8 @@ def _contribute(slab, rows, about, weights, stats, n_seen, layout, added, before
         if i == 0 or rows[i] != rows[i - 1]:
             says = add_logarithms(stats, weights, n_seen, layout, slab, rows[i], added)
         if says:
-            to_probability(added, weights, about[i], before, after, out[i])
+            part[:] = 0.0
+            to_probability(added, weights, about[i], before, after, part)
+            for f in range(last):
+                out[i, f] = part[f]
         out[i, last] = weights[about[i]] / total if total > 0.0 else np.nan

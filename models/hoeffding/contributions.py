@@ -2,7 +2,8 @@
 
 A leaf begins with the shares of its classes, which are its value (models.contributions) and the prior of its naive
 Bayes: so the way from there to what it says is that of the logarithms of likelihoods (models.log_likelihood), and the
-change of a probability is shared out as that of scores is (models.score_contributions). Nothing is left.
+change of a probability is shared out as that of scores is (models.score_contributions). What is left is what a class
+loses that the leaf inherited and has not seen yet.
 """
 
 import numpy as np
@@ -40,7 +41,7 @@ def add_naive_bayes(
     s, k = chosen.features.shape[1], weights.shape[1]
     share_out(
         leaves, blocks, weights, stats, n_seen, chosen, slab, rows, about,
-        np.zeros((s + 1, k)), np.zeros(k), np.zeros(k), np.zeros(s + 1), out,
+        np.zeros((s + 2, k)), np.zeros(k), np.zeros(k), np.zeros(s + 2), out,
     )  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def share_out(
 ):  # fmt: skip
     """Add to `out` what naive Bayes in a leaf makes of each feature, where blocks[i] >= 0.
 
-    added : (s + 1, classes), before, after : (classes,), part : (s + 1,), scratch, s features that a leaf looks at. A
+    added : (s + 2, classes), before, after : (classes,), part : (s + 2,), scratch, s features that a leaf looks at. A
     row that is asked about class after class is looked at once. Mutates those, scratch in `chosen`, and out.
     O(n s (log n_bins + classes)).
     """
@@ -68,5 +69,5 @@ def share_out(
         part[:] = 0.0
         to_probability(added, weights[leaf], about[i], before, after, part)
         row = leaf if len(chosen.features) > 1 else 0
-        for j in range(len(part) - 1):
+        for j in range(len(part) - 2):
             out[i, chosen.features[row, j]] += part[j]

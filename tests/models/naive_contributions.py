@@ -171,7 +171,8 @@ def log_likelihood(observer, value, c, n_known):
 
 
 def of_naive_bayes(weights, observers, row, known, about):
-    """What features add to a probability on the way from the shares of the classes to what naive Bayes says.
+    """What features add to a probability on the way from the shares of the classes to what naive Bayes says, and last
+    what is no feature's: that a class was never seen with a feature.
 
     The way is gone in 20,000 steps, ever longer ones. The logarithms of all probabilities go straight to their ends.
     Where a class is, each feature moves it by p times its logarithm of the likelihood, less what it moves all classes
@@ -179,11 +180,13 @@ def of_naive_bayes(weights, observers, row, known, about):
     """
     classes = [c for c in sorted(weights) if weights[c] > 0.0]
     n_known = [len(values) for values in known]
-    logs = np.array([
-        [log_likelihood(one, row[f], c, n_known[f]) for c in classes] for f, one in enumerate(observers)
-    ]).reshape(-1, len(classes))  # fmt: skip
+    logs = np.zeros((len(row) + 1, len(classes)))
+    for f, one in enumerate(observers):
+        for at, c in enumerate(classes):
+            unseen = not math.isnan(row[f]) and c not in getattr(one, "classes", [c])
+            logs[-1 if unseen else f, at] = -math.inf if unseen else log_likelihood(one, row[f], c, n_known[f])
     if about not in classes or np.isinf(logs).any(axis=0).all():
-        return [0.0] * len(row)
+        return [0.0] * len(logs)
     logs[np.isinf(logs)] = -1e6
     begin = np.log([weights[c] / sum(weights.values()) for c in classes])
     end = begin + logs.sum(axis=0)

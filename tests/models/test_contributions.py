@@ -301,9 +301,8 @@ SAYING = {
     "tree": {"model": "hoeffding-tree", **LEAVES["classification"], **GROWS},
     "mondrian": {"model": "mondrian-forest", "n_trees": 3},
     "gradient": {"model": SGT, **EAGER},
-    "bayes": {"model": "hoeffding-tree", **GROWS},
 }
-BESIDES = {"last": "last-label"}  # says nothing
+BESIDES = {"bayes": {"model": "hoeffding-tree", **GROWS}, "last": "last-label"}  # leaves some; says nothing
 
 
 @pytest.mark.parametrize("floor", [0.01, 0.2])
