@@ -22,6 +22,7 @@ TELLING = (  # learners that say what features add to a prediction
     *("leveraging-bagging", "smooth-boost", "online-boosting", "mondrian-forest", "stochastic-gradient-tree"),
     *("shrub-ensemble", "streaming-decision-tree", "streaming-decision-forest", "cart", "bagging", "random-forest"),
     *("adaboost", "gradient-boosting", "xgboost", "opinion-pool", "naive-bayes"),
+    *("soft-tree", "soft-hoeffding-tree", "model-pool"),
 )
 
 
