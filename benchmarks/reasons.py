@@ -10,7 +10,7 @@ and with in turns, the least of three rounds each.
 With --pool: what is left of predictions of a logarithmic pool (classification, the target in the last column), and the
 cost of a contribution, beside the weighted mean of what its members say. Both are asked of one model, in turns.
 
-With --leaves: the same of models with naive Bayes, beside what the way to the leaf alone says.
+With --leaves: the same of models with naive Bayes or soft trees, beside what the way to a leaf alone says.
 """
 
 import sys
@@ -30,6 +30,7 @@ from models.hoeffding import mutable_tree, tree
 from models.opinion_pool.entries import MEMBERS
 from models.opinion_pool.learner import OpinionPool
 from models.registry import create
+from models.soft.base import SoftModel
 
 N = 20_000
 ROUNDS = 3
@@ -40,9 +41,10 @@ LEARNERS = (
     *("streaming-decision-forest", "shrub-ensemble", "random-forest", "opinion-pool"),
 )
 
-WITH_NAIVE_BAYES = (
+LEAVES = (
     *("naive-bayes", "hoeffding-tree", "hoeffding-adaptive-tree", "extremely-fast-decision-tree"),
-    *("adaptive-random-forest", "streaming-random-patches", "leveraging-bagging", "opinion-pool"),
+    *("adaptive-random-forest", "streaming-random-patches", "leveraging-bagging"),
+    *("soft-hoeffding-tree", "soft-tree", "opinion-pool"),
 )
 
 
@@ -81,12 +83,13 @@ def mean_of_members(pool: OpinionPool, x: Floats, about: NDArray[np.int64]) -> F
 
 
 def ways_alone(model: Learner, x: Floats, about: NDArray[np.int64]) -> Floats:
-    """Contributions without those of naive Bayes."""
+    """Contributions without those of naive Bayes and of soft trees."""
     silent, row = lambda *_: None, np.arange(len(x), dtype=np.int32)
     with (
         patch.object(tree, "add_naive_bayes", silent),
         patch.object(mutable_tree, "add_naive_bayes", silent),
         patch.object(NaiveBayes, "tells_why", False),
+        patch.object(SoftModel, "tells_why", False),
     ):
         return model.contributions(x, row, about) if model.tells_why else np.full((len(x), 1), np.nan)
 
@@ -131,7 +134,7 @@ def of_leaves(paths: list[str]) -> None:
     print("|---|---|---|---|---|---|---|")
     for path in paths:
         table = read(Path(path))
-        for name in WITH_NAIVE_BAYES:
+        for name in LEAVES:
             in_turns(create(name, table.schema, seed=1), ways_alone, table.x, table.y)  # compiled
             figures = in_turns(create(name, table.schema, seed=1), ways_alone, table.x, table.y)
             print(f"| {Path(path).name.split('.')[0]} | `{name}` | {figures}", flush=True)
