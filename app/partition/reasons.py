@@ -21,7 +21,8 @@ TELLING = (  # learners that say what features add to a prediction
     *("hoeffding-regression-tree", "adaptive-random-forest", "streaming-random-patches", "online-bagging"),
     *("leveraging-bagging", "smooth-boost", "online-boosting", "mondrian-forest", "stochastic-gradient-tree"),
     *("shrub-ensemble", "streaming-decision-tree", "streaming-decision-forest", "cart", "bagging", "random-forest"),
-    *("adaboost", "gradient-boosting", "xgboost", "opinion-pool"),
+    *("adaboost", "gradient-boosting", "xgboost", "opinion-pool", "naive-bayes"),
+    *("soft-tree", "soft-hoeffding-tree", "model-pool"),
 )
 
 

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
 from models.contributions import add_up, climb
+from models.hoeffding.contributions import add_naive_bayes
+from models.hoeffding.feature_subsets import every_feature
 from models.hoeffding.nodes import MC_CORRECT, NB_CORRECT, SEEN, enlarge
 from models.hoeffding.parameters import NBA, bins_of, settings_of
 from models.hoeffding.split import branch
@@ -123,13 +125,22 @@ class MutableTree(Learner):
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         nodes = self._used()
-        sums, leaves = np.zeros_like(nodes.weights), np.zeros(len(rows), np.int64)
+        sums, leaves = np.zeros_like(nodes.weights), self._leaves(nodes, slab, rows)
         out = np.zeros((len(rows), self.schema.n_features + 1))
         add_up(nodes.links, TEST, PARENT, ALTERNATE, nodes.weights, sums)
+        climb(nodes.links, TEST, PARENT, ALTERNATE, sums, leaves, about, out)
+        add_naive_bayes(
+            self._settings, leaves, leaves, nodes.leaf, nodes.weights, nodes.stats, self._known.n_seen,
+            every_feature(self.schema, bins_of(self._parameters)), slab, rows, about, out,
+        )  # fmt: skip
+        return out
+
+    def _leaves(self, nodes: MutableNodes, slab: Floats, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The leaf that predicts each of these rows."""
+        leaves = np.zeros(len(rows), np.int64)
         n_values, binary = self._layout.n_values, self._settings.binary_splits
         _leaves_of(nodes.links, nodes.test, nodes.child_of_value, n_values, binary, slab, rows, leaves)
-        climb(nodes.links, TEST, PARENT, sums, leaves, about, out)
-        return out
+        return leaves
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

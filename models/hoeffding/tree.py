@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
 from models.contributions import add_up, climb
-from models.hoeffding.feature_subsets import FeatureSubsets
+from models.hoeffding.contributions import add_naive_bayes
+from models.hoeffding.feature_subsets import FeatureSubsets, every_feature
 from models.hoeffding.loop import run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
     BLOCK,
@@ -203,7 +204,12 @@ class HoeffdingTree(Learner):
         out = np.zeros((len(rows), self.schema.n_features + 1))
         add_up(nodes.links, TEST, PARENT, -1, nodes.weights[:n_nodes], sums)
         _leaves_of(nodes.links, nodes.test, nodes.child_of_value, self._layout.n_values, slab, rows, leaves)
-        climb(nodes.links, TEST, PARENT, sums, leaves, about, out)
+        climb(nodes.links, TEST, PARENT, -1, sums, leaves, about, out)
+        blocks = nodes.links[leaves, BLOCK].astype(np.int64)
+        add_naive_bayes(
+            self._settings, leaves, blocks, nodes.leaf, nodes.weights, nodes.stats, self._known.n_seen,
+            self._chosen or every_feature(self.schema, bins_of(self._parameters)), slab, rows, about, out,
+        )  # fmt: skip
         return out
 
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:

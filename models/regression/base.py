@@ -94,7 +94,7 @@ class RegressionTree(Learner):
         out = np.zeros((len(rows), self.schema.n_features + 1))
         add_up(links, TEST, PARENT, OTHER, mass, sums)
         _leaves_of(links, self._nodes.test, self._layout.n_values, slab, rows, leaves)
-        climb(links, TEST, PARENT, sums, leaves, about, out)
+        climb(links, TEST, PARENT, -1, sums, leaves, about, out)
         return out
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:

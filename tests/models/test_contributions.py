@@ -302,7 +302,7 @@ SAYING = {
     "mondrian": {"model": "mondrian-forest", "n_trees": 3},
     "gradient": {"model": SGT, **EAGER},
 }
-BESIDES = {"bayes": {"model": "hoeffding-tree", **GROWS}, "last": "last-label"}  # leaves say more; says nothing
+BESIDES = {"bayes": {"model": "hoeffding-tree", **GROWS}, "last": "last-label"}  # leaves some; says nothing
 
 
 @pytest.mark.parametrize("floor", [0.01, 0.2])
