@@ -119,7 +119,7 @@ def column(batch: RawBatch, name: str, kind: str, bad: Bad, most: int, reason: s
                 found[i], why = None, (r.NOT_UTF8, "bytes that are not text")
             except (msgspec.DecodeError, ValueError) as error:
                 huge = str(error).startswith("Number out of range")
-                detail = "a number beyond float64" if huge else f"{value[:40].decode()!r}"
+                detail = "a number beyond float64" if huge else f"{value[:40].decode(errors='ignore')!r}"
                 found[i], why = (
                     None,
                     (
