@@ -85,6 +85,16 @@ STREAMS: dict[str, dict[str, Any]] = {
         "record": {"id": "@header:ce_id", "time": "@header:ce_time", "y": "@header:y", "max_bytes": 1100},
         "label": {"id": "@header:ce_id", "time": "@header:ce_time"},
     },
+    "all-in-headers": {
+        "task": "regression",
+        "features": {
+            "a": "numeric",
+            "n": {"type": "numeric", "from": "@header:n"},
+            "b": {"type": "boolean", "from": "@header:b"},
+        },
+        "record": {"x": "", "id": "@key", "time": "@header:ce_time", "y": "@header:y"},
+        "label": {"id": "@header:ce_id", "time": "@header:ce_time", "y": "@header:y"},
+    },
     "bags": {
         "task": "multi-instance",
         "features": {
@@ -121,6 +131,7 @@ _HEADER_VALUES = (
         b"[1]",
     ),
     *("é".encode(), b"u", b"red", b"UP", b"2024-05-01", b"1700000000", b"x" * 1025, b"1_0", b"\xc0\x80", b"9" * 401),
+    *(b"x" * 39 + "é".encode() * 9, "é".encode() * 40, b"9" * 400 + b"#", b"-1e999x", b"\ttrue\r\n", b"false\0"),
 )
 _TEXTS = ("u", "v", "red", "é", "1", "true", "2.5", "new one", "")
 _IDS = (*("7", 7, -0, "a", 10**20, "é" * 1024, "é" * 1025), "x" * 1024)
@@ -237,8 +248,9 @@ def _record(rng: Random, mapping: Mapping, topic: str) -> bytes | None:
 
 def _headers(rng: Random, mapping: Mapping) -> list[tuple[str, bytes | None]]:
     """Those that the stream reads, some twice, and others."""
-    paths = (mapping.id, mapping.time, mapping.y, *(feature.path for feature in mapping.features))
-    names = [name for path in paths if (name := header_of(path)) is not None]
+    of_labels = mapping.label_id, mapping.label_time, mapping.label_y
+    paths = (mapping.id, mapping.time, mapping.y, *of_labels, *(feature.path for feature in mapping.features))
+    names = list(dict.fromkeys(name for path in paths if (name := header_of(path)) is not None))
     found: list[tuple[str, bytes | None]] = []
     for name in (*names, *([pick(rng, (*names, "", "é"))] if names else [])):
         value: bytes | None = pick(rng, _HEADER_VALUES) if rng.random() < 0.9 else None
@@ -310,6 +322,10 @@ class Records:
             for j in range(len(headers)):
                 fewer_headers = [*headers[:j], *headers[j + 1 :]]
                 yield _encode(name, topic, [*records[:i], (key, value, fewer_headers), *records[i + 1 :]])
+            for j, (header, text) in enumerate(headers):
+                for less in mutate.shorter(text or b""):
+                    shorter_headers = [*headers[:j], (header, less), *headers[j + 1 :]]
+                    yield _encode(name, topic, [*records[:i], (key, value, shorter_headers), *records[i + 1 :]])
 
     def close(self) -> None:
         pass
