@@ -86,6 +86,9 @@ def test_of_a_field_that_comes_twice_the_last_counts_and_all_are_of_its_type() -
     for twice in (b'"a":"1","a":1', b'"a":1e999,"a":1', b'"a":1,"a":[]'):
         assert features(b'{"id":"1","x":{' + twice + b"}}", NUMERIC).rejected[0].reason in (r.WRONG_TYPE, r.NOT_FINITE)
     assert features(b'{"id":"1","x":5,"x":{"a":1}}', NUMERIC).rejected[0].reason == r.WRONG_TYPE
+    for time in (b"1e999", b"9" * 400, b"-" + b"9" * 400, b"[]"):
+        twice = features(b'{"id":"1","x":{},"ts":' + time + b',"ts":"2024-05-01"}')
+        assert [bad.reason for bad in twice.rejected] == [r.WRONG_TIME]
 
 
 def test_an_empty_batch() -> None:
