@@ -133,6 +133,8 @@ _HEADER_VALUES = (
     *("é".encode(), b"u", b"red", b"UP", b"2024-05-01", b"1700000000", b"x" * 1025, b"1_0", b"\xc0\x80", b"9" * 401),
     *(b"x" * 39 + "é".encode() * 9, "é".encode() * 40, b"9" * 400 + b"#", b"-1e999x", b"\ttrue\r\n", b"false\0"),
 )
+# Integers beyond float64, of a text that is too long, and of more digits than Python or the decoder reads.
+_LONG_NUMBERS = (*(b"9" * n for n in (309, 1024, 1025, 4300, 4301, 9000)), b"-" + b"9" * 4300, b"9" * 4301 + b".5")
 _TEXTS = ("u", "v", "red", "é", "1", "true", "2.5", "new one", "")
 _IDS = (*("7", 7, -0, "a", 10**20, "é" * 1024, "é" * 1025), "x" * 1024)
 _CLASSES = ("UP", "DOWN", "no", "yes", 0, 1, 1.0, True, False, "a long class", 'qu"ote', "\u2028\0")
@@ -206,12 +208,18 @@ def valid(rng: Random, mapping: Mapping, topic: str) -> dict[str, Any]:
 def _repeat(rng: Random, data: bytes) -> bytes:
     """A field once more, before or after: with another value, or a whole record inside of it."""
     names = [data[m:n] for m, n in _names(data)]
-    opened = [m + 1 for m in range(len(data)) if data[m : m + 1] == b"{"]
-    if not names or not opened:
+    opened, closed = ([m for m in range(len(data)) if data[m] == bracket] for bracket in b"{}")
+    if not names or not opened or not closed:
         return data
     value = json.dumps(pick(rng, (*mutate.SCALARS, {}, [], {"a": 1}, [{"a": "1"}]))).encode()
-    place = pick(rng, opened)
-    return data[:place] + pick(rng, names) + b":" + value + b"," + data[place:]
+    if rng.random() < 0.1:
+        value = pick(rng, _LONG_NUMBERS)
+    field = pick(rng, names) + b":" + value
+    if rng.random() < 0.5:
+        place = pick(rng, opened) + 1
+        return data[:place] + field + b"," + data[place:]
+    place = pick(rng, closed)
+    return data[:place] + b"," + field + data[place:]
 
 
 def _names(data: bytes) -> list[tuple[int, int]]:
