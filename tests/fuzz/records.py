@@ -13,6 +13,7 @@ from tests.fuzz import letters, mutate
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.reference import Known, Reference, Row
 from topics.headers import header_of
+from topics.names import HEADER_SOURCE, HEADER_UNREAD
 from topics.paths import Index
 from topics.records import Mapping, Path, RawBatch
 from topics.vocabulary import Vocabulary
@@ -249,8 +250,8 @@ def _record(rng: Random, mapping: Mapping, topic: str) -> bytes | None:
         depth = int(rng.integers(190, 215))
         data = data[:-1] + b',"deep":' + b'{"":' * (depth // 2) + b"[" * (depth - depth // 2)
         data += b"]" * (depth - depth // 2) + b"}" * (depth // 2) + b"}"
-    elif kind < 0.53:
-        return None if rng.random() < 0.3 else b""
+    elif kind < 0.54:
+        return None if rng.random() < 0.7 else b""
     return data
 
 
@@ -260,7 +261,7 @@ def _headers(rng: Random, mapping: Mapping) -> list[tuple[str, bytes | None]]:
     paths = (mapping.id, mapping.time, mapping.y, *of_labels, *(feature.path for feature in mapping.features))
     names = list(dict.fromkeys(name for path in paths if (name := header_of(path)) is not None))
     found: list[tuple[str, bytes | None]] = []
-    for name in (*names, *([pick(rng, (*names, "", "é"))] if names else [])):
+    for name in (*names, *([pick(rng, (*names, "", "é", HEADER_SOURCE))] if names else [])):
         value: bytes | None = pick(rng, _HEADER_VALUES) if rng.random() < 0.9 else None
         if name == "ce_id" and rng.random() < 0.8:
             value = b"i%d" % rng.integers(9)
@@ -273,6 +274,13 @@ def _headers(rng: Random, mapping: Mapping) -> list[tuple[str, bytes | None]]:
 
 def _key(rng: Random) -> bytes | None:
     return pick(rng, (None, b"", b"7", b"k", "é".encode(), b"\xff", b"k" * 1025, b"k" * 16_384, b"k" * 16_385, b"\0"))
+
+
+def _one(rng: Random, mapping: Mapping, topic: str) -> "Record":
+    key, value, headers = _key(rng), _record(rng, mapping, topic), _headers(rng, mapping)
+    if value is None and rng.random() < 0.5:  # as the copy of one that could not be read
+        headers.append((HEADER_UNREAD, pick(rng, (None, *_HEADER_VALUES))))
+    return key, value, headers
 
 
 class Records:
@@ -292,10 +300,7 @@ class Records:
         name = pick(rng, tuple(STREAMS))
         topic = "features" if stream(name).topics.labels is None else pick(rng, ("features", "features", "labels"))
         mapping = stream(name).mapping()
-        records = [
-            (_key(rng), _record(rng, mapping, topic), _headers(rng, mapping)) for _ in range(int(rng.integers(1, 12)))
-        ]
-        return _encode(name, topic, records)
+        return _encode(name, topic, [_one(rng, mapping, topic) for _ in range(int(rng.integers(1, 12)))])
 
     def run(self, case: bytes) -> None:
         name, topic, records = _decode(case)
