@@ -8,7 +8,7 @@ their reasons will do.
 import json
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from topics.paths import Index
@@ -317,7 +317,7 @@ def _milliseconds(value: Any) -> float:
     else:
         moment = datetime.fromisoformat(value)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        time = moment.timestamp() * 1000
+        time = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) / 1000  # rounded once
     if not abs(time) < 253_402_300_800_000:  # the year 10000, and as far before 1970
         raise ValueError("beyond the year 9999")
     return time
