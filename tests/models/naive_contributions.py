@@ -5,6 +5,7 @@ from a node to its child adds the difference of their values to the feature that
 """
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -197,3 +198,29 @@ def of_naive_bayes(weights, observers, row, known, about):
     spent = np.diff(places) @ np.exp(begin + np.outer(middles, end - begin))  # of the way, by each class
     alike = logs @ spent / spent.sum()
     return (spent[classes.index(about)] * (logs[:, classes.index(about)] - alike)).tolist()
+
+
+def of_linear_leaf(leaf, row, tested):
+    """What features add in the linear model of a leaf of tests.models.naive_fimt, and what is left. tested : features
+    on the way to the leaf.
+
+    A term is what the model says of a row that has this value alone, beyond its constant; from it goes its average over
+    what the leaf has observed."""
+    added = [0.0] * len(row)
+    if leaf.mean is None or not leaf.uses_model():
+        return added, 0.0
+
+    def term(f, value):
+        return leaf.model([value if one == f else math.nan for one in range(len(row))]) - leaf.constant
+
+    for f, observer in enumerate(leaf.observers):
+        values = list(observer.keys if hasattr(observer, "keys") else observer.sums)
+        weights = [sums.n for sums in (observer.sums if hasattr(observer, "keys") else observer.sums.values())]
+        if hasattr(observer, "keys") and len(values) == observer.n_bins:
+            values = [values[0], *((a + b) / 2.0 for a, b in pairwise(values))]
+        if values:
+            seen = [w / leaf.seen * term(f, value) for value, w in zip(values, weights, strict=True)]
+            added[f] = term(f, row[f]) - sum(seen)
+        elif hasattr(observer, "keys") and f not in tested:
+            added[f] = term(f, row[f])
+    return added, leaf.model(row) - leaf.mean - sum(added)
