@@ -1,4 +1,4 @@
-"""What features add to predictions of regression trees by linear models in leaves.
+"""What features add to predictions of regression trees: linear models in leaves, and options.
 
 The way to a leaf is that of all trees (models.contributions), and leads to the mean of its targets. A linear model is a
 sum: a feature adds its term there, less what this term is on average over what the leaf has seen, which is in the mean
@@ -10,13 +10,17 @@ A leaf of a forest does not observe all features, and one that was just split of
 that it has not observed is taken to be as in the whole stream, where inputs are 0 on average, unless it was tested on
 the way; the terms of one that was tested, and of nominal ones, are left. Left, too, is what the model says on average
 beyond the mean of the targets, which has more of the past.
+
+In an option tree a prediction is a mean over ways, weighted by the options that they take, and contributions are the
+mean of those of the ways. So they begin with the mean of the options at the root. Of a node the value is the mean of
+the targets in the leaves below, each weighted by the options on the way there.
 """
 
 import numpy as np
 
 from models.kernel import kernel
 from models.regression.leaf import CENTRE, PER_WIDTH, SEEN, N, scale, standardise, uses_model
-from models.regression.nodes import BLOCK, PARENT, TEST
+from models.regression.nodes import BLOCK, LEAF, OTHER, PARENT, TEST, child_of
 
 
 @kernel
@@ -86,3 +90,72 @@ def add_models(links, leaves, blocks, layout, scales, leaf_prediction, slab, row
     terms (see add_model) and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
     for i in range(len(rows)):
         add_model(links, leaves[i], blocks, layout, scales, leaf_prediction, slab, rows[i], z, 1.0, told, terms, out[i])
+
+
+@kernel
+def add_up_options(links, mass, share, sums):
+    """As models.contributions.add_up, of an option tree: what the leaves below each node have, each in proportion to
+    the options on the way there.
+
+    share : (n,), of an option among those of its option node, 1 of other nodes. mass, sums : (n, 2), of zeros. Mutates
+    sums. O(n depth).
+    """
+    for leaf in range(len(links)):
+        if links[leaf, TEST] != LEAF:
+            continue
+        node = leaf
+        part = 1.0
+        while node >= 0:
+            for c in range(2):
+                sums[node, c] += part * mass[leaf, c]
+            part *= share[node]
+            node = links[node, PARENT]
+
+
+@kernel
+def climb_options(
+    links, test, blocks, layout, scales, leaf_prediction, sums, share, slab, rows, start, part, z, told, terms, out
+):  # fmt: skip
+    """Write the mean of what features change on the ways to the leaves, with their linear models, and in the last
+    column of the values that the ways begin with.
+
+    start, part : (2 max_trees + 1,), scratch, of each stretch of a way (models.regression.orto) the option that it
+    begins at, and its share of the prediction. z, told, terms : of add_model. Mutates those and out : (n, d + 1), of
+    zeros. O(n max_trees (depth + d)), and once a leaf average_terms.
+    """
+    last = out.shape[1] - 1
+    for i in range(len(rows)):
+        n = 0
+        option = np.int64(0)
+        while option >= 0:
+            start[n] = option
+            part[n] = share[option]
+            if part[n] > 0.0:
+                out[i, last] += part[n] * (sums[option, 0] / sums[option, 1])
+                n += 1
+            option = np.int64(links[option, OTHER])
+        at = 0
+        while at < n:
+            node = start[at]
+            while node >= 0 and links[node, TEST] >= 0:
+                f = links[node, TEST]
+                here = sums[node, 0] / sums[node, 1]
+                below = np.int64(child_of(links, test, layout.n_values, slab, rows[i], node))
+                node = below
+                if links[below, OTHER] < 0:
+                    out[i, f] += part[at] * (sums[below, 0] / sums[below, 1] - here)
+                    continue
+                while below >= 0:
+                    start[n] = below
+                    part[n] = part[at] * share[below]
+                    if part[n] > 0.0:
+                        out[i, f] += part[n] * (sums[below, 0] / sums[below, 1] - here)
+                        n += 1
+                    below = np.int64(links[below, OTHER])
+                node = np.int64(-1)
+            if node >= 0:
+                add_model(
+                    links, node, blocks, layout, scales, leaf_prediction, slab, rows[i], z, part[at], told, terms,
+                    out[i],
+                )  # fmt: skip
+            at += 1

@@ -224,3 +224,52 @@ def of_linear_leaf(leaf, row, tested):
         elif hasattr(observer, "keys") and f not in tested:
             added[f] = term(f, row[f])
     return added, leaf.model(row) - leaf.mean - sum(added)
+
+
+def of_options(tree, row):
+    """What features add to the prediction of an option tree of tests.models.naive_fimt, where it begins, and what is
+    left: the mean over all ways."""
+    kind = tree.settings["prediction"]
+
+    def shares(head):
+        options = tree.options(head)
+        counts = [1.0 / min(max(one.loss, 1e-100), 1e100) ** 2 if kind == "weighted" else 1.0 for one in options]
+        if kind == "best-path":
+            best = min(options, key=lambda one: one.loss)
+            counts = [float(one is best) for one in options]
+        return [(count / sum(counts), one) for count, one in zip(counts, options, strict=True)]
+
+    def sums(node):
+        if node.leaf is not None:
+            return node.leaf.n * node.leaf.mean, node.leaf.n
+        below = [(share, sums(option)) for child in node.children for share, option in shares(child)]
+        return sum(share * total for share, (total, _) in below), sum(share * n for share, (_, n) in below)
+
+    def value(node):
+        total, n = sums(node)
+        return total / n
+
+    def ways(head, share, way):
+        """(share, nodes from an option at the root to a leaf)"""
+        for own, option in shares(head):
+            node, nodes = option, [*way, option]
+            while node.leaf is None:
+                node = node.child(row, tree.n_values)
+                if node.others:
+                    yield from ways(node, share * own, nodes)
+                    break
+                nodes.append(node)
+            else:
+                yield share * own, nodes
+
+    added, begin, left = [0.0] * len(row), 0.0, 0.0
+    for share, nodes in ways(tree.root, 1.0, []):
+        if share == 0.0:
+            continue
+        begin += share * value(nodes[0])
+        for node, below in pairwise(nodes):
+            added[node.feature] += share * (value(below) - value(node))
+        more, rest = of_linear_leaf(nodes[-1].leaf, row, {node.feature for node in nodes[:-1]})
+        added = [a + share * b for a, b in zip(added, more, strict=True)]
+        left += share * rest
+    return added, begin, left

@@ -1,4 +1,4 @@
-"""What linear models in leaves add to contributions of regression trees, against slow twins."""
+"""What linear models in leaves and options add to contributions of regression trees, against slow twins."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from models.contract import PREDICT, Program, Schema
 from models.registry import create
 from models.regression.fimt import FimtDD
+from models.regression.orto import Orto
 from models.regression.subspace_tree import SubspaceRegressionTree
 from tests.models import naive_contributions
 from tests.models.streams_of_instances import run_learns
@@ -25,6 +26,11 @@ CASES = [
     (FimtDD, {"leaf_prediction": "model", "max_depth": 0, "n_bins": 1000}),
     (SubspaceRegressionTree, {"n_features": 1, "leaf_prediction": "model"}),
     (SubspaceRegressionTree, {"n_features": 2}),
+    (Orto, {}),
+    (Orto, {"prediction": "average", "keep_leaf": False, "leaf_prediction": "model"}),
+    (Orto, {"prediction": "best-path", "max_trees": 25, "tie_threshold": 0.0}),
+    (Orto, {"keep_leaf": False, "option_decay": 1.0, "max_trees": 30, "tie_threshold": 0.0}),
+    (Orto, {"max_trees": 30, "tie_threshold": 0.0, "leaf_prediction": "mean"}),
 ]
 
 
@@ -37,6 +43,9 @@ def told_by(learner, x):
 
 def expected(learner, other, row):
     """What features add, where it begins, and what is left."""
+    if isinstance(learner, Orto):
+        added, begin, left = naive_contributions.of_options(other, row)
+        return [*added, begin, left]
     added, begin = naive_contributions.contributions(learner.describe(), 0, row, -1)
     path = other.path(other.root, row)
     more, left = naive_contributions.of_linear_leaf(path[-1].leaf, row, {node.feature for node in path[:-1]})
@@ -63,14 +72,18 @@ def test_contributions_equal_their_twin_and_add_up(cls, parameters, world, n):
 
 
 def test_the_cases_reach_what_they_are_for():
-    """Leaves with means and with models."""
+    """Options below options, leaves that have seen nothing of some features, leaves with means and with models."""
     stream = targets(900, seed=3)
+    learner = make(Orto, stream, keep_leaf=False, option_decay=1.0, max_trees=30, tie_threshold=0.0)
+    learner.learn_many(stream.x, stream.y)
+    heads = [node["depth"] for node in learner.describe() if "option" in node]
+    assert len(set(heads)) > 1
     learner = make(FimtDD, stream)
     learner.learn_many(stream.x, stream.y)
     assert {node.get("predictor") for node in learner.describe()} == {None, "mean", "model"}
 
 
-@pytest.mark.parametrize("name", ["fimt-dd"])
+@pytest.mark.parametrize("name", ["fimt-dd", "orto"])
 def test_terms_of_what_a_leaf_has_seen_are_nothing_on_average(name):
     """Where keys are the values themselves; nominal and missing values, too."""
     rng = np.random.default_rng(2)
@@ -88,7 +101,7 @@ def test_terms_of_what_a_leaf_has_seen_are_nothing_on_average(name):
     assert np.abs(told[:, 0]).max() > 0.01
 
 
-@pytest.mark.parametrize("name", ["fimt-dd", "online-bagging"])
+@pytest.mark.parametrize("name", ["fimt-dd", "orto", "online-bagging"])
 def test_a_linear_world_is_told_as_it_is(name):
     rng = np.random.default_rng(1)
     x = rng.random((20_000, 3))
@@ -101,7 +114,7 @@ def test_a_linear_world_is_told_as_it_is(name):
 
 
 @pytest.mark.parametrize("leaf_prediction", ["mean", "model", "adaptive"])
-@pytest.mark.parametrize("name", ["fimt-dd", "hoeffding-regression-tree"])
+@pytest.mark.parametrize("name", ["fimt-dd", "hoeffding-regression-tree", "orto"])
 def test_odd_worlds(name, leaf_prediction):
     rng = np.random.default_rng(1)
     x = np.column_stack([rng.normal(size=400), np.full(400, 7.0), rng.integers(0, 2, 400)])
