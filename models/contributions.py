@@ -2,8 +2,9 @@
 
 The value of a node is the share of a class among what its leaves have, or the mean of their targets. From the root to
 the leaf it changes at each test, and the change is put down to the feature that was tested. So the changes of all
-features add up to the value of the leaf less that of the root. What a leaf says besides its value (naive Bayes, a
-linear model) is no feature's: it is what is left of the prediction.
+features add up to the value of the leaf less that of the root. What a leaf says besides its value is added by
+models.hoeffding.contributions (naive Bayes) and models.regression.contributions (linear models); what is no feature's
+there is what is left of the prediction.
 
 Trees of all kinds give the same things: links with columns for the feature tested (-1 in a leaf) and for the parent,
 and of each leaf what it has. The values of all nodes are added up anew whenever they are asked for, since learning

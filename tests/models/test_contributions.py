@@ -353,7 +353,6 @@ def test_who_has_learned_nothing_says_so_and_who_cannot_say_it():
         assert not told[:, :-1].any()
     schema = Schema((0, 0), 1, "regression")
     assert np.isnan(create("fimt-dd", schema).contributions(x, row, about - 1)[:, -1]).all()
-    assert not create("orto", schema).tells_why
     assert not create("online-bagging", Schema((0, 0), 2, "classification"), vote="majority").tells_why
     with pytest.raises(NotImplementedError, match="last-label does not say"):
         create("last-label", schema).contributions(x, row, about)
