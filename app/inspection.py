@@ -145,7 +145,7 @@ def _content(node: dict[str, Any]) -> str:
     """A leaf or part in one line."""
     if "loss" in node:
         return rules.standing(node)
-    parts = [distribution(node["value"])] if node.get("value", []) != [] else []
+    parts = [distribution(node["value"])] if "value" in node else []
     if node.get("unit") == "score":
         parts[0] = f"score {parts[0]}"
     parts.append(f"weight {_number(node.get('weight', 0.0))}")
@@ -221,8 +221,7 @@ def _heading(root: dict[str, Any], number: int | None) -> str:
     if root.get("background"):
         title = "growing in the background"
     elif "member" in root:
-        title = f"member {root['member']}" + "".join(f", {how}" for how in ("frozen", "resting") if root.get(how))
-        title += f", weight {root['share']:.3f} in the pool" if "share" in root else ""
+        title = f"member {root['member']}{', frozen' if root.get('frozen') else ''}"
         title += f", {root['accuracy']:.1%} right" if "accuracy" in root else ""
         title += f", error {root['error']:.4g}" if "error" in root else ""
     elif edges(root):

@@ -3,7 +3,6 @@
     python -m benchmarks.opinion_pool [--data ../shared/data] [--delays 0,200] [--seeds 3] [--sets elec,weather,…]
     python -m benchmarks.opinion_pool --auto [--orders file,shuffled]     what `auto` is, in place of the default pool
     python -m benchmarks.opinion_pool --change shrubs --sets elec     a pool in which this member comes or goes at half
-    python -m benchmarks.opinion_pool --rest 0.005    `auto`, whose members rest below this share of the weight
 
 Each data set goes by in file order (or drawn in another one, the same for all), test-then-train; a label comes so many
 instances after its own. Figures are
@@ -11,8 +10,7 @@ accuracy in percent, of abalone and fried the mean absolute error: means over th
 best single learner is the one whose mean is best, afterwards: nobody knows it beforehand. Microseconds are CPU time of
 the pool's one thread an instance, the least of the seeds. With `--auto` the columns are `auto` by its default budget
 and by 200 µs, and the best single learner that takes no more than each; every learner at its defaults. With `--change`
-they are of the second half alone. With `--rest` there are those of the first 2,000 predictions of another world, too:
-rows are drawn, and from half way on they come in the order of their labels, so that another member is right.
+they are of the second half alone.
 """
 
 import argparse
@@ -195,36 +193,6 @@ def row_of_changes(table: Table, delay: int, seeds: int, member: str) -> dict[st
     return {how: spread(values, digits) for how, values in each.items()}
 
 
-def in_order_from_half(table: Table) -> Table:
-    """Drawn, and from half way on in the order of the labels."""
-    drawn, half = shuffled(table), len(table.y) // 2
-    order = np.concatenate([np.arange(half), half + np.argsort(drawn.y[half:], kind="stable")])
-    return drawn._replace(x=np.ascontiguousarray(drawn.x[order]), y=drawn.y[order])
-
-
-def row_of_rest(table: Table, delay: int, seeds: int, below: float) -> dict[str, Any]:
-    """Cells by columns."""
-    schema, program, digits = table.schema, late(table, delay), 3 if table.schema.task == "regression" else 2
-    resolved = resolve(schema.task, schema.n_values, schema.n_outputs, {})
-    other, half = in_order_from_half(table), len(table.y) // 2
-    after = np.arange(half, min(half + 2000, len(table.y)))
-    cells = {}
-    for name, least in (("all run", 0.0), ("some rest", below)):
-        parameters = {**resolved.parameters, "rest_below": least}
-        took = [timed(table, program, resolved.model, parameters, seed) for seed in range(1, seeds + 1)]
-        cells[name] = spread([value for value, _ in took], digits)
-        cells[f"µs, {name}"] = f"{min(us for _, us in took):.0f}"
-        found = []
-        for seed in range(1, seeds + 1):
-            learner = create(resolved.model, schema, seed=seed, **parameters)
-            out = np.zeros((len(other.y), schema.n_outputs))
-            kept = [np.full_like(out, np.nan) for _ in range(learner.n_kept)]
-            learner.run_with(late(other, delay), other.x, out, kept)
-            found.append(quality(other._replace(y=other.y[after]), out[after]))
-        cells[f"after a change, {name}"] = spread(found, digits)
-    return cells
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(os.environ.get("RIPARIAN_DATA") or ROOT.parent / "shared" / "data")
@@ -235,7 +203,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--auto", action="store_true", help="what `auto` is, beside single learners that take as long")
     parser.add_argument("--change", metavar="MEMBER", help="a default member that comes or goes at half")
-    parser.add_argument("--rest", type=float, metavar="SHARE", help="`auto`, whose members rest below this share")
     options = parser.parse_args(arguments)
     try:
         tables = {
@@ -255,8 +222,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             cells = {"order": order, "labels late by": str(delay), "data": name}
             if options.change:
                 cells |= row_of_changes(table, delay, options.seeds, options.change)
-            elif options.rest is not None:
-                cells |= row_of_rest(table, delay, options.seeds, options.rest)
             else:
                 cells |= (row_of_auto if options.auto else row_of)(table, delay, options.seeds)
             if columns is None:

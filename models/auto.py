@@ -87,7 +87,6 @@ MORE: Mapping[str, tuple[Step, ...]] = {
     ),
     REGRESSION: (*FORESTS, *SHRUBS),
 }
-REST_BELOW = 0.005  # of regressions: fried takes half the time (docs/opinion-pool.md#members-that-rest)
 RATE = 0.001  # of the pool's weights: with late labels better than its default, and equal otherwise
 FEWEST = {CLASSIFICATION: 4, REGRESSION: 3}  # members of a pool that is better than a single tree
 
@@ -157,9 +156,7 @@ def resolve(task: str, n_values: Sequence[int], n_classes: int, budget: Mapping[
     if len(taken) < FEWEST[task]:
         return _single(shape, most_bytes)
     members, n_bytes = within(shape, taken.values(), most_bytes) or ({}, 0)
-    parameters = {"members": members, "rate": RATE}
-    parameters |= {"rest_below": REST_BELOW} if task == REGRESSION else {}
-    return Resolved(POOL, parameters, n_bytes, time_of(shape, taken.values()))
+    return Resolved(POOL, {"members": members, "rate": RATE}, n_bytes, time_of(shape, taken.values()))
 
 
 def time_of(shape: Shape, steps: Collection[Step]) -> float:

@@ -2,9 +2,8 @@
 
 The value of a node is the share of a class among what its leaves have, or the mean of their targets. From the root to
 the leaf it changes at each test, and the change is put down to the feature that was tested. So the changes of all
-features add up to the value of the leaf less that of the root. What a leaf says besides its value is added by
-models.hoeffding.contributions (naive Bayes) and models.regression.contributions (linear models); what is no feature's
-there is what is left of the prediction.
+features add up to the value of the leaf less that of the root. What a leaf says besides its value (naive Bayes, a
+linear model) is no feature's: it is what is left of the prediction.
 
 Trees of all kinds give the same things: links with columns for the feature tested (-1 in a leaf) and for the parent,
 and of each leaf what it has. The values of all nodes are added up anew whenever they are asked for, since learning
@@ -54,12 +53,12 @@ def _value(sums, node, about):
 
 
 @kernel
-def climb(links, test, parent, beside, sums, leaves, about, out):
+def climb(links, test, parent, sums, leaves, about, out):
     """Write what each feature changed on the way to the leaf, and in the last column the value of the root.
 
     leaves : (n,) int64, of each instance. about : (n,) int64, the class whose share it is about, -1 of a regression.
     out : (n, d + 1) float64; NaN in the last column where the tree knows nothing. A node without anything is as its
-    parent. A tree beside a node, if a leaf is there, is on the way in the node's place. Mutates out. O(n depth k).
+    parent. Mutates out. O(n depth k).
     """
     last = out.shape[1] - 1
     for i in range(len(leaves)):
@@ -68,10 +67,7 @@ def climb(links, test, parent, beside, sums, leaves, about, out):
         node = np.int64(leaves[i])
         here = _value(sums, node, about[i])
         while links[node, parent] >= 0:
-            below = node
-            node = np.int64(links[node, parent])
-            if beside >= 0 and links[node, beside] == below:
-                continue
+            node = links[node, parent]
             there = _value(sums, node, about[i])
             if here == here:
                 out[i, links[node, test]] += here - there

@@ -6,9 +6,6 @@ there the logarithmic mean of that at the beginning and that at the end, (p - q)
 the sum to 1: then what all features add is p_a - q_a exactly, whatever the order in which they are taken, and a change
 of all scores alike adds nothing. Of two classes it is in proportion to what features add to the score.
 
-A feature may rule a class out, by a score of -inf, as naive Bayes does. The limit of ever lower scores is then exact,
-too: what the class had is lost to the features that rule it out, all alike, and to no other.
-
 This is how indices of energy are decomposed: B. W. Ang, F. Q. Zhang and K.-H. Choi: Factorizing changes in energy and
 environmental indicators through decomposition. Energy 23, 1998.
 """
@@ -45,9 +42,9 @@ def _to_logarithms(scores, known):
 def to_probability(added, known, about, before, after, out):
     """Write what each feature adds to the probability of class `about`, and in the last place where it begins.
 
-    added : (d + 1, classes), what each feature adds to the scores, -inf where it rules a class out, but not all classes
-    are; and in the last row where scores begin. known : (classes,), above 0 where the class has a probability. before,
-    after : (classes,), scratch. Mutates those and out : (d + 1,), which is 0. O(d classes).
+    added : (d + 1, classes), what each feature adds to the scores, and in the last row where these begin. known :
+    (classes,), above 0 where the class has a probability. before, after : (classes,), scratch. Mutates those and out :
+    (d + 1,), which is 0. O(d classes).
     """
     last = len(out) - 1
     if not known[about] > 0.0:
@@ -65,27 +62,14 @@ def to_probability(added, known, about, before, after, out):
             start = math.exp(before[c])
             if c == about:
                 out[last] = start
-            if after[c] > -math.inf:
-                after[c] = logarithmic_mean(start, math.exp(after[c]), after[c] - before[c])
-                total += after[c]
-            else:  # what each feature that rules the class out takes of it
-                n = 0
-                for f in range(last):
-                    n += 1 if added[f, c] == -math.inf else 0
-                before[c] = start / max(n, 1)
-                after[c] = 0.0
+            after[c] = logarithmic_mean(start, math.exp(after[c]), after[c] - before[c])
+            total += after[c]
     for f in range(last):
-        if added[f, about] == -math.inf:
-            out[f] = -before[about]
-            continue
-        lead = 0.0  # of the class before all, by their weights: differences, since scores may be huge and alike
+        mean = 0.0
         for c in range(len(known)):
             if known[c] > 0.0:
-                if added[f, c] == -math.inf:
-                    lead += before[c] / total
-                else:
-                    lead += after[c] / total * (added[f, about] - added[f, c])
-        out[f] = after[about] * lead
+                mean += after[c] / total * added[f, c]
+        out[f] = after[about] * (added[f, about] - mean)
 
 
 @kernel

@@ -298,7 +298,7 @@ def no_record(value: bytes | None, max_bytes: int) -> tuple[str, str] | None:
     if value is None:
         return r.TOMBSTONE, "the record has no value"
     if isinstance(value, r.Unread):
-        return r.UNREADABLE_BATCH, value[:300].decode(errors="replace")  # a copy's header, which anybody can write
+        return r.UNREADABLE_BATCH, value.decode()
     if isinstance(value, r.Unknown):
         return r.UNKNOWN_SCHEMA, "the registry does not know the schema that the record names"
     if not value:

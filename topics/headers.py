@@ -24,8 +24,6 @@ Bad = dict[int, tuple[str, str]]
 _TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[ -~]*)?")
 MOST_TRACE_BYTES = 512  # of each of its two headers
 _JSON_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_BLANKS = b" \t\r\n"  # as JSON has them
-_TRUTHS = (b"true", b"false", b"null")
 _float = msgspec.json.Decoder(float).decode
 _boolean = msgspec.json.Decoder(bool | None).decode
 _any_number = msgspec.json.Decoder(int | float).decode
@@ -121,7 +119,7 @@ def column(batch: RawBatch, name: str, kind: str, bad: Bad, most: int, reason: s
                 found[i], why = None, (r.NOT_UTF8, "bytes that are not text")
             except (msgspec.DecodeError, ValueError) as error:
                 huge = str(error).startswith("Number out of range")
-                detail = "a number beyond float64" if huge else f"{value[:40].decode(errors='ignore')!r}"
+                detail = "a number beyond float64" if huge else f"{value[:40].decode()!r}"
                 found[i], why = (
                     None,
                     (
@@ -143,7 +141,7 @@ def _time(value: bytes) -> str | int | float:
 
 def _number(value: bytes) -> float | None:
     value.decode()
-    bare = value.strip(_BLANKS)
+    bare = value.strip(b" \t\r\n")
     if bare == b"null":
         return None
     if _JSON_NUMBER.fullmatch(bare) is None:
@@ -153,11 +151,7 @@ def _number(value: bytes) -> float | None:
 
 def _truth(value: bytes) -> bool | None:
     value.decode()
-    bare = value.strip(_BLANKS)
-    # The decoder calls digits without end a huge number, whatever comes after them.
-    if bare not in _TRUTHS and _JSON_NUMBER.fullmatch(bare) is None:
-        raise ValueError("neither true nor false")
-    truth: bool | None = _boolean(bare)
+    truth: bool | None = _boolean(value)
     return truth
 
 

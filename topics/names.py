@@ -173,9 +173,7 @@ def source_of(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, int, in
             found = value
     topic, _, rest = (found or b"").decode("utf-8", "replace").partition("/")
     partition, _, offset = rest.partition("/")
-    # Kafka's numbers have at most 19 digits, and of more than 4,300 Python makes none.
-    numbers = all(text.isdecimal() and len(text) < 20 for text in (partition, offset))
-    return (topic, int(partition), int(offset)) if numbers else None
+    return (topic, int(partition), int(offset)) if partition.isdecimal() and offset.isdecimal() else None
 
 
 def changelog_topic(stream: str) -> str:

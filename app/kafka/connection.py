@@ -113,7 +113,7 @@ class Connection:
     def __post_init__(self) -> None:
         for part in self.bootstrap_servers.split(","):
             host, _, port = part.strip().rpartition(":")
-            if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) < 65536:
+            if not host or not port.isdigit() or not 0 < int(port) < 65536:
                 raise BrokerError(
                     f"Expected --broker as HOST:PORT (or bootstrap.servers; several: separated by commas), found "
                     f'"{part.strip()}": write, for example, 127.0.0.1:9092.'

@@ -202,16 +202,6 @@ class Page:
     def _partition(self, request: web.Request, view: StreamView) -> int | None:
         return self._number(request, "partition", None, 0, view.spec.partitions - 1)
 
-    @staticmethod
-    def _has(view: StreamView, partition: str) -> bool:
-        """Whether a part of a path is the number of a partition."""
-        return (
-            partition.isascii()
-            and partition.isdigit()
-            and len(partition) < 10
-            and int(partition) < view.spec.partitions
-        )
-
     def _told(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
         found = telling.status(view, now_ms(), self._paths[view.spec.name], partition)
         found |= {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
@@ -289,7 +279,7 @@ class Page:
         view = self._view(request)
         partition, role = request.match_info["partition"], request.match_info["role"]
         roles = {*view.spec.models(), *(known for known, _ in view.models)}  # commands add and rename models
-        if not self._has(view, partition) or role not in roles:
+        if not partition.isdigit() or int(partition[:9]) >= view.spec.partitions or role not in roles:
             raise web.HTTPNotFound(text="There is no such model.")
         return await self._json(request, await self._models.of(view.spec, int(partition), role))
 
@@ -297,7 +287,7 @@ class Page:
         """What the last checkpoint's models say of an instance. It changes nothing, so it takes no token; a form of
         another page cannot send this type, and its scripts may not."""
         view, partition = self._view(request), request.match_info["partition"]
-        if not self._has(view, partition):
+        if not partition.isdigit() or int(partition[:9]) >= view.spec.partitions:
             raise web.HTTPNotFound(text="There is no such partition.")
         if request.content_type != "application/json" or (request.content_length or 0) > by_hand.MOST_BYTES:
             raise web.HTTPBadRequest(text=f"expected application/json of at most {by_hand.MOST_BYTES:,} bytes.")

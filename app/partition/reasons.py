@@ -18,11 +18,10 @@ from topics.records import VALUES
 FEATURE, ADDED = 0, 1  # of a reason
 TELLING = (  # learners that say what features add to a prediction
     *("hoeffding-tree", "extremely-fast-decision-tree", "hoeffding-adaptive-tree", "fimt-dd"),
-    *("hoeffding-regression-tree", "orto", "adaptive-random-forest", "streaming-random-patches", "online-bagging"),
+    *("hoeffding-regression-tree", "adaptive-random-forest", "streaming-random-patches", "online-bagging"),
     *("leveraging-bagging", "smooth-boost", "online-boosting", "mondrian-forest", "stochastic-gradient-tree"),
     *("shrub-ensemble", "streaming-decision-tree", "streaming-decision-forest", "cart", "bagging", "random-forest"),
-    *("adaboost", "gradient-boosting", "xgboost", "opinion-pool", "naive-bayes"),
-    *("soft-tree", "soft-hoeffding-tree", "model-pool"),
+    *("adaboost", "gradient-boosting", "xgboost", "opinion-pool"),
 )
 
 

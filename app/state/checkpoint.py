@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import cramjam
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +39,7 @@ LARGE_BYTES = 512 * 1024 * 1024
 MAX_CHUNK_BYTES = 4 * 1024 * 1024  # of one that is read: arrays have smaller ones, a manifest kept is below 1 MB
 MOST = 2**62  # no offset, count or size of an array is as large
 TYPES = {np.dtype(kind).str: np.dtype(kind).itemsize for kind in "?bBhHiIqQfd"}  # of arrays
-STORED, DEFLATED, ZSTD = b"\x00", b"\x01", b"\x02"  # deflated: by versions before 0.1.0
-LEVEL = 1  # of zstd: three times as fast as deflate's first level, to the same size
+STORED, DEFLATED = b"\x00", b"\x01"
 SIGNED = b"riparian signed\n"  # before a manifest's signature of SIGNATURE_BYTES and its bytes
 SIGNATURE_BYTES = 32
 
@@ -150,40 +148,22 @@ def hash_of(data: bytes | memoryview) -> bytes:
 
 def pack(data: bytes | memoryview) -> bytes:
     """A chunk as it is stored."""
-    packed = bytes(cramjam.zstd.compress(data, LEVEL))
-    return ZSTD + packed if len(packed) < len(data) else STORED + data
+    packed = zlib.compress(data, 1)
+    return DEFLATED + packed if len(packed) < len(data) else STORED + data
 
 
 def unpack(digest: bytes, packed: bytes) -> bytes | None:
     """The bytes of a chunk; None where they do not match its hash."""
-    data: bytes | None = packed[1:]
-    if packed[:1] == ZSTD:
-        data = _decompressed(packed[1:])
-    elif packed[:1] == DEFLATED:
-        data = _inflated(packed[1:])
-    return data if data is not None and hash_of(data) == digest else None
-
-
-def _decompressed(packed: bytes) -> bytes | None:
-    """None where it is damaged, or longer than chunks are."""
-    for room in (LARGE_CHUNK_BYTES, MAX_CHUNK_BYTES):
-        data = bytearray(room)
+    data = packed[1:]
+    if packed[:1] == DEFLATED:
+        inflate = zlib.decompressobj()
         try:
-            n = cramjam.zstd.decompress_into(packed, data)
-        except cramjam.DecompressionError:  # or it is longer
-            continue
-        return bytes(memoryview(data)[:n])
-    return None
-
-
-def _inflated(packed: bytes) -> bytes | None:
-    """The same of deflate."""
-    inflate = zlib.decompressobj()
-    try:
-        data = inflate.decompress(packed, MAX_CHUNK_BYTES)
-    except zlib.error:
-        return None
-    return data if inflate.eof else None
+            data = inflate.decompress(data, MAX_CHUNK_BYTES)
+        except zlib.error:
+            return None
+        if not inflate.eof:
+            return None
+    return data if hash_of(data) == digest else None
 
 
 class _Chunk:

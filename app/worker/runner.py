@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from operator import lt
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,12 +38,13 @@ from app.worker.letters import Sendable, letters, sendable
 from app.worker.releases import ReleaseHost, Releases
 from app.worker.replica import AloneError, ReplicaOfWorker
 from app.worker.tail import Tail
-from app.worker.telling import Telling
 from app.worker.transport import Fetched
+from topics import commands, reports
+from topics.commands import EventRecord
 from topics.headers import trace
-from topics.names import CONTROL, FEATURES, LEARNED, state_field
+from topics.names import CONTROL, EVENTS, FEATURES, LEARNED, state_field
 from topics.places import place_of
-from topics.records import UNKNOWN_SCHEMA, DriftRecord, PartitionRecord
+from topics.records import UNKNOWN_SCHEMA, DriftRecord, MetricsRecord, PartitionRecord
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ BRIEF_SECONDS = 0.01
 FEW = 512  # records, at most, of a step on the event loop
 POLL_SECONDS = 0.005  # while records wait for the other topic
 IDLE_SECONDS = 0.5  # while none do
+STILL_SECONDS = 10.0  # between two records of a partition that rests
 LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
 STALLED_SECONDS = 10.0  # that partitions which recover together wait for one of them that does not go on
 SECURE_SECONDS = 1.0  # that a rebalance may wait for a checkpoint: without it more has to be read back, and that is all
@@ -157,24 +160,22 @@ class Runner:
         self.lost = False  # an error has ended it: there will be no last checkpoint
         self.n_skipped = 0
         self.started = time.time()
-        self._tail = tail
-        events = [] if state.manifest is None else state.manifest.events
-        self.telling = Telling(
-            host,
-            learner,
-            outputs,
-            tail,
-            events,
-            self.sent_offset,
-            lambda: host.observer.of_partition(self),
-            self._want_checkpoint,
-        )
-        told = self._is_durable, self._has_checkpoint, self.telling.hear
+        self.figures = learner.told()
+        self._ignored = self.figures.counts["ignored_leaps"]  # that the log tells of
+        told = self._is_durable, self._has_checkpoint, self._hear
         self.checkpoints = Checkpoints(host, learner, state, encoder, outputs, *told)
+        self._tail = tail
+        self._metrics_sent = dict(tail.metrics)
+        self._told_place, self._told_at = (-1, -1), 0.0  # of the last record of the partition
+        # Drift events that nobody has been told of: see `_tell`. Those of a manifest are durable, and numbered below.
+        events = [] if state.manifest is None else state.manifest.events
+        self._untold = [record for record in events if record.number >= tail.drift]
+        self._told = learner.drift.n_events
         self._wake = asyncio.Event()
         self._few = 0  # records whose step is brief
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if host.registry is None else self._ask(host.registry, tail)
+        self._metrics_due = time.monotonic() + host.spec.metrics.every
         self._task: asyncio.Task[None] | None = None
         self._written = asyncio.Event()  # a checkpoint
         self._stopping = False
@@ -197,11 +198,6 @@ class Runner:
         early, self._early = self._early, []
         for tp, fetched in early:
             self.add(tp, fetched)
-
-    @property
-    def figures(self) -> Figures:
-        """As they were last taken, for metrics."""
-        return self.telling.figures
 
     @property
     def n_forced(self) -> int:
@@ -290,7 +286,7 @@ class Runner:
             self._replay(learner, replica)
         elif replica is not last and (drifts := await replica.move(learner, last)) is not None:
             self.replica = last
-            self.telling.hear(drifts)
+            self._hear(drifts)
             self.checkpoints.dirty = True
             await self.host.leave(replica, learner)
         return True
@@ -350,7 +346,7 @@ class Runner:
 
     def _until_due(self) -> float:
         """Seconds until there is something to do although nothing comes."""
-        due: float = self.telling.due
+        due: float = self._metrics_due
         if self.shared is not None:
             due = min(due, self.shared.due)
         if self.checkpoints.wanted:
@@ -393,7 +389,12 @@ class Runner:
             await self.shared.keep(outcome.joint, self.merge.limit)
         for reason in reasons:
             self.host.observer.rejected(self, reason)
-        await self.telling.stepped(outcome)
+        self._hear(outcome.drifts)
+        if outcome.ids and self._untold:
+            self._told = self.learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
+            await self._tell()
+        if outcome.events:
+            await self._answer(outcome.events)
         self.host.observer.stepped(self, outcome, time.monotonic() - started)
 
     def _judge(self, n: int, seconds: float) -> None:
@@ -438,13 +439,50 @@ class Runner:
         made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
         return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
 
+    def _hear(self, drifts: Sequence[DriftRecord]) -> None:
+        """Keep drift events until they may be told. What the last worker sent already is in the topic, as are its
+        predictions. Events behind these were not sent, even where a changed stream file has fewer of them and their
+        numbers come again."""
+        bits, sent = self.learner.bits[FEATURES], self.sent_offset
+        self._untold += [d for d in drifts if d.number >= self._tail.drift or place_of(d.offset, d.index, bits) >= sent]
+
+    async def _tell(self) -> None:
+        """Send the drift events that will not be otherwise, whatever happens.
+
+        After a crash the records beyond the last prediction may come in another order, and their errors with them. So
+        an event is sent when a prediction behind it is with the broker, or a manifest that is taken behind it (and that
+        holds it, in case we die before this): then all that it came from will be as it was.
+        """
+        due = [record for record in self._untold if record.number < self._told]
+        if not due:
+            return
+        self._untold = self._untold[len(due) :]
+        await self.outputs.flush()
+        for record in due:
+            await self.outputs.send_one(self.host.spec.topics.drift, None, reports.write(record))
+
+    async def _answer(self, events: Sequence[EventRecord]) -> None:
+        """Send what became of commands, once predictions that record their places are with the broker."""
+        topic = self.host.spec.outputs.get(EVENTS)
+        due = [event for event in events if event.number >= self._tail.events]
+        if topic is None:  # a rule has steered a stream that takes no commands
+            return
+        if due:
+            await self.outputs.flush()
+        for event in due:
+            log.info("partition %d: %s %s: %s", self.partition, event.command, event.event, event.sentence)
+            await self.outputs.send_one(topic, None, commands.write(event))
+            if event.event == commands.APPLIED and event.command == commands.CHECKPOINT:
+                self.checkpoints.due = 0.0
+
     # -- now and then ------------------------------------------------------------------------------------------
 
     async def _timers(self) -> None:
         now = time.monotonic()
-        if now >= self.telling.due:
-            await self.telling.metrics()
-        await self.telling.tell()
+        if now >= self._metrics_due:
+            self._metrics_due = now + self.host.spec.metrics.every
+            await self._send_metrics()
+        await self._tell()
         self.checkpoints.check()  # a failed write ends the runner here
         if self.shared is not None and now >= self.shared.due:
             await self.shared.append()
@@ -453,18 +491,72 @@ class Runner:
                 await self.shared.append()
             await self.checkpoints.begin(self._beside)
 
+    def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
+        """Off the event loop: figures, and drift events that were found on the way to them."""
+        with self.learner.still() as drifts:
+            return self.learner.told(), drifts or []
+
+    async def _send_metrics(self) -> None:
+        figures, drifts = await self.host.in_thread(self._take_figures)
+        self.figures = figures
+        self._hear(drifts)
+        spec, ignored = self.learner.spec, figures.counts["ignored_leaps"]
+        if ignored > self._ignored:
+            said = (
+                "partition %d: timestamps ignored, as they are more than a minute ahead of the records around them: %d"
+            )
+            log.warning(said, self.partition, ignored - self._ignored)
+            self._ignored = ignored
+        for role, running in self.learner.roles.items():
+            # Each place once, in order, whoever reported it.
+            last, learned = self._metrics_sent.get(role), (figures.learned_offset, 0)
+            now = (figures.offset, figures.feature_index), (figures.label_offset, figures.label_index), learned
+            if last is not None and (now == last or any(map(lt, now, last))):
+                continue
+            self._metrics_sent[role] = now
+            overall = figures.overall[role]
+            record = MetricsRecord(
+                stream=spec.name,
+                partition=self.partition,
+                time=int(time.time() * 1000),
+                model=role,
+                name=running.learner_name,
+                offset=figures.offset,
+                label_offset=figures.label_offset,
+                index=figures.feature_index,
+                label_index=figures.label_index,
+                n=int(overall.get("n", 0)),
+                overall=dict(overall),
+                window=None if spec.metrics.fading else dict(figures.recent[role]),
+                fading=dict(figures.recent[role]) if spec.metrics.fading else None,
+                counters=figures.counts,
+                size=figures.sizes.get(role),
+                learned_offset=figures.learned_offset,
+                comparison=figures.compared.get(role),
+                estimated=figures.estimated.get(role) or None,
+                classes=figures.by_class.get(role) or None,
+            )
+            await self.outputs.send_one(spec.topics.metrics, None, reports.write(record))
+        await self._send_state_of_partition((figures.offset, figures.label_offset))
+
+    async def _send_state_of_partition(self, place: tuple[int, int]) -> None:
+        """Also while nothing comes: whoever looks at the topic sees that the partition has a worker."""
+        now = time.monotonic()
+        if place != self._told_place or now >= self._told_at + STILL_SECONDS:
+            self._told_place, self._told_at = place, now
+            record = self.host.observer.of_partition(self)
+            await self.outputs.send_one(self.host.spec.topics.metrics, None, reports.write(record))
+
     # -- checkpoints, and the end ------------------------------------------------------------------------------
 
     def _beside(self) -> Beside:
         lost = self.gaps.behind(self.learner.offsets)
-        return Beside(self._output_positions(), lost, self.telling.untold)
-
-    def _want_checkpoint(self) -> None:
-        self.checkpoints.due = 0.0
+        return Beside(self._output_positions(), lost, list(self._untold))
 
     def _is_durable(self, meta: Mapping[str, Any], events: Sequence[DriftRecord]) -> None:
         """A manifest is with the broker."""
-        self.telling.is_durable(events)
+        if events:
+            self._told = max(self._told, events[-1].number + 1)
         self.host.commit({tp: meta[state_field(role, "offset")] for role, tp in self.tps.items()})
 
     def _has_checkpoint(self, seconds: float, n_bytes: int) -> None:
@@ -501,8 +593,8 @@ class Runner:
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside)
                     await self.checkpoints.settle()
-                await self.telling.metrics()
-                await self.telling.tell()
+                await self._send_metrics()
+                await self._tell()
                 await self.outputs.flush()
         except ProducerFenced:
             log.info("partition %d: another worker has it; it goes on at the checkpoint before", self.partition)

@@ -21,12 +21,10 @@ from models.opinion_pool.pooling import (
     WEIGHT,
     gather,
     keep,
-    labels_in,
     pool_classes,
     pool_values,
     take_up,
 )
-from models.opinion_pool.resting import Resting
 from models.registry import create
 from models.threads import WORTH_A_THREAD, share
 
@@ -67,9 +65,6 @@ class OpinionPool(Learner):
         Length of a step, in [0, 1]; longer while there are few labels (models.opinion_pool.pooling).
     floor : float
         In (0, 0.5]: one member that is sure and wrong does not rule the others out.
-    rest_below : float
-        In [0, 0.1]: whoever has less than this share of all weight rests, but for trials (models.opinion_pool.resting).
-        0: nobody does.
     threads : int
         Threads that run members, >= 1; the results are the same.
 
@@ -97,7 +92,6 @@ class OpinionPool(Learner):
         self._sizes = np.zeros(m)
         self._quality = np.zeros((m, 2))
         self._counts = np.zeros(2)
-        self._resting = Resting(m, 0.0 if self._rule == LEADER else self._parameters["rest_below"])
         self._prepare()
 
     def _prepare(self) -> None:
@@ -140,25 +134,13 @@ class OpinionPool(Learner):
     def run_with(self, program: Program, slab: Floats, out: Floats, kept: Sequence[Floats]) -> None:
         """As Learner.run_with. kept : the votes of each member, NaN in column 0 where it cast none; infinity for a
         value that it did not know."""
-        start, resting = 0, self._resting
-        while start < len(program.op):
-            n, n_labels = min(self._length, len(program.op) - start), 0
-            if resting.below:
-                n, n_labels = labels_in(program.op, program.y, program.w, start, n, self._n_classes, resting.left)
-            self._run_chunk(program, start, n, slab, out, kept)
-            if resting.below:
-                resting.count(n_labels, self._weights, not self.logarithmic)
-            start += n
-
-    @property
-    def _n_classes(self) -> int:
-        """0 of a regression."""
-        return 0 if self.schema.task == "regression" else self.schema.n_outputs
+        for start in range(0, len(program.op), self._length):
+            self._run_chunk(program, start, min(self._length, len(program.op) - start), slab, out, kept)
 
     def _run_chunk(
         self, program: Program, start: int, n: int, slab: Floats, out: Floats, kept: Sequence[Floats]
     ) -> None:
-        n_classes = self._n_classes
+        n_classes = 0 if self.schema.task == "regression" else self.schema.n_outputs
         if len(slab) > len(self._place):
             self._place, self._marks = np.zeros(len(slab), np.int32), np.zeros((len(slab), 1))
         n_ops, n_rows = gather(
@@ -169,15 +151,10 @@ class OpinionPool(Learner):
         chunk = Program(self._op[:n_ops], self._row[:n_ops], self._y[:n_ops], self._w[:n_ops])
         rows, learners = self._slab[:n_rows], list(self._members.values())
         asked = chunk if not self._frozen else Program(*(column[chunk.op == PREDICT] for column in chunk))
-        names, awake = list(self._members), self._resting.awake.tolist()
+        names = list(self._members)
 
         def run_one(j: int) -> None:
             votes = self._planes[j]
-            if not awake[j]:
-                votes[:n_rows] = np.nan
-                if kept:
-                    keep(self._row, self._kind, self._source, n_ops, votes, False, kept[j])
-                return
             if kept:
                 take_up(kept[j], self._source, self._loaded, n_rows, votes)
             learners[j].run(asked if names[j] in self._frozen else chunk, rows, votes)
@@ -186,7 +163,7 @@ class OpinionPool(Learner):
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
         floor, rate = self._parameters["floor"], self._parameters["rate"]
-        learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake
+        learned = self._weights, self._sizes, self._quality, self._counts
         if n_classes:
             pool_classes(
                 self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, floor, *learned,
@@ -237,10 +214,8 @@ class OpinionPool(Learner):
             return np.concatenate(told) if told else np.zeros((0, self.schema.n_features + 1))
         mean = np.zeros((len(rows), self.schema.n_features + 1))
         known = np.zeros(len(rows), np.bool_)
-        for member, weight, awake in zip(
-            self._members.values(), self._shares().tolist(), self._resting.awake.tolist(), strict=True
-        ):
-            if member.tells_why and awake:
+        for member, weight in zip(self._members.values(), self._shares().tolist(), strict=True):
+            if member.tells_why:
                 found = member.contributions(slab, rows, about)
                 known |= ~np.isnan(found[:, -1])
                 mean += weight * np.nan_to_num(found)
@@ -255,11 +230,7 @@ class OpinionPool(Learner):
         of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
         silent = np.full((n * k, d + 1), np.nan)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
-        for member, weight, awake in zip(
-            self._members.values(), self._weights.tolist(), self._resting.awake.tolist(), strict=True
-        ):
-            if not awake:
-                continue
+        for member, weight in zip(self._members.values(), self._weights.tolist(), strict=True):
             votes = np.zeros((n, k))
             member.run(program, x, votes)
             found = member.contributions(x, of_rows, of_classes) if member.tells_why else silent
@@ -290,10 +261,8 @@ class OpinionPool(Learner):
 
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
-        float64. rests, labels : of models.opinion_pool.resting, where members may rest. Then the arrays of each member,
-        named after it."""
+        float64. Then the arrays of each member, named after it."""
         own = {"weights": self._weights, "sizes": self._sizes, "quality": self._quality, "counts": self._counts}
-        own |= self._resting.state() if self._resting.below else {}
         for name, member in self._members.items():
             own |= {place(name) + field: array for field, array in member.state()._asdict().items()}
         return _state_type(tuple(own))(**own)
@@ -303,8 +272,6 @@ class OpinionPool(Learner):
         self._sizes = np.array(state["sizes"], np.float64)
         self._quality = np.array(state["quality"], np.float64, order="C")
         self._counts = np.array(state["counts"], np.float64)
-        if self._resting.below:
-            self._resting.restore(state)
         for name, member in self._members.items():
             member.restore(of_member(state, name))
 
@@ -324,15 +291,14 @@ class OpinionPool(Learner):
 
     def describe(self) -> list[dict[str, Any]]:
         """A root a member, and below it what the member describes. A root has "member", its name, its "share" (weight)
-        in the pool, "frozen" and "resting" where it is, and its faded "error" once there is one: share of mistakes, or
-        mean absolute error."""
+        in the pool, "frozen" where it is, and its faded "error" once there is one: share of mistakes, or mean absolute
+        error."""
         nodes: list[dict[str, Any]] = []
         for j, (name, member) in enumerate(self._members.items()):
             own = moved(member.describe(), len(nodes), None, 0)
             for root in own[:1]:
                 root |= {"member": name, "share": float(self._weights[j])}
                 root |= {"frozen": True} if name in self._frozen else {}
-                root |= {} if self._resting.awake[j] else {"resting": True}
                 if self._quality[j, WEIGHT] > 0.0:
                     root["error"] = float(self._quality[j, ERROR] / self._quality[j, WEIGHT])
             nodes += own
@@ -368,21 +334,16 @@ def adapted(fresh: Learner, was: Mapping[str, Any], state: Mapping[str, NDArray[
     n, m = len(members(fresh.schema.task, was.get("members"))), len(places)
     if list(places.values()) == list(range(n)):
         return state
-    fields = {"weights": (n,), "sizes": (n,), "quality": (n, 2)}
-    own = fresh.state()._asdict()
-    fields |= {"rests": (n, 2), "labels": (1,)} if "rests" in own else {}
-    for field, shape in fields.items():
+    for field, shape in (("weights", (n,)), ("sizes", (n,)), ("quality", (n, 2))):
         if field not in state or state[field].shape != shape:
             raise ValueError(f"opinion-pool: {field} are not those of {n} members")
     there = np.array([at is not None for at in places.values()])
     at = np.array([at for at in places.values() if at is not None], np.int64)
-    found: dict[str, NDArray[Any]] = {**own, "counts": state["counts"]}
-    if "labels" in own:
-        found["labels"] = state["labels"]
-    for field in fields.keys() - {"labels"}:
+    found: dict[str, NDArray[Any]] = {**fresh.state()._asdict(), "counts": state["counts"]}
+    for field in ("weights", "sizes", "quality"):
         found[field] = np.array(found[field])
         found[field][there] = state[field][at]
-        if len(at) and field in ("sizes", "quality"):
+        if len(at) and field != "weights":
             found[field][~there] = state[field][at].mean(axis=0)
     if rule(fresh.schema.task, parameters["pool"]) != entries.LOGARITHMIC:
         weights, total = found["weights"], state["weights"][at].sum()

@@ -62,7 +62,9 @@ def gather(
     for i in range(start, start + n):
         r = row[i]
         learn = op[i] == LEARN
-        teaches = learn and _teaches(y[i], w[i], n_classes)
+        teaches = learn and w[i] > 0.0 and w[i] < np.inf
+        if teaches:
+            teaches = (y[i] >= 0.0 and y[i] < n_classes) if n_classes > 0 else abs(y[i]) <= LARGEST_TARGET
         at = place[r]
         cast = learn and keeping and 0 <= at < n_rows and source[at] == r
         if not cast:
@@ -105,26 +107,6 @@ def gather(
 
 
 @kernel
-def labels_in(op, y, w, start, n, n_classes, most):
-    """How many of the operations start .. start + n there are up to the label that teaches and is number `most`, and
-    how many such labels among them. O(n)."""
-    n_labels = 0
-    for i in range(start, start + n):
-        if op[i] == LEARN and _teaches(y[i], w[i], n_classes):
-            n_labels += 1
-            if n_labels == most:
-                return i + 1 - start, n_labels
-    return n, n_labels
-
-
-@kernel
-def _teaches(y, w, n_classes):
-    if not (w > 0.0 and w < np.inf):
-        return False
-    return (y >= 0.0 and y < n_classes) if n_classes > 0 else abs(y) <= LARGEST_TARGET
-
-
-@kernel
 def take_up(kept, source, loaded, n_rows, votes):
     """Lay the votes that a member cast before on the rows that come again. Mutates votes. O(n_rows n_outputs)."""
     for r in range(n_rows):
@@ -146,13 +128,11 @@ def keep(row, kind, source, n, votes, values, kept):
 
 @kernel
 def pool_classes(
-    rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, awake,
-    out, p, g, h,
+    rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, out, p, g, h
 ):  # fmt: skip
     """Write the pooled probabilities of what was wanted into `out`, and learn from labels.
 
     counts : (2,) float64, labels that taught, and the sum that makes a faded mean of `sizes`.
-    awake : (members,) bool; the others have no weight, get none, and have cast no vote (models.opinion_pool.resting).
     p : (n_outputs,), g, h : (members,), scratch.
     """
     m = planes.shape[0]
@@ -178,18 +158,16 @@ def pool_classes(
             continue
         share = min(1.0, w[i])
         if rule == LOGARITHMIC:
-            _step(rate, share, weights, sizes, counts, awake, g)
+            _step(rate, share, weights, sizes, counts, g)
             for j in range(m):
                 weights[j] = max(0.0, weights[j])
         elif rule == LINEAR:
-            total, n_awake = 0.0, 0
+            total = 0.0
             for j in range(m):
                 weights[j] *= max(g[j], floor) ** share
                 total += weights[j]
-                n_awake += awake[j]
             for j in range(m):
-                if awake[j]:
-                    weights[j] = (1.0 - rate) * weights[j] / total + rate / n_awake
+                weights[j] = (1.0 - rate) * weights[j] / total + rate / m
         for j in range(m):
             if np.isnan(planes[j, at, 0]):
                 continue
@@ -278,7 +256,7 @@ def _classes(rule, planes, at, weights, quality, floor, p):
 
 @kernel
 def pool_values(
-    rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, awake, out, g, h
+    rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, out, g, h
 ):  # fmt: skip
     """As pool_classes, of a regression."""
     m = planes.shape[0]
@@ -305,8 +283,8 @@ def pool_values(
             for j in range(m):
                 finite = finite and np.isfinite(g[j])
             if finite:
-                _step(rate, share, weights, sizes, counts, awake, g)
-                _onto_simplex(weights, awake)
+                _step(rate, share, weights, sizes, counts, g)
+                _onto_simplex(weights)
         for j in range(m):
             if np.isfinite(planes[j, at, 0]):
                 _note(quality, j, rate, share, abs(planes[j, at, 0] - y[i]))
@@ -346,35 +324,32 @@ def _value(rule, planes, at, weights, quality):
 
 
 @kernel
-def _step(rate, share, weights, sizes, counts, awake, g):
+def _step(rate, share, weights, sizes, counts, g):
     """One step against the derivatives, each over its running mean size."""
     counts[0] += 1.0
     counts[1] = FADING * counts[1] + (1.0 - FADING)
     length = share * rate * max(1.0, EARLY / np.sqrt(counts[0]))
     for j in range(len(g)):
-        if not awake[j]:
-            continue
         sizes[j] = FADING * sizes[j] + (1.0 - FADING) * abs(g[j])
         if sizes[j] > 0.0:
             weights[j] -= length * g[j] * counts[1] / sizes[j]
 
 
 @kernel
-def _onto_simplex(weights, awake):
-    """The nearest weights >= 0 of those awake whose sum is 1 (Michelot's algorithm)."""
+def _onto_simplex(weights):
+    """The nearest weights >= 0 whose sum is 1 (Michelot's algorithm)."""
     threshold, before = -np.inf, 0
     for _ in range(len(weights)):  # each round but the last leaves out one at least
         left, total = 0, 0.0
-        for j in range(len(weights)):
-            if awake[j] and weights[j] > threshold:
+        for weight in weights:
+            if weight > threshold:
                 left += 1
-                total += weights[j]
+                total += weight
         if left in (0, before):
             break
         threshold, before = (total - 1.0) / left, left
     for j in range(len(weights)):
-        if awake[j]:
-            weights[j] = max(0.0, weights[j] - threshold)
+        weights[j] = max(0.0, weights[j] - threshold)
 
 
 @kernel

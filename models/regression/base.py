@@ -11,8 +11,7 @@ from models.contract import Floats, Learner, Schema
 from models.contributions import add_up, climb
 from models.kernel import kernel
 from models.observers import check_growth
-from models.regression.contributions import add_models
-from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MEAN_LEAF, MODEL_ERROR, SEEN, N
+from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MODEL_ERROR, SEEN, N
 from models.regression.nodes import (
     BLOCK,
     DEFAULT,
@@ -86,32 +85,17 @@ class RegressionTree(Learner):
         return True
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        links, mass = self._nodes.links[: int(self._nodes.counts[N_NODES])], self._mass()
+        links, blocks = self._nodes.links[: int(self._nodes.counts[N_NODES])], self._nodes.blocks
+        mass, leaf = np.zeros((len(links), 2)), np.flatnonzero(links[:, TEST] == LEAF)
+        own = links[leaf, BLOCK]
+        mass[leaf, 1] = blocks[own, N]
+        mass[leaf, 0] = blocks[own, MEAN] * blocks[own, N]
         sums, leaves = np.zeros_like(mass), np.zeros(len(rows), np.int64)
         out = np.zeros((len(rows), self.schema.n_features + 1))
         add_up(links, TEST, PARENT, OTHER, mass, sums)
         _leaves_of(links, self._nodes.test, self._layout.n_values, slab, rows, leaves)
-        climb(links, TEST, PARENT, -1, sums, leaves, about, out)
-        if self._growth.leaf_prediction != MEAN_LEAF:
-            add_models(
-                links, leaves, self._nodes.blocks, self._layout, self._nodes.scales, self._growth.leaf_prediction,
-                slab, rows, *self._terms(), out,
-            )  # fmt: skip
+        climb(links, TEST, PARENT, sums, leaves, about, out)
         return out
-
-    def _mass(self) -> Floats:
-        """Sum of the targets and weight of each leaf, (n, 2), 0 of other nodes."""
-        links = self._nodes.links[: int(self._nodes.counts[N_NODES])]
-        mass, leaf = np.zeros((len(links), 2)), np.flatnonzero(links[:, TEST] == LEAF)
-        own = self._nodes.blocks[links[leaf, BLOCK]]
-        mass[leaf, 1] = own[:, N]
-        mass[leaf, 0] = own[:, MEAN] * own[:, N]
-        return mass
-
-    def _terms(self) -> tuple[Floats, NDArray[np.bool_], Floats]:
-        """z, told and terms of models.regression.contributions.add_model."""
-        n, d = len(self._nodes.blocks), self.schema.n_features
-        return np.zeros(d), np.zeros(n, np.bool_), np.zeros((n, d))
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         self._nodes = make_room(self._nodes, more_nodes, more_blocks)

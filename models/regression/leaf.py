@@ -70,17 +70,11 @@ def widen_all(scales, n_values, x, r, y, w):
 
 
 @kernel(inline=True)
-def scale(value, centre, per_width):
-    """The model's input of a value of a numeric feature."""
-    scaled = (value - centre) * per_width
-    return min(max(scaled, -1.0), 1.0) if scaled == scaled else 0.0
-
-
-@kernel(inline=True)
 def standardise(scales, n_values, x, r, z):
     """z[f] : the model's input of every numeric feature of row r. Mutates z."""
     for f in range(len(n_values)):
-        z[f] = scale(x[r, f], scales[CENTRE, f], scales[PER_WIDTH, f]) if n_values[f] == 0 else 0.0
+        scaled = (x[r, f] - scales[CENTRE, f]) * scales[PER_WIDTH, f]
+        z[f] = min(max(scaled, -1.0), 1.0) if n_values[f] == 0 and scaled == scaled else 0.0
 
 
 @kernel(inline=True)

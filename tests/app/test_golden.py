@@ -57,8 +57,7 @@ def test_there_is_a_golden_state_of_every_model_and_task() -> None:
 
 @pytest.fixture(autouse=True)
 def _counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Digests of pools are of before votes were named after members, when they were counted, and before members could
-    rest."""
+    """Digests of pools are of before votes were named after members, when they were counted."""
     named = PartitionLearner.comparable
 
     def counted(self: PartitionLearner) -> Snapshot:
@@ -68,11 +67,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> None:
             f"{name.rpartition('/')[0]}/{names[name]}" if name in names else name: array
             for name, array in found.arrays.items()
         }
-        models = {
-            role: (name, {key: value for key, value in parameters.items() if key != "rest_below"})
-            for role, (name, parameters) in found.meta["models"].items()
-        }
-        return found._replace(meta={**found.meta, "models": models}, arrays=arrays)
+        return found._replace(arrays=arrays)
 
     monkeypatch.setattr(PartitionLearner, "comparable", counted)
 

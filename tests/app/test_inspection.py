@@ -166,24 +166,11 @@ def test_members_of_an_ensemble_have_headings() -> None:
         leaf | {"id": 2, "parent": 1},
         leaf | {"id": 3, "parent": 1},
         leaf | {"id": 4, "member": 5, "error": 0.25},
-        {
-            "id": 5,
-            "parent": None,
-            "depth": 0,
-            "weight": 7.0,
-            "value": [],
-            "member": "a",
-            "share": 0.25,
-            "resting": True,
-        },
     ]
     lines = list(inspection.tree_lines(nodes))
     assert lines[:2] == ["member 4, 91.5% right: UP 100%, weight 7", "growing in the background"]
     assert [line[:3] for line in lines[2:4]] == ["├─ ", "└─ "]
-    assert lines[4:] == [
-        "member 5, error 0.25: UP 100%, weight 7",
-        "member a, resting, weight 0.250 in the pool: weight 7",
-    ]
+    assert lines[4] == "member 5, error 0.25: UP 100%, weight 7"
 
 
 def test_parts_of_other_learners(spec: Spec, state: loading.State) -> None:

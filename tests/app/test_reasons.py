@@ -159,7 +159,7 @@ def test_after_a_promotion_the_reasons_are_the_new_champions():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"champion": "majority-class"}, "expected a champion that .* nodes have, found majority-class, .* use "),
+        ({"champion": "naive-bayes"}, "expected a champion that keeps what its nodes have, found naive-bayes, .* use "),
         ({"champion": {"model": "online-bagging", "vote": "majority"}}, "online-bagging with vote: majority, which"),
         ({"task": "anomaly", "classes": None, "champion": "half-space-trees"}, "expected task classification or regr"),
         ({"predictions": {"reasons": 0}}, "predictions.reasons"),

@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import json
-import os
 import zlib
 
-import cramjam
 import msgspec
 import numpy as np
 import pytest
@@ -76,21 +74,9 @@ def test_an_altered_chunk_is_named_with_its_array(items: dict[bytes, bytes], cha
     found = examine(items, "golden", PARTITION)
     assert found.altered == {key.rpartition(b"/")[2].decode(): "pending/x"}
     assert not found.sound
-    # A worker that loads it says so, too, and does not fall over the library's own error.
+    # A worker that loads it says so, too, and does not fall over zlib's own error.
     with pytest.raises(StateError, match="pending/x was altered"):
         checkpoint.decode(checkpoint.decode_manifest(items[KEY]), checkpoint.chunks_of(items, PARTITION))
-
-
-@pytest.mark.parametrize("n_bytes", [0, 1, 1000, checkpoint.CHUNK_BYTES, checkpoint.LARGE_CHUNK_BYTES + 1, 2_000_000])
-@pytest.mark.parametrize("random", [False, True])
-def test_a_chunk_is_read_as_it_was_written_now_and_by_deflate_before(n_bytes: int, random: bool) -> None:
-    data = os.urandom(n_bytes) if random else bytes(n_bytes)
-    digest = checkpoint.hash_of(data)
-    packed = checkpoint.pack(data)
-    assert packed[:1] == (b"\x00" if random or n_bytes < 20 else b"\x02")
-    assert checkpoint.unpack(digest, packed) == data
-    assert checkpoint.unpack(digest, b"\x01" + zlib.compress(data, 1)) == data
-    assert checkpoint.unpack(digest, b"\x02" + packed) is None
 
 
 def test_every_single_chunk_counts(items: dict[bytes, bytes]) -> None:
@@ -237,9 +223,8 @@ def test_what_a_forged_file_asks_for_is_bounded(items: dict[bytes, bytes], spec:
     """Chunks that are alike are stored once, and zeros are packed 1,000 to 1: 266 kB became 5.6 GB."""
     manifest = checkpoint.decode_manifest(items[KEY])
     chunks = checkpoint.chunks_of(items, PARTITION)
-    bombs = b"\x01" + zlib.compress(bytes(50_000_000)), b"\x02" + bytes(cramjam.zstd.compress(bytes(50_000_000)))
-    for bomb in bombs:
-        assert checkpoint.unpack(checkpoint.hash_of(bytes(50_000_000)), bomb) is None
+    bomb = b"\x01" + zlib.compress(bytes(50_000_000))
+    assert checkpoint.unpack(checkpoint.hash_of(bytes(50_000_000)), bomb) is None
     zeros = bytes(checkpoint.CHUNK_BYTES)
     digest = checkpoint.hash_of(zeros)
     chunks[digest] = checkpoint.pack(zeros)

@@ -8,7 +8,7 @@ their reasons will do.
 import json
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from topics.paths import Index
@@ -81,7 +81,7 @@ class Reference:
     def feature(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> tuple[set[str], Row | None]:
         """The reasons to refuse a feature record, or none and what is in it."""
         m, reasons = self.mapping, set[str]()
-        record = _parse(value, m.max_bytes, reasons, is_copy=_is_copy(headers))
+        record = _parse(value, m.max_bytes, reasons)
         if key is not None and len(key) > MAX_KEY:
             reasons.add("too-large")
         if record is None:
@@ -119,7 +119,7 @@ class Reference:
     def label(self, key: bytes | None, value: bytes | None, headers: Headers = ()) -> tuple[set[str], Row | None]:
         """The reasons to refuse a label record, or none and what is in it."""
         m, reasons = self.mapping, set[str]()
-        record = _parse(value, m.max_bytes, reasons, isinstance(m.label_y[0], Index), _is_copy(headers))
+        record = _parse(value, m.max_bytes, reasons, isinstance(m.label_y[0], Index))
         if record is None:
             return reasons, None
         mapped = _places(m.label_id, m.label_time, m.label_y, self._label_type())
@@ -317,21 +317,16 @@ def _milliseconds(value: Any) -> float:
     else:
         moment = datetime.fromisoformat(value)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        time = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) / 1000  # rounded once
+        time = moment.timestamp() * 1000
     if not abs(time) < 253_402_300_800_000:  # the year 10000, and as far before 1970
         raise ValueError("beyond the year 9999")
     return time
 
 
-def _is_copy(headers: Headers) -> bool:
-    """Whether the last header of its name says why the record that this one is a copy of could not be read."""
-    return dict(headers).get("riparian-unread") is not None
-
-
-def _parse(value: bytes | None, max_bytes: int, reasons: set[str], array: bool = False, is_copy: bool = False) -> Any:
-    """The record, None where it is none. array : it has to be one. is_copy : where it has no value."""
+def _parse(value: bytes | None, max_bytes: int, reasons: set[str], array: bool = False) -> Any:
+    """The record, None where it is none. array : it has to be one."""
     if not value:
-        reasons.add("empty" if value is not None else "unreadable-batch" if is_copy else "tombstone")
+        reasons.add("tombstone" if value is None else "empty")
         return None
     if len(value) > max_bytes:
         reasons.add("too-large")

@@ -10,13 +10,10 @@ FADING = [0.999**age for age in range(10_000)]
 
 
 class NaivePool:
-    """members : name -> model. rule : "logarithmic", "linear" or "leader". kept : whether votes wait for the label.
-    rest_below, round, early : of members that rest."""
+    """members : name -> model. rule : "logarithmic", "linear" or "leader". kept : whether votes wait for the label."""
 
-    def __init__(self, schema, members, rule, rate, floor, seed=0, kept=True, rest_below=0.0, round=512, early=2048):
+    def __init__(self, schema, members, rule, rate, floor, seed=0, kept=True):
         self.frozen = set()
-        self.rest_below, self.round, self.early = rest_below, round, early
-        self.asleep, self.slept, self.n_taught, self.n_judged = {}, {}, 0, 0  # name -> rounds to come, of the last rest
         self.schema, self.rule, self.rate, self.floor, self.kept = schema, rule, rate, floor, kept
         self.members = {name: create(model, schema, seed=seed + i) for i, (name, model) in enumerate(members.items())}
         self.weights = dict.fromkeys(members, 1.0 / len(members))
@@ -28,8 +25,6 @@ class NaivePool:
         """Name -> probabilities, or a value; None where a member knows nothing."""
         votes = {}
         for name, member in self.members.items():
-            if name in self.asleep:
-                continue
             said = member.predict_many(x[None])[0]
             if self.schema.task == "regression":
                 votes[name] = said[0] if np.isfinite(said[0]) else None
@@ -71,33 +66,15 @@ class NaivePool:
 
     def learn(self, row, x, y, w):
         """Judge what was said of the instance, and what is said of it now, then let the members learn."""
-        now = dict.fromkeys(self.members) | self.ask(x)
-        was = {name: said for name, said in self.votes.get(row, {}).items() if name not in self.asleep}
-        cast = dict.fromkeys(self.members) | was
+        now = self.ask(x)
+        cast = dict.fromkeys(self.members) | self.votes.get(row, {})
         votes = [now] if not self.kept else [cast, now]
         judged = [vote for vote in votes if self.tells(vote, y)]
-        self.absent = self.members.keys() - was.keys() if judged and judged[0] is cast else set(self.asleep)
+        self.absent = self.members.keys() - self.votes[row].keys() if judged and judged[0] is cast else set()
         self.weigh(judged, y, min(1.0, w))
         for name, member in self.members.items():
-            if name not in self.frozen and name not in self.asleep:
+            if name not in self.frozen:
                 member.learn_many(x[None], [y], [w])
-        self.n_taught += 1
-        if self.rest_below and self.n_taught % self.round == 0 and self.n_taught >= self.early:
-            self.end_round()
-
-    def end_round(self):
-        rested, least = set(self.asleep), self.rest_below * sum(self.weights.values())
-        self.asleep = {name: rounds - 1 for name, rounds in self.asleep.items() if rounds > 1}
-        for name in [name for name in self.members if name not in rested]:
-            if self.weights[name] >= least or name == max(self.weights, key=self.weights.get):
-                self.slept[name] = 0
-            else:
-                self.asleep[name] = self.slept[name] = min(8, max(1, 2 * self.slept.get(name, 0)))
-        for name in self.asleep:
-            self.weights[name] = 0.0
-        if self.rule == "linear":
-            total = sum(self.weights.values())
-            self.weights = {name: w / total for name, w in self.weights.items()}
 
     def exchange(self, new, dropped, seed):
         """Members that begin while the pool runs, first, and some that go."""
@@ -129,15 +106,14 @@ class NaivePool:
         values = self.schema.task == "regression"
         if self.rule == "linear" and values:
             self.step(self.mean_of([self.slopes_of_squares(votes, y) for votes in judged]), share)
-            self.weights |= nearest_on_simplex({n: w for n, w in self.weights.items() if n not in self.asleep})
+            self.weights = nearest_on_simplex(self.weights)
         elif self.rule == "linear":
             likelihood = self.mean_of([self.likelihoods(votes, int(y)) for votes in judged])
             for name in self.members:
                 self.weights[name] *= max(likelihood[name], self.floor) ** share
             total = sum(self.weights.values())
-            awake = {name: w for name, w in self.weights.items() if name not in self.asleep}
-            equal = self.rate / len(awake)
-            self.weights |= {name: (1.0 - self.rate) * w / total + equal for name, w in awake.items()}
+            equal = self.rate / len(self.weights)
+            self.weights = {name: (1.0 - self.rate) * w / total + equal for name, w in self.weights.items()}
         elif self.rule == "logarithmic":
             self.step(self.mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged]), share)
             self.weights = {name: max(0.0, w) for name, w in self.weights.items()}
@@ -171,14 +147,11 @@ class NaivePool:
         return slopes
 
     def step(self, derivatives, share):
-        self.n_judged += 1
-        n = self.n_judged
+        n = len(next(iter(self.derivatives.values()))) + 1
         for name, g in derivatives.items():
-            if name in self.asleep:
-                continue
             self.derivatives[name].append(abs(g))
-            own = self.derivatives[name]
-            size = sum(f * one for f, one in zip(FADING[: len(own)][::-1], own, strict=True)) / sum(FADING[:n])
+            faded = FADING[:n][::-1]
+            size = sum(f * one for f, one in zip(faded, self.derivatives[name], strict=True)) / sum(faded)
             if size:
                 self.weights[name] -= share * self.rate * max(1.0, 100.0 / math.sqrt(n)) * g / size
 

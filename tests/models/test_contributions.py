@@ -302,7 +302,7 @@ SAYING = {
     "mondrian": {"model": "mondrian-forest", "n_trees": 3},
     "gradient": {"model": SGT, **EAGER},
 }
-BESIDES = {"bayes": {"model": "hoeffding-tree", **GROWS}, "last": "last-label"}  # leaves some; says nothing
+BESIDES = {"bayes": {"model": "hoeffding-tree", **GROWS}, "last": "last-label"}  # leaves say more; says nothing
 
 
 @pytest.mark.parametrize("floor", [0.01, 0.2])
@@ -353,6 +353,7 @@ def test_who_has_learned_nothing_says_so_and_who_cannot_say_it():
         assert not told[:, :-1].any()
     schema = Schema((0, 0), 1, "regression")
     assert np.isnan(create("fimt-dd", schema).contributions(x, row, about - 1)[:, -1]).all()
+    assert not create("orto", schema).tells_why
     assert not create("online-bagging", Schema((0, 0), 2, "classification"), vote="majority").tells_why
     with pytest.raises(NotImplementedError, match="last-label does not say"):
         create("last-label", schema).contributions(x, row, about)

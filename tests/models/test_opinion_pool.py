@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, PREDICT, Program, Schema
-from models.opinion_pool import resting
 from models.opinion_pool.entries import MEMBERS
 from models.opinion_pool.members import members
 from models.registry import adapted, create, kept, validate
@@ -87,73 +86,6 @@ def test_what_is_kept_goes_wherever_a_program_is_cut(task):
         assert other.tobytes() == out.tobytes()
         assert [one.tobytes() for one in notes] == [one.tobytes() for one in kept]
         assert [a.tobytes() for a in pieces.state()] == [a.tobytes() for a in whole.state()]
-
-
-@pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize(
-    ("task", "rule"), [("classification", "logarithmic"), ("classification", "linear"), ("regression", "linear")]
-)
-def test_members_without_weight_rest_as_the_definition_says(task, rule, kept, monkeypatch):
-    """And wherever a program is cut. In the second half another member is right: who rested is awake again."""
-    monkeypatch.setattr(resting, "ROUND", 16)
-    monkeypatch.setattr(resting, "EARLY", 48)
-    n = 900
-    schema = Schema((0, 0, 3), 3 if task == "classification" else 1, task)
-    some = {"last": "last-label", "other": "last-label", **(CLASSES if task == "classification" else VALUES)}
-    x, program = world(task, seed=2, n=n, late=10)
-    constant = (program.op == LEARN) & ~np.isnan(program.y) & (program.row >= 600)
-    program.y[constant] = 1.0
-    given = {"members": some, "pool": rule, "rate": 0.05, "floor": 0.02, "rest_below": 0.1}
-    pool = create("opinion-pool", schema, seed=3, **given)
-    twin = NaivePool(schema, some, rule, 0.05, 0.02, seed=3, kept=kept, rest_below=0.1, round=16, early=48)
-    out, rested = np.zeros((n, schema.n_outputs)), []
-    planes = kept_for(pool, n) if kept else []
-    for i, (op, row, y, w) in enumerate(zip(*program, strict=True)):
-        pool.run_with(program.part(i, i + 1), x, out, planes)
-        if op == PREDICT:
-            wanted = twin.predict(row, x[row])
-            unknown = np.nan if task == "regression" else 0.0
-            np.testing.assert_allclose(out[row], unknown if wanted is None else wanted, rtol=1e-7, atol=1e-12)
-        elif not np.isnan(y):
-            twin.learn(row, x[row], y, w)
-            rested.append({root["member"] for root in pool.describe() if root.get("resting")})
-            assert rested[-1] == set(twin.asleep)
-    assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
-    assert not any(rested[:47])
-    n_rested = {name: sum(name in one for one in rested) for name in some}
-    assert 0 < sum(n_rested.values()) < len(some) * (len(rested) - 47)
-    assert any(name in one and name not in two for one, two in pairwise(rested) for name in some)
-    whole, other = create("opinion-pool", schema, seed=3, **given), np.zeros_like(out)
-    notes = kept_for(whole, n) if kept else []
-    whole.run_with(program, x, other, notes)
-    assert other.tobytes() == out.tobytes()
-    assert [one.tobytes() for one in (*notes, *whole.state())] == [one.tobytes() for one in (*planes, *pool.state())]
-
-
-def test_who_rests_goes_on_resting_from_a_state_and_among_other_members(monkeypatch):
-    monkeypatch.setattr(resting, "ROUND", 16)
-    monkeypatch.setattr(resting, "EARLY", 48)
-    schema = Schema((0, 0, 3), 3, "classification")
-    x, program = world("classification", seed=2, late=10)
-    given = {"rate": 0.05, "rest_below": 0.1}
-    pool = create("opinion-pool", schema, members=CLASSES, **given)
-    out = np.zeros((N, 3))
-    pool.run(program, x, out)
-    resting_now = {root["member"] for root in pool.describe() if root.get("resting")}
-    assert resting_now
-    twice = create("opinion-pool", schema, members=CLASSES, **given)
-    twice.restore(pool.state()._asdict())
-    more = create("opinion-pool", schema, members={"new": "mondrian-forest", **CLASSES}, **given)
-    more.restore(adapted(more, pool.parameters(), pool.state()._asdict()))
-    for other in (twice, more):
-        assert {root["member"] for root in other.describe() if root.get("resting")} == resting_now
-    pool.run(program, x, out)
-    found = np.zeros_like(out)
-    twice.run(program, x, found)
-    assert found.tobytes() == out.tobytes()
-    assert [a.tobytes() for a in twice.state()] == [a.tobytes() for a in pool.state()]
-    with pytest.raises(ValueError, match="rests are not those of 4 members"):
-        adapted(more, pool.parameters(), {**pool.state()._asdict(), "rests": np.zeros((3, 2), np.int64)})
 
 
 RULES = [

@@ -175,14 +175,6 @@ def test_times_are_read_in_the_unit_of_their_schema(logical, value):
     assert found.times == [1_704_067_200_000.0]
 
 
-def test_nanoseconds_are_rounded_once():
-    """As integers they are not what float64 holds."""
-    nanoseconds = 1_704_067_200_123_456_901
-    of_time = schema(at=("int64", "io.debezium.time.NanoTimestamp", None))
-    found = decoded([{"schema": of_time, "payload": {"id": 1, "at": nanoseconds}}], envelope="connect", time="at")
-    assert found.times == [nanoseconds / 1_000_000] != [float(nanoseconds) / 1_000_000]
-
-
 def test_dates_before_the_seventies_are_not_taken_for_seconds():
     of_time = schema(at=("int32", "io.debezium.time.Date", None))
     found = decoded([{"schema": of_time, "payload": {"id": 1, "at": 10}}], envelope="connect", time="at")

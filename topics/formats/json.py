@@ -19,7 +19,7 @@ from topics.formats.json_envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, Clo
 from topics.formats.json_layout import Layout, Leaf
 from topics.formats.json_predictions import PredictionWriter, place_reader
 from topics.formats.json_rows import Renderer
-from topics.formats.json_text import SHALLOW_BYTES, is_utf8, read_object, too_deep, with_shorter_integers
+from topics.formats.json_text import SHALLOW_BYTES, is_utf8, read_object, too_deep
 from topics.formats.slots import OBJECT, Slot, of_features, of_labels
 from topics.formats.tuples import Block, Shape
 from topics.headers import inside
@@ -39,16 +39,6 @@ class _Block(NamedTuple):
     parent: Path
     columns: list[int]
     take: Callable[[Any], Any]
-
-
-def _decoded(value: bytes, decode: Callable[[bytes], Any]) -> Any:
-    """What `decode` makes of a value. Integers of more digits than it reads are too long, and of no wrong type."""
-    try:
-        return decode(value)
-    except msgspec.ValidationError as error:
-        if not str(error).startswith("Integer value out of range"):
-            raise
-    return decode(with_shorter_integers(value))
 
 
 class _Reader:
@@ -172,7 +162,7 @@ class _Reader:
         else:
             try:
                 try:
-                    return _decoded(value, decode)
+                    return decode(value)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     bad[i] = self._explain(value, error)
             except RecursionError:  # the stack was nearly used up before: not the record's fault, but no reason to stop

@@ -27,7 +27,7 @@ ID = str | int | None
 NUMBER = float | None
 BOOLEAN = bool | None
 SCALAR = str | int | float | bool | None
-TIME = str | float | None  # not int, of which the decoder takes those beyond float64
+TIME = str | int | float | None
 
 MOST_PLANS = 64
 MOST_SCHEMA_BYTES = 65_536  # of those that are kept
@@ -205,8 +205,6 @@ def _type(kind: Any, name: str) -> Any:
     """What the decoder accepts where a schema tells of a logical type."""
     if name == _VARIABLE:
         return _Variable | None
-    if name in _TIMES:  # nanoseconds are integers that float64 does not hold
-        return str | int | float | None
     if name == _DECIMAL:  # numbers as well: JsonConverter's decimal.format=NUMERIC
         return {NUMBER: bytes | float | None, ID: bytes | int | None}.get(kind, bytes | int | float | None)
     return kind

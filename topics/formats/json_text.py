@@ -16,9 +16,6 @@ SHALLOW_BYTES = 2 * MAX_DEPTH
 
 # Always matches from a quote on, to the end of the text if need be: linear, whatever the bytes.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.?)*+(?:"|\Z)', re.DOTALL)
-_MOST_OF_AN_INTEGER = 4300  # characters that the decoder reads
-# A text, or an integer that may have more; what has a fraction or an exponent is none.
-_LONG_INTEGER = re.compile(_STRING.pattern + rb"|(?<![0-9.eE+-])-?[0-9]{4300,}+(?![.eE])", re.DOTALL)
 _BRACKETS = b"[]{}"
 _OTHERS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
@@ -30,13 +27,6 @@ def too_deep(value: bytes) -> bool:
     brackets = np.frombuffer(_STRING.sub(b"", value).translate(None, _OTHERS), dtype=np.uint8)
     opens = (brackets == ord("[")) | (brackets == ord("{"))
     return bool(len(brackets)) and int(np.cumsum(np.where(opens, 1, -1)).max()) > MAX_DEPTH
-
-
-def with_shorter_integers(value: bytes) -> bytes:
-    """A JSON text with its integers cut to 4,300 characters. They are beyond float64, and longer than any id, still."""
-    return _LONG_INTEGER.sub(
-        lambda found: found[0] if found[0].startswith(b'"') else found[0][:_MOST_OF_AN_INTEGER], value
-    )
 
 
 def is_utf8(value: bytes) -> bool:

@@ -9,6 +9,5 @@ CASES = {
         Case({"members": {**TWO, "mondrian": {"model": "mondrian-forest", "n_trees": 2, "max_nodes": 101}}}),
         Case({"members": {**TWO, "again-1": "last-label"}, "pool": "linear", "rate": 0.05, "threads": 2}),
         Case({"members": TWO, "pool": "leader", "floor": 0.2}),
-        Case({"members": {**TWO, "fixed": "soft-tree"}, "rate": 0.05, "rest_below": 0.1}),
     ]
 }
