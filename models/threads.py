@@ -14,6 +14,10 @@ def share(threads: int, n: int, run: Callable[[int], None]) -> None:
     the numbers that is the same each time, since what it left in its cache belongs to them, and then helps the others.
     Raises what a call raised, after all of them."""
     threads = max(1, min(threads, n))
+    if threads == 1:
+        for i in range(n):
+            run(i)
+        return
     left = dict.fromkeys(range(n), True)
 
     def work(thread: int) -> None:

@@ -39,70 +39,87 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Program, Schema
+from models.contract import Floats, Program, Schema
 from models.description import moved
 from models.draws import key
 from models.ensemble.bagging import OnlineBagging
-from models.ensemble.chunks import AVERAGE, N_QUALITY, Chunk, weigh
-from models.ensemble.windows import CLOCK, DRIFT, WARNING, ErrorWindows, ResidualWindows
-from models.kernel import kernel
+from models.ensemble.chunks import N_QUALITY, Chunk
+from models.ensemble.watching import (
+    BETTER,
+    LABELS,
+    NOBODY,
+    OLDER,
+    PATIENCE,
+    UNDECIDED,
+    WORSE,
+    YOUNGER,
+    Beside,
+    exchange,
+    go_on,
+    nobody_beside,
+)
+from models.ensemble.windows import DRIFT, STABLE, WARNING, ErrorWindows, ResidualWindows
 
 BACK = "back_"
 # Places in `numbers` of a member.
 BEGUN, FRONT_NUMBER, BACK_NUMBER = range(3)
 TREE = 2  # what draws are for
 PIECE = 2048  # operations between two looks at the errors: what a tree begun at once costs, against calls
-PROOF = 6.0  # 2 ln(1 / 0.05)
-PATIENCE = 2048
-# Places in `compared` of a member: the sums of d and of its square, and labels.
-DIFFERENCE, SQUARES, LABELS = range(3)
-UNDECIDED, BETTER, WORSE = range(3)  # the tree beside
 
 
 class Adaptation(NamedTuple):
-    """How members are watched, and vote.
+    """How members are watched.
 
     drift_detection : whether they are.
     background_trees : whether trees begin at warnings.
-    vote, fading : as models.ensemble.chunks.weigh has them.
     """
 
     warning_delta: float
     drift_delta: float
     drift_detection: bool
     background_trees: bool
-    vote: int
-    fading: float
+
+    def windows(self, task: str, n_members: int) -> ErrorWindows:
+        """Of so many members."""
+        kind = ResidualWindows if task == "regression" else ErrorWindows
+        return kind(n_members, self.warning_delta, self.drift_delta)
 
 
-class Ballot(NamedTuple):
-    """What a member fills in when it runs a chunk.
+class Grown(NamedTuple):
+    """A tree of a member, and its number."""
 
-    votes : (n_rows, n_outputs), by rows of the chunk.
-    errors : (n,), scratch.
-    factors : (n_rows,), how much each vote counts.
-    quality : (3,), of the tree that votes.
+    tree: Any
+    number: int
+
+
+class Place(NamedTuple):
+    """What is a member's of arrays with a row a member: its slot, and its rows.
+
+    weights, errors, other_errors : (length,), by operations; votes, other_votes : (length, n_outputs), by rows of the
+    chunk; quality, other_quality : (3,), see models.ensemble.chunks. The other ones are of the tree beside, as are
+    kind : (1,) and compared : (3,), see models.ensemble.watching.
     """
 
+    slot: int
+    windows: ErrorWindows
+    weights: Floats
     votes: Floats
     errors: Floats
-    factors: Floats
     quality: Floats
+    kind: NDArray[np.int64]
+    other_votes: Floats
+    other_errors: Floats
+    other_quality: Floats
+    compared: Floats
 
 
-class Grown:
-    """A tree of a member: its number, its quality, and of a chunk its votes by rows and its errors on labels."""
-
-    votes: Floats
-    errors: Floats
-
-    def __init__(self, tree: Any, number: int) -> None:
-        self.tree, self.number = tree, number
-        self.quality = np.zeros(N_QUALITY)
-
-    def run(self, chunk: Chunk, program: Program, start: int, stop: int) -> None:
-        piece = program if stop - start == len(program.op) else program.part(start, stop)
-        self.tree.run(piece, chunk.slab, self.votes, self.errors[start:stop])
+def places(
+    windows: ErrorWindows, weights: Floats, votes: Floats, errors: Floats, quality: Floats, beside: Beside
+) -> list[Place]:
+    """Of all members."""
+    kinds = beside.kind[:, None]
+    rows = zip(weights, votes, errors, quality, kinds, *beside[1:], strict=True)
+    return [Place(slot, windows, *row) for slot, row in enumerate(rows)]
 
 
 class WatchedTree:
@@ -110,8 +127,8 @@ class WatchedTree:
 
     State: numbers : (3,) int64, trees begun, the number of the tree that votes and that of the one beside, or -1; the
     smaller one is the older. windows : (2, 193) int32. back_quality : (3,) float64, of the tree beside
-    (models.ensemble.chunks). compared : (3,) float64, see DIFFERENCE. The fields of the tree's state under their names,
-    those of the tree beside after "back_", of length 0 where there is none.
+    (models.ensemble.chunks). compared : (3,) float64, see models.ensemble.watching. The fields of the tree's state
+    under their names, those of the tree beside after "back_", of length 0 where there is none.
     """
 
     def __init__(self, grow: Callable[[int], Any], how: Adaptation) -> None:
@@ -121,110 +138,95 @@ class WatchedTree:
         self._begun = 0
         self._front = self._begin()
         self._back: Grown | None = None
-        self._regression = self._front.tree.schema.task == "regression"
-        windows = ResidualWindows if self._regression else ErrorWindows
-        self._windows: Any = windows(how.warning_delta, how.drift_delta)
-        self._compared = np.zeros(3)
+        schema = self._front.tree.schema
+        no_votes, no_errors, quality = np.zeros((1, 0, schema.n_outputs)), np.zeros((1, 0)), np.zeros((1, N_QUALITY))
+        windows, beside = how.windows(schema.task, 1), nobody_beside(1, 0, schema.n_outputs)
+        self._place = places(windows, no_errors, no_votes, no_errors, quality, beside)[0]
 
     @property
     def tree(self) -> Any:
         """The tree that votes."""
         return self._front.tree
 
+    def windows(self) -> dict[str, NDArray[Any]]:
+        """Their part of the state."""
+        return self._place.windows.state(self._place.slot)
+
+    def move(self, place: Place) -> None:
+        """Be a member of a forest, or of one that has grown or shrunk. The quality of the tree that votes is kept by
+        the forest."""
+        place.windows.restore(place.slot, self.windows())
+        for name in ("kind", "other_quality", "compared"):
+            getattr(place, name)[:] = getattr(self._place, name)
+        self._place = place
+
     def _begin(self) -> Grown:
         self._begun += 1
         return Grown(self._grow(self._begun - 1), self._begun - 1)
 
-    def run(self, chunk: Chunk, program: Program, ballot: Ballot) -> None:
-        """Run a chunk. program : its operations with the member's weights. Mutates the arrays of the ballot."""
-        n = len(program.op)
-        self._front.votes, self._front.errors = ballot.votes, ballot.errors
-        self._front.quality[:] = ballot.quality
+    def run(self, chunk: Chunk, start: int, stop: int) -> None:
+        """Let the trees run operations start .. stop of a chunk, and write votes and errors."""
+        place = self._place
+        self._run(self._front, chunk, start, stop, place.votes, place.errors)
         if self._back is not None:
-            self._part_votes(ballot, self._back)
-        for start in range(0, n, PIECE):
-            stop = min(start + PIECE, n)
-            for grown in (self._front, self._back):
-                if grown is not None:
-                    grown.run(chunk, program, start, stop)
-            at = start
-            while at < stop:
-                at = self._next(chunk, program, ballot, at, stop)
-        ballot.quality[:] = self._front.quality
+            self._run(self._back, chunk, start, stop, place.other_votes, place.other_errors)
 
-    def _part_votes(self, ballot: Ballot, grown: Grown) -> None:
-        """Give a tree that comes beside votes and errors of its own, and the other one, too, if it has none."""
-        if self._front.votes is ballot.votes:
-            self._front.votes, self._front.errors = ballot.votes.copy(), ballot.errors.copy()
-        grown.votes, grown.errors = np.empty_like(ballot.votes), np.empty_like(ballot.errors)
+    def _run(self, grown: Grown, chunk: Chunk, start: int, stop: int, votes: Floats, errors: Floats) -> None:
+        op, row, y, _ = chunk.program
+        program = Program(op, row, y, self._place.weights)
+        if stop - start < len(op):
+            program, errors = program.part(start, stop), errors[start:stop]
+        grown.tree.run(program, chunk.slab, votes, errors)
 
-    def _next(self, chunk: Chunk, program: Program, ballot: Ballot, start: int, stop: int) -> int:
-        """Go on to the next change of the trees, or to `stop`, which all trees have run to; how far."""
-        if not self._how.drift_detection:
-            self._count(chunk, ballot, start, stop)
-            return stop
-        at, event = self._windows.first_event(chunk, self._front.errors, start, stop)
-        if self._back is not None:
-            older = self._back.number < self._front.number
-            decided, verdict = compare(
-                chunk.ordinal, self._front.errors, self._back.errors, start, at, older, self._compared
-            )
-            if verdict != UNDECIDED and not (event == DRIFT and decided == at):
-                self._count(chunk, ballot, start, decided)
-                if verdict == BETTER:
-                    self._exchange()
-                    if self._compared[LABELS] >= PATIENCE:
-                        self._back = None
-                    self._compared[:] = 0.0
-                    return int(decided)
+    def change(self, chunk: Chunk, at: int, stop: int, event: int, verdict: int) -> None:
+        """Change trees at operation `at`, where all have run to `stop`. event, verdict : of windows and comparison."""
+        place = self._place
+        if verdict == BETTER:
+            late = place.compared[LABELS] >= PATIENCE
+            self._exchange(chunk, at, stop)
+            if late:
                 self._back = None
-                self._compared[:] = 0.0
-                start = int(decided)
-        self._count(chunk, ballot, start, at)
+        elif verdict == WORSE:
+            self._back = None
+        if verdict != UNDECIDED:
+            place.compared[:] = 0.0
         if event == DRIFT:
             if self._back is None or self._back.number < self._front.number:
                 fresh = self._begin()
-                self._part_votes(ballot, fresh)
-                fresh.run(chunk, program, at, stop)
-                older_one = self._front if self._back is None else self._back
-                self._front, self._back = fresh, older_one
-                self._windows.forget(slice(None))
+                if self._back is None:
+                    self._back = fresh
+                    self._exchange(chunk, at, stop)
+                self._front = fresh
+                place.quality[:] = 0.0
+                self._run(fresh, chunk, at, stop, place.votes, place.errors)
+                place.windows.forget(place.slot, slice(None))
             else:
-                self._exchange()
-            self._compared[:] = 0.0
+                self._exchange(chunk, at, stop)
+            place.compared[:] = 0.0
         elif event == WARNING:
-            self._windows.forget(WARNING)
+            place.windows.forget(place.slot, WARNING)
             if self._how.background_trees and self._back is None:
                 self._back = self._begin()
-                self._part_votes(ballot, self._back)
-                self._back.run(chunk, program, at, stop)
-                self._compared[:] = 0.0
-        return int(at)
+                place.other_quality[:] = 0.0
+                self._run(self._back, chunk, at, stop, place.other_votes, place.other_errors)
+                place.compared[:] = 0.0
+        self._note_kind()
 
-    def _exchange(self) -> None:
-        """Let the tree beside vote."""
+    def _exchange(self, chunk: Chunk, at: int, stop: int) -> None:
+        """Let the tree beside vote from operation `at` on."""
         assert self._back is not None
         self._front, self._back = self._back, self._front
-        self._windows.forget(slice(None))
+        place = self._place
+        op, row, _, _ = chunk.program
+        exchange(op, row, at, stop, place.votes, place.other_votes, place.errors, place.other_errors)
+        place.quality[:], place.other_quality[:] = place.other_quality.copy(), place.quality.copy()
+        place.windows.forget(place.slot, slice(None))
 
-    def _count(self, chunk: Chunk, ballot: Ballot, start: int, stop: int) -> None:
-        """Take the votes of the tree that votes in operations start .. stop, and keep the quality of both."""
-        op, row, _, w = chunk.program
-        ordinal = chunk.ordinal
-        if stop - start < len(op):
-            op, row, w, ordinal = op[start:stop], row[start:stop], w[start:stop], ordinal[start:stop]
-        front, back = self._front, self._back
-        if front.votes is not ballot.votes:
-            take(op, row, front.votes, ballot.votes)
-        weigh(
-            op, row, ordinal, w, front.errors[start:stop], self._how.vote, self._regression, self._how.fading,
-            front.quality, ballot.votes, ballot.factors,
-        )  # fmt: skip
-        if back is not None:
-            weigh(
-                op, row, ordinal, w, back.errors[start:stop], AVERAGE, self._regression, self._how.fading,
-                back.quality, back.votes, np.empty(len(back.votes)),
-            )  # fmt: skip
+    def _note_kind(self) -> None:
+        if self._back is None:
+            self._place.kind[0] = NOBODY
+        else:
+            self._place.kind[0] = OLDER if self._back.number < self._front.number else YOUNGER
 
     def resize(self, schema: Schema) -> None:
         self._front.tree.resize(schema)
@@ -237,17 +239,18 @@ class WatchedTree:
         back_number, back_quality = -1, np.zeros(N_QUALITY)
         if self._back is not None:
             back = self._back.tree.state()._asdict()
-            back_number, back_quality = self._back.number, self._back.quality
+            back_number, back_quality = self._back.number, self._place.other_quality
         numbers = np.array([self._begun, self._front.number, back_number], np.int64)
-        fields = {"numbers": numbers, **self._windows.state(), "back_quality": back_quality, "compared": self._compared}
+        fields = {"numbers": numbers, **self.windows(), "back_quality": back_quality}
+        fields["compared"] = self._place.compared
         fields |= front | {BACK + name: array for name, array in back.items()}
         return _state_type(tuple(fields))(**fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """As Learner.restore. States written before trees were compared have no "compared"."""
         self._begun, front, back = (int(number) for number in state["numbers"])
-        self._windows.restore(state)
-        self._compared = np.array(state.get("compared", np.zeros(3)), np.float64)
+        self._place.windows.restore(self._place.slot, state)
+        self._place.compared[:] = state.get("compared", 0.0)
         self._front = Grown(self._grow(front), front)
         fresh = self._front.tree.state()._asdict()
         if any(state[name].shape[1:] != array.shape[1:] for name, array in fresh.items()):
@@ -259,8 +262,9 @@ class WatchedTree:
         self._back = None
         if back >= 0:
             self._back = Grown(self._grow(back), back)
-            self._back.quality[:] = state["back_quality"]
             self._back.tree.restore({name: state[BACK + name] for name in fresh})
+            self._place.other_quality[:] = state["back_quality"]
+        self._note_kind()
 
     def describe(self) -> list[dict[str, Any]]:
         """The nodes of the tree that votes, then those of the one beside, whose root has "background", true."""
@@ -277,47 +281,13 @@ class WatchedTree:
         return total | {"depth": max(size["depth"] for size in sizes)}
 
 
-@kernel
-def compare(ordinal, errors, others, start, stop, older, compared):
-    """Add the differences of the errors on labels from operation `start` on, up to the first verdict; the operation
-    after it, and the verdict, or `stop` and UNDECIDED. errors, others : of the tree that votes, and of the one beside.
-    older : whether the one beside is. Mutates compared. O(n)."""
-    for i in range(start, stop):
-        if ordinal[i] < 0:
-            continue
-        difference = others[i] - errors[i]
-        if difference != difference:  # one of them knew nothing
-            continue
-        compared[DIFFERENCE] += difference
-        compared[SQUARES] += difference * difference
-        compared[LABELS] += 1.0
-        if compared[LABELS] % CLOCK != 0.0:
-            continue
-        proven = compared[DIFFERENCE] * compared[DIFFERENCE] > PROOF * compared[SQUARES]
-        better = compared[DIFFERENCE] < 0.0 or (compared[DIFFERENCE] == 0.0 and older)
-        if compared[LABELS] >= PATIENCE or (proven and (better or older)):
-            return i + 1, BETTER if better else WORSE
-    return stop, UNDECIDED
-
-
-@kernel
-def take(op, row, votes, out):
-    """Copy the votes on the rows that are predicted. Mutates out. O(n n_outputs)."""
-    for i in range(len(op)):
-        if op[i] == PREDICT:
-            for c in range(out.shape[1]):
-                out[row[i], c] = votes[row[i], c]
-
-
 class WatchedForest(OnlineBagging):
     """Base class of forests of watched trees. Subclasses implement `_new_tree`."""
 
     def _set_up(self) -> None:
         super()._set_up()
         p = self._parameters
-        self._how = Adaptation(
-            p["warning_delta"], p["drift_delta"], p["drift_detection"], p["background_trees"], self._vote, self.FADING
-        )
+        self._how = Adaptation(p["warning_delta"], p["drift_delta"], p["drift_detection"], p["background_trees"])
 
     @abstractmethod
     def _new_tree(self, seed: int) -> Any:
@@ -326,13 +296,46 @@ class WatchedForest(OnlineBagging):
     def _new_member(self, serial: int) -> WatchedTree:
         return WatchedTree(lambda number: self._new_tree(int(key(self.seed, serial, TREE, number) >> 1)), self._how)
 
-    def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        n_rows = len(chunk.source)  # a tree that comes beside copies votes: of a short chunk, not of the longest
-        ballot = Ballot(votes[:n_rows], errors, self._factors[slot, :n_rows], self._quality[slot])
-        self._members[slot].run(chunk, self._draw(slot, chunk), ballot)
+    def _prepare(self) -> None:
+        super()._prepare()
+        n, length = self._errors.shape
+        self._windows = self._how.windows(self.schema.task, n)
+        self._beside = nobody_beside(n, length, self.schema.n_outputs)
+        self._at, self._reached, self._events, self._verdicts = np.zeros((4, n), np.int64)
+        found = places(self._windows, self._weights, self._planes, self._errors, self._quality, self._beside)
+        for member, place in zip(self._members, found, strict=True):
+            member.move(place)
 
-    def _weigh(self, slot: int, chunk: Chunk, errors: Floats) -> None:
-        """Members do so: they know which of their trees votes."""
+    def _run_slots(self, first: int, last: int, chunk: Chunk) -> None:
+        self._draw(first, last, chunk)
+        n = len(chunk.program.op)
+        for start in range(0, n, PIECE):
+            stop = min(start + PIECE, n)
+            for member in self._members[first:last]:
+                member.run(chunk, start, stop)
+            self._at[first:last] = start
+            while self._go_on(first, last, chunk, stop):
+                for slot in range(first, last):
+                    event, verdict = int(self._events[slot]), int(self._verdicts[slot])
+                    if event != STABLE or verdict != UNDECIDED:
+                        self._members[slot].change(chunk, int(self._at[slot]), stop, event, verdict)
+
+    def _go_on(self, first: int, last: int, chunk: Chunk, stop: int) -> int:
+        """Let members, whose trees have run to `stop`, go on to the next change of theirs; how many have one."""
+        op, row, _, w = chunk.program
+        if self._how.drift_detection:
+            self._windows.first_events(
+                first, last, chunk, self._errors, self._at, stop, self._reached, self._events
+            )  # fmt: skip
+        else:
+            self._reached[first:last], self._events[first:last] = stop, STABLE
+        return int(
+            go_on(
+                first, last, op, row, chunk.ordinal, w, self._at, self._reached, self._events, self._verdicts,
+                self._vote, self._n_classes == 0, self.FADING, self._errors, self._quality, self._planes, self._factors,
+                *self._beside,
+            )
+        )  # fmt: skip
 
 
 def n_chosen(parameters: Mapping[str, Any], n_features: int) -> int:

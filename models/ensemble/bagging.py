@@ -6,6 +6,8 @@ member draws it for itself, label by label.
 
 from typing import Any
 
+import numpy as np
+
 from models.contract import Floats, Program
 from models.draws import key, poisson_table
 from models.ensemble.chunks import Chunk, draw_weights
@@ -69,14 +71,17 @@ class OnlineBagging(Ensemble):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._keys = [key(self.seed, serial, BOOTSTRAP) for serial in self._serials.tolist()]
+        self._keys = np.array([key(self.seed, serial, BOOTSTRAP) for serial in self._serials.tolist()], np.uint64)
+        self._drawn = list(self._weights)
 
-    def _draw(self, slot: int, chunk: Chunk) -> Program:
-        """The chunk's program with the drawn weights of a member."""
-        op, row, y, w = chunk.program
-        weights = self._weights[slot, : len(op)]
-        draw_weights(chunk.ordinal, w, self._table, self._keys[slot], weights)
-        return Program(op, row, y, weights)
+    def _draw(self, first: int, last: int, chunk: Chunk) -> None:
+        """Write the weights that these members learn the labels of a chunk with."""
+        draw_weights(first, last, chunk.ordinal, chunk.program.w, *self._table, self._keys, self._weights)
+
+    def _run_slots(self, first: int, last: int, chunk: Chunk) -> None:
+        self._draw(first, last, chunk)
+        super()._run_slots(first, last, chunk)
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
-        self._members[slot].run(self._draw(slot, chunk), chunk.slab, votes, errors)
+        op, row, y, _ = chunk.program
+        self._members[slot].run(Program(op, row, y, self._drawn[slot]), chunk.slab, votes, errors)

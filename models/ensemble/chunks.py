@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import LARGEST_TARGET, PREDICT, Floats, Program
-from models.draws import poisson_from, uniform_at
+from models.draws import PoissonTable, poisson_from, uniform_at
 from models.kernel import kernel
 from models.observers import heaviest
 
@@ -135,15 +135,20 @@ def count_labels(ordinal):
 
 
 @kernel
-def draw_weights(ordinal, w, table, key, weights):
-    """weights[i] = w[i] times a Poisson draw, by the label's number: a bootstrap sample, online. O(n).
+def draw_weights(first, last, ordinal, w, below, at, keys, weights):
+    """weights[slot, i] = w[i] times a Poisson draw of the slot's, by the label's number: a bootstrap sample, online.
+    O(n) a slot.
 
-    Oza and Russell 2001, section 3.2. table : models.draws.poisson_table. Mutates weights : (n,).
+    Oza and Russell 2001, section 3.2. below, at : the fields of a models.draws.PoissonTable. keys : (M,). Mutates
+    weights : (M, length).
     """
-    for i in range(len(ordinal)):
-        weights[i] = w[i]
-        if ordinal[i] >= 0:
-            weights[i] *= poisson_from(table, uniform_at(key, ordinal[i]))
+    table = PoissonTable(below, at)
+    for slot in range(first, last):
+        own = weights[slot]
+        for i in range(len(ordinal)):
+            own[i] = w[i]
+            if ordinal[i] >= 0:
+                own[i] *= poisson_from(table, uniform_at(keys[slot], ordinal[i]))
 
 
 @kernel
@@ -153,19 +158,20 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
     vote : AVERAGE, each member alike; WEIGHTED, by the accuracy until then, (hits + 1) / (weight + 2), or the inverse
     of the mean absolute error; MAJORITY, each member alike, and 1 for the likeliest class. errors : (n,), of each LEARN
     what the member erred before it (0 or 1, or an absolute error; NaN, which counts for nothing, where it knew
-    nothing), or (0,) of a member that does not say. quality : (3,), see above. factors : (length,), by
-    rows. Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
+    nothing), or longer. quality : (3,), see above. factors : (length,), by rows, or (0,) of one that does not vote.
+    Mutates quality, factors, and with MAJORITY votes. O(n n_outputs).
     """
-    watched = len(errors) > 0
     # Others' rows lie beside this one, and other threads write them: so not in place.
     hits, weight, seen = quality[HITS], quality[WEIGHT], quality[SEEN]
     for i in range(len(op)):
         if op[i] != PREDICT:
-            if watched and ordinal[i] >= 0 and errors[i] == errors[i]:
+            if ordinal[i] >= 0 and errors[i] == errors[i]:
                 hit = errors[i] if regression else 1.0 - errors[i]
                 hits = fading * hits + w[i] * hit
                 weight = fading * weight + w[i]
                 seen += w[i]
+            continue
+        if len(factors) == 0:
             continue
         r = row[i]
         factors[r] = 1.0
@@ -178,6 +184,13 @@ def weigh(op, row, ordinal, w, errors, vote, regression, fading, quality, votes,
             for c in range(votes.shape[1]):
                 votes[r, c] = 1.0 if c == best else 0.0
     quality[HITS], quality[WEIGHT], quality[SEEN] = hits, weight, seen
+
+
+@kernel
+def weigh_all(first, last, op, row, ordinal, w, errors, vote, regression, fading, quality, votes, factors):
+    """`weigh` of some members, in arrays with a row a member."""
+    for m in range(first, last):
+        weigh(op, row, ordinal, w, errors[m], vote, regression, fading, quality[m], votes[m], factors[m])
 
 
 @kernel

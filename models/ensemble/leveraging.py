@@ -70,7 +70,7 @@ class LeveragingBagging(OnlineBagging):
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
         super()._run_member(slot, chunk, votes, errors)
-        at = self._gatherer.length - len(errors)  # so that what comes after an event lies where it lay
+        at = self._gatherer.length - len(chunk.ordinal)  # so that what comes after an event lies where it lay
         watch(
             chunk.ordinal, errors, self._parameters["drift_delta"], self._windows[slot],
             self._rates[slot, at:], self._changed[slot, at:],
@@ -89,9 +89,7 @@ class LeveragingBagging(OnlineBagging):
                 self._renew(worst)
                 self._keys[worst] = key(self.seed, int(self._serials[worst]), BOOTSTRAP)
                 rest = chunk.after(len(chunk.program.op) - (length - at))
-                errors = self._errors[worst, : length - at]
-                self._run_member(worst, rest, self._planes[worst], errors)
-                self._weigh(worst, rest, errors)
+                self._run_slots(worst, worst + 1, rest)
 
 
 @kernel

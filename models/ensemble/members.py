@@ -12,7 +12,7 @@ of its own. Invariants:
 
 from abc import abstractmethod
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Protocol
 
@@ -35,7 +35,7 @@ from models.ensemble.chunks import (
     combine_values,
     count_labels,
     length_of_chunks,
-    weigh,
+    weigh_all,
 )
 from models.ensemble.entries import TREE
 from models.ensemble.stacking import stack, stacked_bytes, unstack
@@ -55,7 +55,7 @@ class Member(Protocol):
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
         """As Learner.run; a LEARN whose label could teach, though its weight be 0, writes into errors : (n,) whether
         the member would have predicted another class just before it (1 or 0), for a regression its absolute error,
-        NaN while it knows nothing."""
+        NaN while it knows nothing. `errors` and `program.w` may be longer than the program."""
 
     def resize(self, schema: Schema) -> None: ...
     def state(self) -> Any: ...
@@ -98,7 +98,8 @@ class Ensemble(Learner):
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
         """Let one member run a chunk; here, the program as it comes. votes : (length, n_outputs), predictions by rows
-        of the chunk. errors : (n,), of each LEARN. Other threads run other members: touch only what is this one's."""
+        of the chunk. errors : (n,) or longer, of each LEARN. Other threads run other members: touch only what is this
+        one's."""
         self._members[slot].run(chunk.program, chunk.slab, votes, errors)
 
     @property
@@ -127,25 +128,26 @@ class Ensemble(Learner):
 
     def _run_chunk(self, chunk: Chunk) -> None:
         """Fill the planes and factors of all members."""
-        n = len(chunk.program.op)
+        n_members = len(self._members)
+        if len(chunk.program.op) < WORTH_A_THREAD:
+            self._run_slots(0, n_members, chunk)
+        else:
+            share(self._parameters["threads"], n_members, lambda slot: self._run_slots(slot, slot + 1, chunk))
 
-        def run_one(slot: int) -> None:
-            self._run_member(slot, chunk, self._planes[slot], self._errors[slot, :n])
-            self._weigh(slot, chunk, self._errors[slot, :n])
+    def _run_slots(self, first: int, last: int, chunk: Chunk) -> None:
+        """Fill the planes and factors of some members. What there is to do besides running them is done for all of them
+        at once: of a short chunk, calls take longer than what they do."""
+        for slot in range(first, last):
+            self._run_member(slot, chunk, *self._own[slot])
+        self._weigh(first, last, chunk)
 
-        self._each(run_one, n)
-
-    def _weigh(self, slot: int, chunk: Chunk, errors: Floats) -> None:
-        """Say how much the predictions of a member count, and keep its quality."""
-        program = chunk.program
-        weigh(
-            program.op, program.row, chunk.ordinal, program.w, errors, self._vote, self._n_classes == 0, self.FADING,
-            self._quality[slot], self._planes[slot], self._factors[slot],
+    def _weigh(self, first: int, last: int, chunk: Chunk) -> None:
+        """Say how much the predictions of these members count, and keep their quality."""
+        op, row, _, w = chunk.program
+        weigh_all(
+            first, last, op, row, chunk.ordinal, w, self._errors, self._vote, self._n_classes == 0, self.FADING,
+            self._quality, self._planes, self._factors,
         )  # fmt: skip
-
-    def _each(self, run_one: Callable[[int], None], n: int) -> None:
-        """Call `run_one` for every slot, on as many threads as there should be. n : operations."""
-        share(self._parameters["threads"] if n >= WORTH_A_THREAD else 1, len(self._members), run_one)
 
     def _prepare(self) -> None:
         """What follows from the schema and the number of members, and is not state."""
@@ -156,6 +158,7 @@ class Ensemble(Learner):
         self._factors = np.zeros((n, length))
         self._errors = np.zeros((n, length))
         self._weights = np.zeros((n, length))
+        self._own = list(zip(self._planes, self._errors, strict=True))
 
     # Reasons
 

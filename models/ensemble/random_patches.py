@@ -4,7 +4,6 @@ Gomes, Read and Bifet 2019. A member's subset of features is that of its tree: a
 Warnings and drifts: models.ensemble.adaptation.
 """
 
-from models.contract import Program
 from models.ensemble.adaptation import WatchedForest, n_chosen
 from models.ensemble.chunks import Chunk
 from models.ensemble.regression import Patch
@@ -54,8 +53,11 @@ class StreamingRandomPatches(WatchedForest):
 
     name = "streaming-random-patches"
 
-    def _draw(self, slot: int, chunk: Chunk) -> Program:
-        return chunk.program if self._parameters["training_method"] == "subspaces" else super()._draw(slot, chunk)
+    def _draw(self, first: int, last: int, chunk: Chunk) -> None:
+        if self._parameters["training_method"] == "subspaces":
+            self._weights[first:last, : len(chunk.ordinal)] = chunk.program.w
+        else:
+            super()._draw(first, last, chunk)
 
     def _new_tree(self, seed: int) -> SubspaceTree | Patch:
         s = n_chosen(self._parameters, self.schema.n_features)

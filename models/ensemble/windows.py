@@ -21,6 +21,8 @@ from models.ensemble.chunks import Chunk
 from models.hoeffding.error_window import ROW, add_error, cut, error_rate
 from models.kernel import kernel
 
+Ints = NDArray[np.int64]
+
 # The windows, and events by the window that raised them.
 WARNING, DRIFT = range(2)
 STABLE = -1
@@ -50,74 +52,6 @@ def first_event(ordinal, errors, start, stop, windows, warning_delta, drift_delt
     return stop, STABLE
 
 
-class ErrorWindows:
-    """The two windows over errors of a classification, each 0 or 1."""
-
-    def __init__(self, warning_delta: float, drift_delta: float) -> None:
-        self._deltas = warning_delta, drift_delta
-        self._windows = np.zeros((2, ROW), np.int32)
-
-    def first_event(self, chunk: Chunk, errors: Floats, start: int, stop: int) -> tuple[int, int]:
-        """As the kernel."""
-        at, event = first_event(chunk.ordinal, errors, start, stop, self._windows, *self._deltas)
-        return int(at), int(event)
-
-    def forget(self, windows: int | slice) -> None:
-        """Begin WARNING, or slice(None), both, anew."""
-        self._windows[windows] = 0
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """windows : (2, 193) int32."""
-        return {"windows": self._windows}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._windows = np.array(state["windows"], np.int32, order="C")
-
-
-class ResidualWindows:
-    """The two windows over absolute errors of a regression. Methods: as ErrorWindows."""
-
-    def __init__(self, warning_delta: float, drift_delta: float) -> None:
-        self._deltas = np.array([warning_delta, drift_delta])
-        self._scale = new_scale()
-        self._counts = np.zeros((2, 3), np.int64)
-        self._sums = np.zeros((2, 2))
-        self._filled = np.zeros((2, ROWS), np.int64)
-        self._totals, self._spreads = np.zeros((2, 2, ROWS, MAX_BUCKETS + 1))
-
-    def first_event(self, chunk: Chunk, errors: Floats, start: int, stop: int) -> tuple[int, int]:
-        at, event = first_rise(
-            chunk.ordinal, errors, start, stop, self._deltas,
-            self._scale, self._counts, self._sums, self._filled, self._totals, self._spreads,
-        )  # fmt: skip
-        return int(at), int(event)
-
-    def forget(self, windows: int | slice) -> None:
-        for array in (self._counts, self._sums, self._filled, self._totals, self._spreads):
-            array[windows] = 0
-        if windows != WARNING:
-            self._scale[:] = 0.0
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """scale : of models.drift.scaling. The others: two of each array of models.drift.adwin.AdwinState."""
-        return {
-            "scale": self._scale,
-            "window_counts": self._counts,
-            "window_sums": self._sums,
-            "window_filled": self._filled,
-            "window_totals": self._totals,
-            "window_spreads": self._spreads,
-        }
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """A state that has no scale held windows of other values: all begins anew."""
-        if "scale" in state:
-            for name, array in self.state().items():
-                array[...] = state[name]
-        else:
-            self.forget(slice(None))
-
-
 @kernel
 def first_rise(ordinal, errors, start, stop, deltas, scale, counts, sums, filled, totals, spreads):
     """As first_event, of errors on a scale. Mutates scale and the arrays of the windows. Cost as models.drift.adwin."""
@@ -140,3 +74,90 @@ def first_rise(ordinal, errors, start, stop, deltas, scale, counts, sums, filled
         if event != STABLE:
             return i + 1, event
     return stop, STABLE
+
+
+@kernel
+def first_events(first, last, ordinal, errors, start, stop, reached, events, deltas, windows):
+    """`first_event` of some members, each from start[m] on. Mutates reached, events and windows."""
+    for m in range(first, last):
+        reached[m], events[m] = first_event(ordinal, errors[m], start[m], stop, windows[m], deltas[0], deltas[1])
+
+
+@kernel
+def first_rises(
+    first, last, ordinal, errors, start, stop, reached, events, deltas, scale, counts, sums, filled, totals, spreads
+):  # fmt: skip
+    """`first_rise` of some members, each from start[m] on. Mutates reached, events, scale and windows."""
+    for m in range(first, last):
+        reached[m], events[m] = first_rise(
+            ordinal, errors[m], start[m], stop, deltas, scale[m], counts[m], sums[m], filled[m], totals[m], spreads[m],
+        )  # fmt: skip
+
+
+class ErrorWindows:
+    """The two windows of each of some members, over errors of a classification, each 0 or 1."""
+
+    def __init__(self, n_members: int, warning_delta: float, drift_delta: float) -> None:
+        self._deltas = np.array([warning_delta, drift_delta])
+        self._arrays = self._new_arrays(n_members)
+
+    def _new_arrays(self, n_members: int) -> dict[str, NDArray[Any]]:
+        """By their names in a state, with a row a member. windows : (2, 193) int32 each."""
+        return {"windows": np.zeros((n_members, 2, ROW), np.int32)}
+
+    def first_events(
+        self, first: int, last: int, chunk: Chunk, errors: Floats, start: Ints, stop: int, reached: Ints, events: Ints
+    ) -> None:
+        """As the kernel."""
+        first_events(
+            first, last, chunk.ordinal, errors, start, stop, reached, events, self._deltas, *self._arrays.values()
+        )
+
+    def forget(self, member: int, windows: int | slice) -> None:
+        """Begin WARNING, or slice(None), both, anew."""
+        for array in self._arrays.values():
+            array[member, windows] = 0
+
+    def state(self, member: int) -> dict[str, NDArray[Any]]:
+        return {name: array[member] for name, array in self._arrays.items()}
+
+    def restore(self, member: int, state: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in self.state(member).items():
+            array[...] = state[name]
+
+
+class ResidualWindows(ErrorWindows):
+    """Over absolute errors of a regression."""
+
+    def _new_arrays(self, n_members: int) -> dict[str, NDArray[Any]]:
+        """scale : of models.drift.scaling. The others: two of each array of models.drift.adwin.AdwinState."""
+        buckets = n_members, 2, ROWS, MAX_BUCKETS + 1
+        return {
+            "scale": np.tile(new_scale(), (n_members, 1)),
+            "window_counts": np.zeros((n_members, 2, 3), np.int64),
+            "window_sums": np.zeros((n_members, 2, 2)),
+            "window_filled": np.zeros((n_members, 2, ROWS), np.int64),
+            "window_totals": np.zeros(buckets),
+            "window_spreads": np.zeros(buckets),
+        }
+
+    def first_events(
+        self, first: int, last: int, chunk: Chunk, errors: Floats, start: Ints, stop: int, reached: Ints, events: Ints
+    ) -> None:
+        first_rises(
+            first, last, chunk.ordinal, errors, start, stop, reached, events, self._deltas, *self._arrays.values()
+        )
+
+    def forget(self, member: int, windows: int | slice) -> None:
+        for name, array in self._arrays.items():
+            if name != "scale":
+                array[member, windows] = 0
+            elif windows != WARNING:
+                array[member] = 0.0
+
+    def restore(self, member: int, state: Mapping[str, NDArray[Any]]) -> None:
+        """A state that has no scale held windows of other values: all begins anew."""
+        if "scale" in state:
+            super().restore(member, state)
+        else:
+            self.forget(member, slice(None))

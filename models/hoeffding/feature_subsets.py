@@ -40,6 +40,12 @@ class FeatureSubsets(NamedTuple):
     n_seen: NDArray[np.int64]
 
 
+_none, _nowhere = np.zeros((0, 0), np.int32), np.zeros((0, 0), np.uint64)
+NO_SUBSETS = FeatureSubsets(
+    _none, _none, _nowhere, _nowhere, _nowhere, np.zeros(1, np.int64), np.zeros((1, 0)), np.zeros(0, np.int64)
+)
+
+
 @kernel
 def draw_features(key, first, features, n_features):
     """Fill the rows of `features` from `first` on, each with some of 0 .. n_features - 1, ascending and all sets alike

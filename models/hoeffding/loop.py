@@ -6,12 +6,13 @@ period has ended. A tree that is watched, as members of ensembles are, first say
 predicted the class. A label that comes right after its instance was predicted finds leaf and likeliest class there.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.blocks import observe_bins, score_bins
 from models.contract import PREDICT
+from models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
 from models.hoeffding.feature_subsets import FeatureSubsets, gather, know, layout_at, name_test
 from models.hoeffding.growth import may_grow, rank_leaves, try_split
 from models.hoeffding.nodes import (
@@ -36,31 +37,75 @@ from models.likelihood import score_leaf
 from models.observers import Cache, Known, Layout, heaviest, observe, write_joint, write_weights
 
 
+class TreeValues(NamedTuple):
+    """What a kernel of a tree is called with each time: models.frames.
+
+    progress : (5,) int64, see models.hoeffding.nodes; between programs, that of the beginning of one.
+    joint, post, found : scratch.
+    chosen : NO_SUBSETS where leaves look at all features.
+    """
+
+    progress: Any
+    joint: Any
+    post: Any
+    found: Any
+    nodes: Any
+    known: Any
+    cache: Any
+    layout: Any
+    settings: Any
+    chosen: Any
+
+
+@kernel
+def _fill(words, values):
+    """Mutates words."""
+    put(words, values)
+
+
+_numbers, _table, _integers = array_of(np.float64, 1), array_of(np.float64, 2), array_of(np.int64, 1)
+_codes, _marks, _offsets = array_of(np.int32, 1), array_of(np.uint8, 1), array_of(np.uint64, 1)
+_links, _rows_of_offsets = array_of(np.int32, 2), array_of(np.uint64, 2)
+new_frame, values_of = framed(
+    TreeValues(
+        progress=_integers,
+        joint=_table,
+        post=_table,
+        found=_numbers,
+        nodes=Nodes(_links, _numbers, _table, _table, _table, _codes, _integers),
+        known=Known(_marks, _integers),
+        cache=Cache(_table, _marks),
+        layout=Layout(_codes, _offsets, _offsets, _offsets, _integers),
+        settings=Settings(*(NUMBER,) * 4, *(INTEGER,) * 5, BOOLEAN, *(INTEGER,) * 2),
+        chosen=FeatureSubsets(*(_links,) * 2, *(_rows_of_offsets,) * 3, _integers, _table, _integers),
+    ),
+    _fill,
+)
+
+
 def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
     """The loop over a program, for leaves with histograms or with Gaussians; whether it writes errors, and whether
     leaves look at some of the features only."""
 
     @kernel
-    def run(op, row, y, w, slab, out, errors, progress, joint, post, found, *flat):
-        """Execute a program from progress[NEXT] on. Mutates out, errors, progress, nodes, known, cache and scratch.
+    def run(op, row, y, w, slab, out, errors, frame):
+        """Execute a program from progress[NEXT] on. Mutates out, errors, and what is in the frame but layouts and
+        settings.
 
-        errors : (n,) float64, or (0,) where the tree is not watched. A LEARN of a class within the schema, of whatever
-        weight, writes 1 if the tree would have predicted another one, or nothing, else 0.
+        errors : (n,) float64, or of any length where the tree is not watched. A LEARN of a class within the schema, of
+        whatever weight, writes 1 if the tree would have predicted another one, or nothing, else 0.
 
-        flat : the fields of nodes, known, cache, layout and settings, and where leaves look at some of the features
-        those of FeatureSubsets. From Python numba takes a tuple for a microsecond, an array for a fiftieth of one, and
-        members of ensembles run short programs.
+        frame : the words of `new_frame` of a tree's TreeValues.
 
         GROW: the leaf progress[WAITING] has learned and now splits, but lacks room for its children: nothing of the
         split has happened; make room and call again. Or no leaf waits, and the next operation needs room for a branch.
+        DONE: progress is that of a next program.
         O(depth + d n_outputs) an operation, a split attempt once in a grace period.
         """
         # Callees get the arrays they need, not the tuples: an argument list of 100 words costs 100 ns a call.
-        nodes = Nodes(*flat[:7])
-        known = Known(*flat[7:9])
-        cache = Cache(*flat[9:11])
-        layout = Layout(*flat[11:16])
-        settings = Settings(*flat[16:28])
+        values = values_of(frame)
+        progress, joint, post, found = values.progress, values.joint, values.post, values.found
+        nodes, known, cache, layout, settings = values.nodes, values.known, values.cache, values.layout, values.settings
         links, test, weights, leaf, stats, child_of_value, counts = nodes
         n_values = layout.n_values
         cached, fresh = cache
@@ -70,7 +115,7 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
         x = slab
         seen = known
         if subsets:
-            chosen = FeatureSubsets(*flat[28:])
+            chosen = values.chosen
             x = chosen.x
             seen = Known(known.values, chosen.n_seen)
         if progress[WAITING] >= 0:
@@ -192,6 +237,7 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
                     return GROW
                 elif subsets:
                     name_test(chosen, node, links)
+        progress[NEXT] = 0
         return DONE
 
     return run

@@ -1,12 +1,14 @@
 """The Hoeffding tree as a member of forests: its leaves look at some of the features only."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats, Program, Schema
 from models.draws import key
 from models.hoeffding.entries import SUBSPACE_TREE
-from models.hoeffding.feature_subsets import FeatureSubsets, draw_features, lay_out_subsets, widest
+from models.hoeffding.feature_subsets import draw_features, lay_out_subsets, widest
 from models.hoeffding.loop import watch_binned_subsets, watch_gaussian_subsets
 from models.hoeffding.nodes import BLOCK
 from models.hoeffding.parameters import bins_of
@@ -34,7 +36,10 @@ class SubspaceTree(HoeffdingTree):
 
     name = "subspace-tree"
     entry = SUBSPACE_TREE
-    _chosen: FeatureSubsets
+
+    def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
+        super().__init__(schema, seed=seed, **parameters)
+        self._watch = watch_binned_subsets if bins_of(self._parameters) else watch_gaussian_subsets
 
     @property
     def _n_chosen(self) -> int:
@@ -66,8 +71,7 @@ class SubspaceTree(HoeffdingTree):
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
         if errors is UNWATCHED:
             errors = np.zeros(len(program.op))
-        watch = watch_binned_subsets if bins_of(self._parameters) else watch_gaussian_subsets
-        self._loop(watch, program, slab, out, errors)
+        self._run(self._watch, program, slab, out, errors)
 
     def features(self, node: int) -> list[int]:
         """What a node looks at, or did while it was a leaf."""

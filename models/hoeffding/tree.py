@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Program, Schema
 from models.contributions import add_up, climb
+from models.frames import Frame
 from models.hoeffding.contributions import add_naive_bayes
-from models.hoeffding.feature_subsets import FeatureSubsets, every_feature
-from models.hoeffding.loop import run_binned, run_gaussian, watch_binned, watch_gaussian
+from models.hoeffding.feature_subsets import NO_SUBSETS, FeatureSubsets, every_feature
+from models.hoeffding.loop import TreeValues, new_frame, run_binned, run_gaussian, watch_binned, watch_gaussian
 from models.hoeffding.nodes import (
     BLOCK,
     DEEPEST,
@@ -63,7 +64,6 @@ from models.observers import (
 )
 
 UNWATCHED = np.zeros(0)
-BEGINNING = np.array([0, -1, 0, 0, 0], np.int64)  # of `progress`
 FIRST_ROOM = 16  # leaves, once there are two
 
 
@@ -141,11 +141,14 @@ class HoeffdingTree(Learner):
     """
 
     name = "hoeffding-tree"
-    _chosen: FeatureSubsets | None = None  # what leaves look at, where that is not everything
+    _chosen: FeatureSubsets = NO_SUBSETS  # what leaves look at
+    _frame: Frame | None  # None where an array has been replaced since
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
         self._settings = settings_of(self._parameters)
+        binned = bool(bins_of(self._parameters))
+        self._loop, self._watch = (run_binned, watch_binned) if binned else (run_gaussian, watch_gaussian)
         self._known = know_nothing(schema)
         k = schema.n_outputs
         self._nodes = Nodes(
@@ -166,6 +169,8 @@ class HoeffdingTree(Learner):
 
     def _prepare(self) -> None:
         """What follows from the schema and the size of the arrays, and is not state."""
+        self._frame = None
+        self._progress = np.array([0, -1, 0, 0, 0], np.int64)
         self._layout = lay_out(self.schema, bins_of(self._parameters))[0]
         n_blocks = len(self._nodes.stats)
         self._cache = Cache(np.zeros((n_blocks, self._widths(self.schema)[1])), np.zeros(n_blocks, np.uint8))
@@ -177,22 +182,22 @@ class HoeffdingTree(Learner):
     def run(self, program: Program, slab: Floats, out: Floats, errors: Floats = UNWATCHED) -> None:
         """As Learner.run. errors : (n,) float64 where the tree is watched; a LEARN of a class within the schema, of
         whatever weight, writes 1 if the tree would have predicted another class, or nothing, before it; else 0."""
-        watched = errors is not UNWATCHED
-        if bins_of(self._parameters):
-            loop = watch_binned if watched else run_binned
-        else:
-            loop = watch_gaussian if watched else run_gaussian
-        self._loop(loop, program, slab, out, errors)
+        self._run(self._watch if errors is not UNWATCHED else self._loop, program, slab, out, errors)
 
-    def _loop(self, loop: Any, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
-        progress = BEGINNING.copy()
-        while (
-            loop(
-                *program, slab, out, errors, progress, self._joint, self._post, self._found,
-                *self._nodes, *self._known, *self._cache, *self._layout, *self._settings, *(self._chosen or ()),
-            ) == GROW
-        ):  # fmt: skip
-            self._grow(*(int(progress[i]) for i in (NEED_NODES, NEED_BLOCKS, NEED_MAPPED)))
+    def _run(self, loop: Any, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
+        op, row, y, w = program
+        while True:
+            if self._frame is None:
+                self._frame = new_frame(self._values())
+            if loop(op, row, y, w, slab, out, errors, self._frame.words) != GROW:
+                return
+            self._grow(*(int(self._progress[i]) for i in (NEED_NODES, NEED_BLOCKS, NEED_MAPPED)))
+
+    def _values(self) -> TreeValues:
+        return TreeValues(
+            self._progress, self._joint, self._post, self._found, self._nodes, self._known, self._cache, self._layout,
+            self._settings, self._chosen,
+        )  # fmt: skip
 
     @property
     def tells_why(self) -> bool:
@@ -206,9 +211,11 @@ class HoeffdingTree(Learner):
         _leaves_of(nodes.links, nodes.test, nodes.child_of_value, self._layout.n_values, slab, rows, leaves)
         climb(nodes.links, TEST, PARENT, -1, sums, leaves, about, out)
         blocks = nodes.links[leaves, BLOCK].astype(np.int64)
+        everything = self._chosen is NO_SUBSETS
+        chosen = every_feature(self.schema, bins_of(self._parameters)) if everything else self._chosen
         add_naive_bayes(
             self._settings, leaves, blocks, nodes.leaf, nodes.weights, nodes.stats, self._known.n_seen,
-            self._chosen or every_feature(self.schema, bins_of(self._parameters)), slab, rows, about, out,
+            chosen, slab, rows, about, out,
         )  # fmt: skip
         return out
 
@@ -226,6 +233,7 @@ class HoeffdingTree(Learner):
             old.counts,
         )
         self._cache = Cache(enlarge(self._cache.rows, n_blocks), enlarge(self._cache.fresh, n_blocks))
+        self._frame = None
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

@@ -8,7 +8,7 @@ from models.ensemble.adaptation import BACK, WatchedTree
 from models.ensemble.members import NEXT_SERIAL, Ensemble
 from models.ensemble.regression import Patch
 from models.ensemble.stacking import PREFIX, unstack
-from models.ensemble.windows import MAX_BUCKETS, ErrorWindows
+from models.ensemble.windows import MAX_BUCKETS
 from models.restoring.arrays import Arrays
 from models.restoring.drift import adwin, error_windows, scale
 
@@ -55,8 +55,8 @@ def _watched(a: Arrays, member: WatchedTree) -> None:
     a.take("back_quality", np.zeros(3))
     if "compared" in a.state:  # states written before trees were compared have none
         a.take("compared", np.zeros(3))
-    windows = member._windows.state()
-    if isinstance(member._windows, ErrorWindows):
+    windows = member.windows()
+    if "windows" in windows:
         error_windows(a, "windows", a.take("windows", windows["windows"]))
     elif "scale" in a.state:
         for name, array in windows.items():

@@ -98,17 +98,20 @@ def test_windows_over_residuals_are_adwin():
     rng = np.random.default_rng(1)
     errors = np.abs(rng.normal(size=3000)) * np.where(np.arange(3000) % 1000 < 500, 0.1, 0.4)
     errors[2000:] *= 1e-3  # the scale is another one, and both windows begin anew
-    windows, naive, found, scale = ResidualWindows(0.05, 0.05), NaiveAdwin(0.05), [], NaiveScale()
+    windows, naive, found, scale = ResidualWindows(2, 0.05, 0.05), NaiveAdwin(0.05), [], NaiveScale()
 
     class Everything:
         ordinal = np.arange(3000)
 
-    at = 0
-    while at < 3000:
-        at, event = windows.first_event(Everything, errors, at, 3000)
-        if event != STABLE:
-            assert event == DRIFT  # both agree, and the drift comes first
-            found.append(at - 1)
+    at, reached, events = np.zeros((3, 2), np.int64)
+    both = np.stack([np.zeros(3000), errors])  # the first member is another one's
+    while at[1] < 3000:
+        windows.first_events(1, 2, Everything, both, at, 3000, reached, events)
+        at[1] = reached[1]
+        if events[1] != STABLE:
+            assert events[1] == DRIFT  # both agree, and the drift comes first
+            found.append(at[1] - 1)
+    assert not any(array.any() for array in windows.state(0).values())
     expected = []
     anew = []
     for i, error in enumerate(errors.tolist()):
