@@ -292,12 +292,11 @@ class Sending:
         self.log.append(msgspec.json.decode(value, type=DriftRecord).number)
 
 
-def stepping(spec, sent: Tail | None = None, events: list[DriftRecord] | None = None):
+def stepping(spec, sent: Tail | None = None):
     """A runner, and a step of it: whether there are predictions, drift events, and how many of these are settled."""
     runner = runner_of(spec, sent)
-    runner.outputs = outputs = Sending()
+    runner.outputs = runner.telling._outputs = outputs = Sending()
     runner.host.observer = types.SimpleNamespace(stepped=lambda *_: None)
-    runner._untold = list(events or [])
 
     def step(predicted: bool, drifts: list[DriftRecord], n_settled: int) -> list[object]:
         outputs.log.clear()
@@ -323,11 +322,11 @@ def test_a_drift_event_is_sent_when_a_prediction_behind_it_is_with_the_broker(sp
     assert step(True, [event(3)], 1) == ["predictions", "flush", 1, 2, 3]
     assert step(False, [event(4)], 0) == ["predictions"]
     # Or when a manifest that holds it is.
-    runner._told = 5
+    runner.telling.is_durable([event(4)])
     runner.outputs.log.clear()
-    asyncio.run(runner._tell())
+    asyncio.run(runner.telling.tell())
     assert runner.outputs.log == ["flush", 4]
-    assert runner._untold == []
+    assert runner.telling.untold == []
 
 
 def test_drift_events_that_were_sent_are_not_sent_again(spec):
@@ -351,7 +350,7 @@ def test_a_manifest_s_events_are_sent_by_whoever_comes_next(spec):
         return Runner(host, learner, state, checkpoint.Encoder("s", 0), Sending(), sent)
 
     runner = asyncio.run(make())
-    asyncio.run(runner._tell())
+    asyncio.run(runner.telling.tell())
     assert runner.outputs.log == ["flush", 4]
 
 
