@@ -238,6 +238,19 @@ class Learner(ABC):
         """The parameters as given or defaulted, without the seed."""
         return dict(self._parameters)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made from the state: what else a learner has may be addresses of its arrays."""
+        state = {field: np.array(array) for field, array in self.state()._asdict().items()}
+        return _restored, (type(self), self.schema, self.seed, self.parameters(), state)
+
+
+def _restored(
+    cls: type[Learner], schema: Schema, seed: int, parameters: Mapping[str, Any], state: Mapping[str, NDArray[Any]]
+) -> Learner:
+    learner = cls(schema, seed=seed, **parameters)
+    learner.restore(state)
+    return learner
+
 
 def rows_of(schema: Schema, x: ArrayLike | Bags) -> tuple[Floats | Bags, int]:
     """Instances as `run` takes them, and how many. ValueError where they do not fit the schema."""

@@ -5,6 +5,7 @@ family's kernels are compiled and loaded by one process of those that share the 
 """
 
 import json
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -137,9 +138,12 @@ def test_save_restore_continue(name, task, case):
     resumed = make(name, task, case)
     restore(resumed, saved)
     assert bits(resumed) == comparable(whole, saved)
+    copied = pickle.loads(pickle.dumps(whole))  # copy.deepcopy takes the same way
     learn(whole, x[900:], y[900:])
     learn(resumed, x[900:], y[900:])
+    learn(copied, x[900:], y[900:])
     assert bits(resumed) == bits(whole)
+    assert bits(copied) == bits(whole)
     assert predict(resumed, x).tobytes() == predict(whole, x).tobytes()
     assert resumed.describe() == whole.describe()
 
