@@ -443,7 +443,7 @@ class Runner:
     async def _timers(self) -> None:
         now = time.monotonic()
         if now >= self.telling.due:
-            await self.telling.metrics()
+            await self.telling.send_metrics()
         await self.telling.tell()
         self.checkpoints.check()  # a failed write ends the runner here
         if self.shared is not None and now >= self.shared.due:
@@ -501,7 +501,7 @@ class Runner:
                 if self.checkpoints.dirty:
                     await self.checkpoints.begin(self._beside)
                     await self.checkpoints.settle()
-                await self.telling.metrics()
+                await self.telling.send_metrics()
                 await self.telling.tell()
                 await self.outputs.flush()
         except ProducerFenced:

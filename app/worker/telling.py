@@ -96,7 +96,7 @@ class Telling:
             self._told = self._learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
             await self.tell()
         if outcome.events:
-            await self.answer(outcome.events)
+            await self._answer(outcome.events)
 
     def is_durable(self, events: Sequence[DriftRecord]) -> None:
         """They are in a manifest that is with the broker."""
@@ -118,7 +118,7 @@ class Telling:
         for record in due:
             await self._outputs.send_one(self._host.spec.topics.drift, None, reports.write(record))
 
-    async def answer(self, events: Sequence[EventRecord]) -> None:
+    async def _answer(self, events: Sequence[EventRecord]) -> None:
         """Send what became of commands, once predictions that record their places are with the broker."""
         topic = self._host.spec.outputs.get(EVENTS)
         due = [event for event in events if event.number >= self._tail.events]
@@ -137,7 +137,7 @@ class Telling:
         with self._learner.still() as drifts:
             return self._learner.told(), drifts or []
 
-    async def metrics(self) -> None:
+    async def send_metrics(self) -> None:
         """Take the figures of now, and send those that nobody has told."""
         self.due = time.monotonic() + self._host.spec.metrics.every
         figures, drifts = await self._host.in_thread(self._take_figures)

@@ -3,6 +3,7 @@
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -227,6 +228,11 @@ class OpinionPool(Learner):
         total = self._weights.sum()
         return self._weights / total if total > 0.0 else np.zeros_like(self._weights)
 
+    def _awake(self, weights: Floats) -> list[tuple[Learner, float]]:
+        """The members that do not rest, with their weights."""
+        pairs = zip(self._members.values(), weights.tolist(), strict=True)
+        return list(compress(pairs, self._resting.awake.tolist()))
+
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         """As Learner.contributions: those of the members that say, by their weights; of a logarithmic pool by their log
         probabilities. What the others say is no feature's."""
@@ -237,10 +243,8 @@ class OpinionPool(Learner):
             return np.concatenate(told) if told else np.zeros((0, self.schema.n_features + 1))
         mean = np.zeros((len(rows), self.schema.n_features + 1))
         known = np.zeros(len(rows), np.bool_)
-        for member, weight, awake in zip(
-            self._members.values(), self._shares().tolist(), self._resting.awake.tolist(), strict=True
-        ):
-            if member.tells_why and awake:
+        for member, weight in self._awake(self._shares()):
+            if member.tells_why:
                 found = member.contributions(slab, rows, about)
                 known |= ~np.isnan(found[:, -1])
                 mean += weight * np.nan_to_num(found)
@@ -255,11 +259,7 @@ class OpinionPool(Learner):
         of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
         silent = np.full((n * k, d + 1), np.nan)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
-        for member, weight, awake in zip(
-            self._members.values(), self._weights.tolist(), self._resting.awake.tolist(), strict=True
-        ):
-            if not awake:
-                continue
+        for member, weight in self._awake(self._weights):
             votes = np.zeros((n, k))
             member.run(program, x, votes)
             found = member.contributions(x, of_rows, of_classes) if member.tells_why else silent

@@ -37,6 +37,12 @@ def kept_for(pool, n):
     return [np.full((n, pool.schema.n_outputs), np.nan) for _ in range(pool.n_kept)]
 
 
+def check_prediction(found, wanted, task):
+    """wanted : None where nobody knows anything."""
+    unknown = np.nan if task == "regression" else 0.0
+    np.testing.assert_allclose(found, unknown if wanted is None else wanted, rtol=1e-7, atol=1e-12)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("rate", [0.002, 0.05])
 @pytest.mark.parametrize(
@@ -59,9 +65,7 @@ def test_it_is_its_definition(task, rule, rate, kept):
         pool.run(program, x, out)
     for op, row, y, w in zip(*program, strict=True):
         if op == PREDICT:
-            wanted = twin.predict(row, x[row])
-            unknown = np.nan if task == "regression" else 0.0
-            np.testing.assert_allclose(out[row], unknown if wanted is None else wanted, rtol=1e-7, atol=1e-12)
+            check_prediction(out[row], twin.predict(row, x[row]), task)
         elif not np.isnan(y):
             twin.learn(row, x[row], y, w)
     assert pool.weights == pytest.approx(twin.weights, rel=1e-7, abs=1e-9)
@@ -111,9 +115,7 @@ def test_members_without_weight_rest_as_the_definition_says(task, rule, kept, mo
     for i, (op, row, y, w) in enumerate(zip(*program, strict=True)):
         pool.run_with(program.part(i, i + 1), x, out, planes)
         if op == PREDICT:
-            wanted = twin.predict(row, x[row])
-            unknown = np.nan if task == "regression" else 0.0
-            np.testing.assert_allclose(out[row], unknown if wanted is None else wanted, rtol=1e-7, atol=1e-12)
+            check_prediction(out[row], twin.predict(row, x[row]), task)
         elif not np.isnan(y):
             twin.learn(row, x[row], y, w)
             rested.append({root["member"] for root in pool.describe() if root.get("resting")})
