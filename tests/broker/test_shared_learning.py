@@ -25,6 +25,7 @@ from app.state.loading import Loaded
 from app.stream_file.spec import Spec
 from app.worker.learned import read_reached
 from models.contract import Program
+from models.opinion_pool.learner import OpinionPool
 from tests.app.shared_world import lacked
 from tests.broker.harness import (
     PATIENCE,
@@ -208,8 +209,15 @@ def test_all_partitions_learn_one_model_through_kills(broker: str, tmp_path: Pat
 
 
 def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(broker: str, tmp_path: Path, topic_name: str) -> None:
-    """Partition 2 rests when the file is applied, and when workers are started with it: it takes the command, too."""
-    fields: dict[str, Any] = {"partitions": PARTITIONS, "control": True, "challengers": {"nb": "naive-bayes"}}
+    """Partition 2 rests when the file is applied, and when workers are started with it: it takes the command, too.
+    Members of a pool come, go and are frozen by it."""
+    pool = {"model": "opinion-pool", "members": {"last": "last-label", "most": "majority-class"}}
+    members = {"tree": TREE, "last": {"model": "last-label", "frozen": True}}
+    fields: dict[str, Any] = {
+        "partitions": PARTITIONS,
+        "control": True,
+        "challengers": {"nb": "naive-bayes", "pool": pool},
+    }
     path, spec = stream_file(tmp_path, topic_name, **fields)
     create_topics(spec, broker)
     features, labels = instances(60_000)  # more than come
@@ -222,8 +230,9 @@ def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(broker: str, t
             send(broker, str(spec.topics.labels), labels[at : at + n], partition=p)
             at += n
 
-    new = {**fields, "challengers": {"forest": {"model": "adaptive-random-forest", "n_models": 3}}}
-    with Worker(path, broker, tmp_path) as worker, ThreadPoolExecutor(1) as pool:
+    forest = {"model": "adaptive-random-forest", "n_models": 3}
+    new = {**fields, "challengers": {"forest": forest, "pool": {**pool, "members": members}}}
+    with Worker(path, broker, tmp_path) as worker, ThreadPoolExecutor(1) as thread:
         come((0, 1, 2))
         for p in range(PARTITIONS):
             wait_for_state(broker, spec, 100, 100, p, worker)
@@ -234,14 +243,18 @@ def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(broker: str, t
         path, spec = stream_file(
             tmp_path, topic_name, **new, metrics={"every": "1s", "window": 50}, drift=SETTINGS["drift"]
         )
-        answer = pool.submit(riparian, broker, "apply", path)
+        answer = thread.submit(riparian, broker, "apply", path)
         while not answer.done():
             come((0, 1), 10)
         said = answer.result()
-        assert said.startswith("partition 0: applied: dropped: nb; added: forest; changed: metrics.window, "), said
+        assert said.startswith(
+            "partition 0: applied: dropped: nb; added: forest; with other parameters: pool (go on: last; begin: tree; "
+            "dropped: most; frozen from here on: last); changed: metrics.window, "
+        ), said
         assert worker.stop() == 0, worker.output[-3000:]
     said = check(broker, path)
-    assert "the state goes on with its models (champion hoeffding-tree, nb naive-bayes), and not the stream fi" in said
+    models = "champion hoeffding-tree, nb naive-bayes, pool opinion-pool"
+    assert f"the state goes on with its models ({models}), and not the stream fi" in said
     with Worker(path, broker, tmp_path) as worker:
         ready([worker])
         come((0, 1))
@@ -257,7 +270,13 @@ def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(broker: str, t
     for p in range(PARTITIONS):
         learner = stored(broker, spec, p)
         assert learner is not None
-        assert set(learner.roles) == {"champion", "forest"}
+        assert set(learner.roles) == {"champion", "forest", "pool"}
+        opinions = learner.roles["pool"].model
+        assert isinstance(opinions, OpinionPool)
+        assert {root["member"]: root.get("frozen", False) for root in opinions.describe() if "member" in root} == {
+            "last": True,
+            "tree": False,
+        }
         assert (learner.origin, learner.spec.metrics.window) == (None, 50)
         assert "compared: all equal" in riparian(broker, "audit", before, "--partition", p)
 
