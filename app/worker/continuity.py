@@ -1,16 +1,18 @@
-"""Looks, at an assignment, whether the input topics still hold the records that each partition's state needs next, and
-whether they are the topics that the states were learned from."""
+"""Looks, at an assignment, whether the topics are all there, whether the input topics still hold the records that each
+partition's state needs next, and whether they are the topics that the states were learned from."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.structs import TopicPartition
 
+from app.errors import TopicError
 from app.kafka.connection import Connection
 from app.kafka.reading import read_to_end
 from app.partition import inputs
 from app.partition.inputs import Lost, Mark, Position
+from topics.names import changelog_topic
 from topics.places import begun, offset_of
 
 if TYPE_CHECKING:
@@ -19,6 +21,36 @@ if TYPE_CHECKING:
     from app.worker.tail import Tail
 
 log = logging.getLogger(__name__)
+
+
+def check_topics(
+    spec: "Spec", there: Container[str], assigned: Container[TopicPartition], partitions: Sequence[int]
+) -> None:
+    """TopicError where a topic of the stream was deleted while this worker ran.
+
+    there : topics that the broker has. assigned : what the consumer group gave to this worker.
+    """
+    read = [log.topic for log in spec.inputs]
+    cures = {
+        "bring its records back, or give the stream a new name": read,
+        "start the worker again to make the state anew from the records that the topics still hold": [
+            changelog_topic(spec.name)
+        ],
+        "start the worker again, which creates it": list(spec.outputs.values()),
+        "bring its records back, or give the stream a new name to start afresh": [
+            topic for topic in (spec.topics.learned,) if topic is not None
+        ],
+    }
+    for cure, topics in cures.items():
+        for topic in topics:
+            if topic not in there:
+                raise TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
+    for topic in read:
+        if not all(TopicPartition(topic, partition) in assigned for partition in partitions):
+            raise TopicError(
+                f"the consumer group does not give out all partitions of {topic}: it was deleted and created again "
+                "while the worker ran; start the worker again"
+            )
 
 
 async def check_inputs(

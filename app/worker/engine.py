@@ -23,7 +23,7 @@ from aiokafka.errors import IllegalStateError, KafkaError, ProducerFenced
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
-from app.errors import RiparianError, StateError, TopicError
+from app.errors import RiparianError, TopicError
 from app.kafka import rights
 from app.kafka.connection import Connection
 from app.kafka.limits import largest_batches
@@ -31,27 +31,24 @@ from app.kafka.outputs import Outputs, close, fenced_producer
 from app.kafka.reading import COMMITTED
 from app.kafka.unpacking import RECORD_BYTES
 from app.partition.inputs import Lost
-from app.partition.learner import PartitionLearner
-from app.partition.replica import LED, LedLearner, gathered
-from app.partition.sharing import STATE
+from app.partition.replica import LedLearner
 from app.registry.client import Registry
-from app.state import checkpoint
 from app.state.follower import Follower
 from app.state.loading import Loaded
-from app.state.log import StateLog
 from app.stream_file.spec import Spec
 from app.worker.backpressure import Backpressure
-from app.worker.continuity import check_inputs
+from app.worker.continuity import check_inputs, check_topics
 from app.worker.copied import Copied
 from app.worker.copying import Copier
 from app.worker.naming import STREAM
 from app.worker.releases import Found
 from app.worker.replica import AloneError, ReplicaOfWorker
+from app.worker.restoring import restore_all
 from app.worker.runner import Observer, Runner
 from app.worker.silence import Silence
 from app.worker.tail import Tail, read_tails
 from app.worker.transport import ConsumerThread, Fetched
-from topics.names import FEATURES, LEARNED, changelog_topic, state_field
+from topics.names import FEATURES, changelog_topic
 
 if TYPE_CHECKING:
     from app.kafka.connection import Admin, Consumer, Producer
@@ -87,7 +84,6 @@ class Engine:
         self.spec = spec
         self.connection = connection
         self.observer = observer
-        self.features: list[tuple[str, str]] = [(name, feature.type) for name, feature in spec.features.items()]
         self.changelog: str = changelog_topic(spec.name)
         self._roles = {topic: role for role, topic, _ in spec.inputs}
         # Topics that are written, and in which partition where that is not each runner's own.
@@ -355,7 +351,7 @@ class Engine:
             asker = self.connection.consumer(isolation_level=COMMITTED)
             await asker.start()
             self._asker = asker
-        await self._check_topics(partitions)
+        check_topics(self.spec, await self._asker.topics(), self.consumer.assignment(), partitions)
         if not partitions:
             return {}
         written = (self.changelog, *self.spec.outputs.values(), *self._homes)
@@ -368,7 +364,8 @@ class Engine:
                 producers.append(made)
             self._check(generation)
             await self.follower.catch_up(partitions)
-            loaded, replicas = await self.in_thread(self._restore_all, partitions)
+            restoring = self.spec, self.follower.logs, partitions, self._new_replica
+            loaded, replicas = await self.in_thread(restore_all, *restoring)
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
@@ -397,75 +394,9 @@ class Engine:
         self.n_loaded += len(runners)
         return offsets
 
-    async def _check_topics(self, partitions: list[int]) -> None:
-        """TopicError where a topic of the stream was deleted while this worker ran."""
-        there = await self._asker.topics()  # type: ignore[union-attr]
-        inputs = [log.topic for log in self.spec.inputs]
-        cures = {
-            "bring its records back, or give the stream a new name": inputs,
-            "start the worker again to make the state anew from the records that the topics still hold": [
-                self.changelog
-            ],
-            "start the worker again, which creates it": list(self.spec.outputs.values()),
-            "bring its records back, or give the stream a new name to start afresh": list(self._homes),
-        }
-        for cure, topics in cures.items():
-            for topic in topics:
-                if topic not in there:
-                    raise TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
-        assigned = self.consumer.assignment()
-        for topic in inputs:
-            if not all(TP(topic, partition) in assigned for partition in partitions):
-                raise TopicError(
-                    f"the consumer group does not give out all partitions of {topic}: it was deleted and created again "
-                    "while the worker ran; start the worker again"
-                )
-
     async def _fence(self, partition: int) -> "Producer":
         tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.limits]
         return await fenced_producer(self.connection, self.spec.name, tps, self.limits.values())
-
-    def _restore_all(self, partitions: Collection[int]) -> tuple[list[Loaded], dict[int, ReplicaOfWorker]]:
-        """Off the event loop, and in one go: between two of them the steps of all partitions that run would have their
-        turn. And the replica that each recovers behind, if they learn one model, the one that has come furthest first:
-        each gives up its models for it before the next is restored."""
-        logs, replicas = self.follower.logs, dict[int, ReplicaOfWorker]()
-        if not self.spec.shares:
-            return [self._restore(logs[p]) for p in partitions], replicas
-        loaded = dict[int, Loaded]()
-        for group in gathered({p: self._reached(logs[p].manifest) for p in partitions}):
-            leads = self._new_replica()
-            for p in group:
-                loaded[p], replicas[p] = self._restore(logs[p], leads), leads
-        return [loaded[p] for p in partitions], replicas
-
-    def _reached(self, manifest: checkpoint.Manifest | None) -> tuple[int, int]:
-        """How far in the shared log a partition has come, by offset and by instances."""
-        meta = {} if manifest is None else manifest.meta
-        return int(meta.get(state_field(LEARNED, "offset"), 0)), int(meta.get(STATE, {}).get("n", 0))
-
-    def _restore(self, state: StateLog, leads: ReplicaOfWorker | None = None) -> Loaded:
-        """A learner and what writes its checkpoints, as the last manifest has them."""
-        partition, manifest = state.partition, state.manifest
-        learner = PartitionLearner(self.spec, partition) if leads is None else LedLearner(self.spec, partition)
-        topics = self.spec.input_topics
-        if manifest is None:
-            if leads is not None and isinstance(learner, LedLearner):
-                leads.lead(learner)
-            encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics.values())
-            return Loaded(learner, encoder, None, [])
-        if manifest.stream != self.spec.name or manifest.partition != partition:
-            raise StateError(
-                f"the changelog holds the state of partition {manifest.partition} of stream "
-                f"{manifest.stream!r}, not of {self.spec.name!r}: give the stream another name"
-            )
-        snapshot = checkpoint.decode(manifest, state.chunks)
-        notes, arrays = learner.restore(snapshot, topics), snapshot.arrays
-        if leads is not None and isinstance(learner, LedLearner):
-            leads.lead(learner)
-            arrays = {name: array for name, array in arrays.items() if not name.startswith(LED)}
-        encoder = checkpoint.Encoder(self.spec.name, partition, self.features, topics.values(), manifest, arrays)
-        return Loaded(learner, encoder, manifest, notes)
 
     def _runner(
         self,
