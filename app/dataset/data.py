@@ -1,6 +1,8 @@
 """CSV files with a header, as blocks of columns: what `riparian evaluate` and `riparian replay` read.
 
-Plain or gzip (told by content, not by name). A cell is missing where it is empty or "?". Column types are given by a
+Plain or gzip (told by content, not by name). Cells are separated by commas, or by semicolons or tabs where the header
+is one column by commas and several by them. Between semicolons a number may have a comma for its point, as spreadsheets
+write it in half of Europe. A cell is missing where it is empty or "?". Column types are given by a
 stream file, or inferred in a first pass: numeric where every value is a number, a time where every value is one in ISO
 8601, else nominal. A nominal column of many values is probably an id, and is refused: a model would store something for
 each value. Rows are read in blocks, so memory stays bounded whatever the size of the file.
@@ -34,6 +36,8 @@ MOST_NUMBERS = 2_000
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000
 MOST_CLASSES = 1_000
+COMMA, SEMICOLON, TAB = ",", ";", "\t"
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
 BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
@@ -100,6 +104,8 @@ class DataFile:
     ----------
     names : tuple of str
         The columns of the header.
+    separator : str
+        What stands between cells.
 
     Raises
     ------
@@ -109,18 +115,34 @@ class DataFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        for self.separator in (COMMA, SEMICOLON, TAB):
+            header = self._header()
+            if len(header) > 1:
+                break
+        else:
+            self.separator = COMMA
+            header = self._header()
+        self.names = tuple(name.strip() for name in header)
+        self._check_header()
+
+    def _header(self) -> list[str]:
         with self._reader() as reader:
             header = next(reader, None)
         if header is None:
             raise DataError(f"{self.path} is empty: expected a header with column names, then rows")
-        self.names = tuple(name.strip() for name in header)
-        self._check_header()
+        found: list[str] = header
+        return found
 
     def _check_header(self) -> None:
-        if len(self.names) < 2:
+        if self.names and self.names[0].startswith("{"):
             raise DataError(
-                f"{self.path} has one column, {self.names[0][:40]!r}: expected features and a target, "
-                "separated by commas"
+                f"{self.path} holds JSON: expected CSV with a header, so write it as CSV, or send its records to a "
+                "topic (riparian init --from-topic)"
+            )
+        if len(self.names) < 2:
+            column = f"one column, {self.names[0][:40]!r}" if self.names else "a blank first line"
+            raise DataError(
+                f"{self.path} has {column}: expected features and a target, separated by commas, semicolons or tabs"
             )
         if all(_number(name) is not None for name in self.names):
             raise DataError(
@@ -138,7 +160,7 @@ class DataFile:
         """A csv reader over the decompressed text; whatever goes wrong while reading is a DataError."""
         try:
             with self._open() as lines:
-                yield csv.reader(lines)
+                yield csv.reader(lines, delimiter=self.separator)
         except FileNotFoundError:
             raise DataError(f"there is no file {self.path}: check the path") from None
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -191,10 +213,14 @@ class DataFile:
                 lines.append(reader.line_num)
                 left -= 1
                 if len(rows) >= size:
-                    yield _transposed(rows, lines, columns)
+                    yield self._block(rows, lines, columns)
                     rows, lines = [], []
         if rows:
-            yield _transposed(rows, lines, columns)
+            yield self._block(rows, lines, columns)
+
+    def _block(self, rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
+        block = _transposed(rows, lines, columns)
+        return block if self.separator != SEMICOLON else Block(list(map(_with_points, block.columns)), block.lines)
 
     def count(self, limit: int | None = None) -> int:
         """Number of rows (checked as `blocks` does)."""
@@ -439,6 +465,11 @@ def iso_time(text: str) -> datetime | None:
 
 def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
     return Block([[row[j] for row in rows] for j in columns], lines)
+
+
+def _with_points(column: list[str]) -> list[str]:
+    """Cells with a point in each number that has a comma in its place."""
+    return [text.replace(",", ".") if "," in text and DECIMAL_COMMA.fullmatch(text) else text for text in column]
 
 
 def _number(text: str) -> float | None:
