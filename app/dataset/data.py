@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,8 @@ MOST_NOMINAL = 1_000
 MOST_CLASSES = 1_000
 COMMA, SEMICOLON, TAB = ",", ";", "\t"
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+# Of a column of numbers that never fall: rows that show it, and how many of them each greater than the one before.
+ENOUGH_ROWS, MOSTLY_RISING = 100, 0.5
 LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
 BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
@@ -68,6 +71,7 @@ class Types(NamedTuple):
     n : rows
     times : columns of times, which are no features: each value comes once
     stray : name of a nominal feature that is mostly numbers -> the first of its texts
+    growing : numeric features that grow from row to row
     """
 
     features: dict[str, str]
@@ -78,18 +82,26 @@ class Types(NamedTuple):
     n: int
     times: tuple[str, ...] = ()
     stray: Mapping[str, str] = {}
+    growing: tuple[str, ...] = ()
 
     def remarks(self) -> list[str]:
         """Sentences on what was inferred and may be wrong."""
-        return [
-            f"column {name!r} holds times and is left out; --date-parts {name} makes features of its hour and weekday, "
-            f"--ignore {name} silences this"
+        times = [
+            f"column {name!r} holds times and is left out; --date-parts {quote(name)} makes features of its hour and "
+            f"weekday, --ignore {quote(name)} silences this"
             for name in self.times
-        ] + [
+        ]
+        stray = [
             f"column {name!r} is nominal, since {text[:40]!r} in it is no number; write nothing where a number is "
-            f"missing, or say --nominal {name}, which silences this"
+            f"missing, or say --nominal {quote(name)}, which silences this"
             for name, text in self.stray.items()
         ]
+        growing = [
+            f"column {name!r} grows from row to row, as ids and clocks do, and what a model learns of it holds for no "
+            f"later row; --ignore {quote(name)} leaves it out"
+            for name in self.growing
+        ]
+        return times + stray + growing
 
 
 class DataFile:
@@ -350,6 +362,7 @@ class DataFile:
             stray={
                 name: column.example for name, column in features.items() if column.example and column.mostly_numbers
             },
+            growing=tuple(name for name, column in features.items() if column.grows),
         )
 
     def _too_many(self, names: Sequence[str], column: "Column", max_values: int) -> DataError:
@@ -396,6 +409,8 @@ class Column:
         self.example: str | None = None
         self._known: dict[str, int] | None = {}
         self._many_numbers = False
+        # The last number, and how often one was greater than the one before, as long as none was less.
+        self._last, self._n_rises = -math.inf, 0
 
     @property
     def mostly_numbers(self) -> bool:
@@ -404,6 +419,11 @@ class Column:
         return self.example is not None and (
             self._many_numbers or 2 * sum(_number(text) is not None for text in known) > len(known)
         )
+
+    @property
+    def grows(self) -> bool:
+        """Whether it holds numbers that never fall and mostly rise from row to row."""
+        return self.numeric and self.n >= ENOUGH_ROWS and self._n_rises > MOSTLY_RISING * self.n
 
     @property
     def is_time(self) -> bool:
@@ -441,12 +461,24 @@ class Column:
                 self.numeric, self.example = False, list(known)[found.index(None)]
             else:
                 self.fractional |= any(v != int(v) for v in found if v is not None)
+                self._follow(cells)
         self.time &= not self.numeric and all(iso_time(text) is not None for text in known)
         if self._known is not None:
             for text, n in known.items():
                 self._known[text] = self._known.get(text, 0) + n
             if len(self._known) > (MOST_NUMBERS if self.numeric else MOST_VALUES):
                 self._known, self._many_numbers = None, self.numeric
+
+    def _follow(self, cells: list[str]) -> None:
+        """Count the rises of a column of numbers; none count any more once it has fallen."""
+        if self._last == math.inf:
+            return
+        values = np.array([self._last, *(float(text) for text in map(str.strip, cells) if text not in MISSING)])
+        steps = np.diff(values)
+        self._n_rises += int((steps > 0.0).sum())
+        self._last = values[-1]
+        if (steps < 0.0).any():
+            self._last, self._n_rises = math.inf, 0
 
 
 def texts(column: list[str]) -> list[str | None]:
