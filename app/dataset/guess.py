@@ -87,7 +87,11 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
         if column.mostly_numbers:
             return left_out(NUMERIC, f"it holds numbers and texts such as {example}, where a number is expected")
         return left_out(NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few")
-    return Feature(name, NOMINAL, listed(column.values, "values"), path=path)
+    remark = listed(column.values, "values")
+    if column.mostly_numbers:
+        example = quoted((column.example or "")[:30])
+        remark = f"{len(column):,} values, most of them numbers: numeric, if nothing is written in place of {example}"
+    return Feature(name, NOMINAL, remark, path=path)
 
 
 def stream_name(text: str) -> str:

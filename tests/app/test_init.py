@@ -95,6 +95,17 @@ def test_what_grows_from_row_to_row_is_no_feature(tmp_path: Path) -> None:
     assert not DataFile(path).types().growing  # one falls at its end, the other rises in every ninth row
 
 
+def test_numbers_with_a_stray_text_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(
+        "x,colour,label\n" + "".join(f"{i % 7 / 4},{'rb'[i % 2]},{i % 2}\n" for i in range(200)) + "ERR,r,1\n"
+    )
+    found = {one.name: one for one in of_file(DataFile(path)).features}
+    assert found["x"].type == "nominal"
+    assert found["x"].remark.endswith('most of them numbers: numeric, if nothing is written in place of "ERR"')
+    assert found["colour"].remark == '2 values: "r", "b"'
+
+
 def test_a_file_that_is_there_is_not_replaced(shop: Path) -> None:
     Path("shop.yaml").write_text("mine")
     found = run("init", shop, "--label", "bought")
