@@ -191,7 +191,11 @@ def _models(draft: Draft) -> list[str]:
             lines += _of_rare(*draft.rarest)
         if len(draft.classes) > MOST_CLASSES:
             lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
-        auto = "a pool of learners that fits 64 MB and 100 µs per instance; `riparian models` lists others"
-        lines.append(_line("champion: auto", auto))
+        auto = (
+            "half-space trees"
+            if draft.task == ANOMALY
+            else "a pool of learners that fits 64 MB and 100 µs per instance"
+        )
+        lines.append(_line("champion: auto", f"{auto}; `riparian models` lists others"))
     lines.append(_line("join: {horizon: 7d}", "how long an instance waits for its label"))
     return lines

@@ -305,3 +305,10 @@ def test_records_that_say_too_little_are_one_sentence() -> None:
     with pytest.raises(DataError, match="no record of t has a field 'gone'"):
         spec_of(plain, label="b", id_="gone")
     assert spec_of(plain, label="b", id_="@key").record.id == ("@key",)
+
+
+def test_what_auto_is_for_anomalies_stands_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("x,label\n" + "".join(f"{i % 7 / 4},{int(i % 50 == 0)}\n" for i in range(200)))
+    assert "# half-space trees; `riparian models`" in write(of_file(DataFile(path), task="anomaly"))[0]
+    assert "# a pool of learners" in write(of_file(DataFile(path)))[0]
