@@ -321,7 +321,12 @@ def _of_learning(spec: "Spec") -> list[str]:
 
 
 def _of_auto(spec: "Spec") -> list[str]:
-    """What `auto` is, what it takes, and what a quarter or four times of its time would make of it."""
+    """What `auto` is, what it takes, what a quarter or four times of its time would make of it, and what takes more
+    than is reckoned."""
+    from app.dataset.data import MOST_NOMINAL
+    from models.auto import UNNAMED
+    from topics.records import NOMINAL
+
     resolved = spec.resolved()
     if resolved is None:
         return []
@@ -340,6 +345,17 @@ def _of_auto(spec: "Spec") -> list[str]:
         other = spec.resolved(max_microseconds=wanted)
         if other is not None and other.parameters != resolved.parameters:
             lines.append(f"  {what}: max_microseconds: {wanted} is {other.parts}, {rate(other.microseconds)}")
+    if spec.predictions.reasons and resolved.parameters.get("members"):
+        lines.append(
+            "  predictions.reasons come on top: where a label comes after each prediction, a pool takes 2,000 to 6,000 "
+            "µs for those of one, so one core tells some hundred a second (docs/reasons.md)"
+        )
+    for name, feature in spec.features.items():
+        if feature.type == NOMINAL and feature.values is None and feature.max_values > MOST_NOMINAL:
+            lines.append(
+                f"  {name}: {UNNAMED} values are reckoned, and {feature.max_values:,} may be learned, which takes many "
+                "times the bytes: lower max_values, or leave the feature out"
+            )
     return lines
 
 

@@ -34,7 +34,7 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
     from topics.records import REGRESSION
 
     declared = spec.load(stream)
-    if not declared.challengers and not declared.control:
+    if len(declared.models()) < 2 and not declared.control:
         raise SpecError(f"challengers: {stream} has none to compare with the champion; add one")
 
     async def ask() -> list["Compared"]:

@@ -84,10 +84,19 @@ def show_one(result: dict[str, Any], past: str) -> None:
 def show_whole(found: dict[str, Any]) -> None:
     """A stream file as it is (`app.evaluation.whole`)."""
     console, by = Console(highlight=False), quality(found["task"])
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
     measure = MEASURES[by]
     estimated = any(one["estimated"] for one in found["models"].values())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("model", "learner", measure.text, "of the last labels", *(["expected before labels"] * estimated)):
+    # In two lines, so that the figures fit a terminal of 80 columns.
+    for heading in (
+        "model",
+        "learner",
+        measure.text,
+        "of the\nlast labels",
+        *(["expected\nbefore labels"] * estimated),
+    ):
         table.add_column(heading, justify="left" if heading in ("model", "learner") else "right", no_wrap=True)
 
     def told(value: float | None) -> str:

@@ -13,6 +13,7 @@ from app.cli import broker_option, stream_argument
 from app.cli.deadletters import safe
 from app.errors import SpecError
 from app.kafka.connection import Connection
+from topics.vocabulary import canonical
 
 SHOWN = 5  # classes
 
@@ -57,6 +58,11 @@ def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000.0).astimezone().isoformat(sep=" ", timespec="milliseconds")
 
 
+def _told(y: Any) -> str:
+    """What a prediction says, as JSON has it."""
+    return "nothing" if y is None else canonical(y)
+
+
 def _shares(p: Any) -> str:
     if not isinstance(p, dict):
         return ""
@@ -67,7 +73,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     """What was found, for people."""
     champion = found["said"][0]
     shown = [
-        f"{found['id']}: {champion['y']} by {champion['learner']} at {_time(found['time'])}",
+        f"{found['id']}: {_told(champion['y'])} by {champion['learner']} at {_time(found['time'])}",
         f"  {found['topic']}[{found['partition']}] at {found['position']:,}; features {found['offset']:,}, next label "
         f"{found['label_offset']:,}",
     ]
@@ -80,7 +86,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         judged = {True: "right", False: "wrong"}.get(row.get("right"), "")
         if "error" in row:
             judged = f"off by {row['error']:,.6g}"
-        parts = (row["role"], str(row["y"]), judged, _shares(row["p"]))
+        parts = (row["role"], _told(row["y"]), judged, _shares(row["p"]))
         shown.append("  " + ": ".join(part for part in parts if part))
     if found["why"] is None:
         return [*shown, f"  why: {found['why_not']}"]

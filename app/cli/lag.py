@@ -77,3 +77,11 @@ def _show(stream: str, report: "LagReport", total: int | None) -> None:
         console.print(f"No worker has processed anything yet, and the group {report.group} has committed nothing.")
     else:
         console.print("Of some partitions nothing has been processed yet.")
+    for row in report.rows:
+        gone = 0 if row.processed is None else row.start - row.processed
+        if gone > 0:
+            console.print(
+                f"{row.topic}, partition {row.partition}: Kafka has deleted {gone:,} records that were not processed "
+                "(retention.ms of the topic, by the records' timestamps).",
+                soft_wrap=True,
+            )

@@ -1,6 +1,8 @@
 """CSV files with a header, as blocks of columns: what `riparian evaluate` and `riparian replay` read.
 
-Plain or gzip (told by content, not by name). A cell is missing where it is empty or "?". Column types are given by a
+Plain or gzip (told by content, not by name). Cells are separated by commas, or by semicolons or tabs where the header
+is one column by commas and several by them. Between semicolons a number may have a comma for its point, as spreadsheets
+write it in half of Europe. A cell is missing where it is empty or "?". Column types are given by a
 stream file, or inferred in a first pass: numeric where every value is a number, a time where every value is one in ISO
 8601, else nominal. A nominal column of many values is probably an id, and is refused: a model would store something for
 each value. Rows are read in blocks, so memory stays bounded whatever the size of the file.
@@ -16,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -34,6 +37,10 @@ MOST_NUMBERS = 2_000
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000
 MOST_CLASSES = 1_000
+COMMA, SEMICOLON, TAB = ",", ";", "\t"
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+# Of a column of numbers that never fall: rows that show it, and how many of them each greater than the one before.
+ENOUGH_ROWS, MOSTLY_RISING = 100, 0.5
 LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
 BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
@@ -64,6 +71,7 @@ class Types(NamedTuple):
     n : rows
     times : columns of times, which are no features: each value comes once
     stray : name of a nominal feature that is mostly numbers -> the first of its texts
+    growing : numeric features that grow from row to row
     """
 
     features: dict[str, str]
@@ -74,18 +82,26 @@ class Types(NamedTuple):
     n: int
     times: tuple[str, ...] = ()
     stray: Mapping[str, str] = {}
+    growing: tuple[str, ...] = ()
 
     def remarks(self) -> list[str]:
         """Sentences on what was inferred and may be wrong."""
-        return [
-            f"column {name!r} holds times and is left out; --date-parts {name} makes features of its hour and weekday, "
-            f"--ignore {name} silences this"
+        times = [
+            f"column {name!r} holds times and is left out; --date-parts {quote(name)} makes features of its hour and "
+            f"weekday, --ignore {quote(name)} silences this"
             for name in self.times
-        ] + [
+        ]
+        stray = [
             f"column {name!r} is nominal, since {text[:40]!r} in it is no number; write nothing where a number is "
-            f"missing, or say --nominal {name}, which silences this"
+            f"missing, or say --nominal {quote(name)}, which silences this"
             for name, text in self.stray.items()
         ]
+        growing = [
+            f"column {name!r} grows from row to row, as ids and clocks do, and what a model learns of it holds for no "
+            f"later row; --ignore {quote(name)} leaves it out"
+            for name in self.growing
+        ]
+        return times + stray + growing
 
 
 class DataFile:
@@ -100,6 +116,8 @@ class DataFile:
     ----------
     names : tuple of str
         The columns of the header.
+    separator : str
+        What stands between cells.
 
     Raises
     ------
@@ -109,18 +127,34 @@ class DataFile:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        for self.separator in (COMMA, SEMICOLON, TAB):
+            header = self._header()
+            if len(header) > 1:
+                break
+        else:
+            self.separator = COMMA
+            header = self._header()
+        self.names = tuple(name.strip() for name in header)
+        self._check_header()
+
+    def _header(self) -> list[str]:
         with self._reader() as reader:
             header = next(reader, None)
         if header is None:
             raise DataError(f"{self.path} is empty: expected a header with column names, then rows")
-        self.names = tuple(name.strip() for name in header)
-        self._check_header()
+        found: list[str] = header
+        return found
 
     def _check_header(self) -> None:
-        if len(self.names) < 2:
+        if self.names and self.names[0].startswith("{"):
             raise DataError(
-                f"{self.path} has one column, {self.names[0][:40]!r}: expected features and a target, "
-                "separated by commas"
+                f"{self.path} holds JSON: expected CSV with a header, so write it as CSV, or send its records to a "
+                "topic (riparian init --from-topic)"
+            )
+        if len(self.names) < 2:
+            column = f"one column, {self.names[0][:40]!r}" if self.names else "a blank first line"
+            raise DataError(
+                f"{self.path} has {column}: expected features and a target, separated by commas, semicolons or tabs"
             )
         if all(_number(name) is not None for name in self.names):
             raise DataError(
@@ -138,7 +172,7 @@ class DataFile:
         """A csv reader over the decompressed text; whatever goes wrong while reading is a DataError."""
         try:
             with self._open() as lines:
-                yield csv.reader(lines)
+                yield csv.reader(lines, delimiter=self.separator)
         except FileNotFoundError:
             raise DataError(f"there is no file {self.path}: check the path") from None
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -191,10 +225,14 @@ class DataFile:
                 lines.append(reader.line_num)
                 left -= 1
                 if len(rows) >= size:
-                    yield _transposed(rows, lines, columns)
+                    yield self._block(rows, lines, columns)
                     rows, lines = [], []
         if rows:
-            yield _transposed(rows, lines, columns)
+            yield self._block(rows, lines, columns)
+
+    def _block(self, rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
+        block = _transposed(rows, lines, columns)
+        return block if self.separator != SEMICOLON else Block(list(map(_with_points, block.columns)), block.lines)
 
     def count(self, limit: int | None = None) -> int:
         """Number of rows (checked as `blocks` does)."""
@@ -324,6 +362,7 @@ class DataFile:
             stray={
                 name: column.example for name, column in features.items() if column.example and column.mostly_numbers
             },
+            growing=tuple(name for name, column in features.items() if column.grows),
         )
 
     def _too_many(self, names: Sequence[str], column: "Column", max_values: int) -> DataError:
@@ -370,6 +409,8 @@ class Column:
         self.example: str | None = None
         self._known: dict[str, int] | None = {}
         self._many_numbers = False
+        # The last number, and how often one was greater than the one before, as long as none was less.
+        self._last, self._n_rises = -math.inf, 0
 
     @property
     def mostly_numbers(self) -> bool:
@@ -378,6 +419,11 @@ class Column:
         return self.example is not None and (
             self._many_numbers or 2 * sum(_number(text) is not None for text in known) > len(known)
         )
+
+    @property
+    def grows(self) -> bool:
+        """Whether it holds numbers that never fall and mostly rise from row to row."""
+        return self.numeric and self.n >= ENOUGH_ROWS and self._n_rises > MOSTLY_RISING * self.n
 
     @property
     def is_time(self) -> bool:
@@ -415,12 +461,24 @@ class Column:
                 self.numeric, self.example = False, list(known)[found.index(None)]
             else:
                 self.fractional |= any(v != int(v) for v in found if v is not None)
+                self._follow(cells)
         self.time &= not self.numeric and all(iso_time(text) is not None for text in known)
         if self._known is not None:
             for text, n in known.items():
                 self._known[text] = self._known.get(text, 0) + n
             if len(self._known) > (MOST_NUMBERS if self.numeric else MOST_VALUES):
                 self._known, self._many_numbers = None, self.numeric
+
+    def _follow(self, cells: list[str]) -> None:
+        """Count the rises of a column of numbers; none count any more once it has fallen."""
+        if self._last == math.inf:
+            return
+        values = np.array([self._last, *(float(text) for text in map(str.strip, cells) if text not in MISSING)])
+        steps = np.diff(values)
+        self._n_rises += int((steps > 0.0).sum())
+        self._last = values[-1]
+        if (steps < 0.0).any():
+            self._last, self._n_rises = math.inf, 0
 
 
 def texts(column: list[str]) -> list[str | None]:
@@ -439,6 +497,11 @@ def iso_time(text: str) -> datetime | None:
 
 def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
     return Block([[row[j] for row in rows] for j in columns], lines)
+
+
+def _with_points(column: list[str]) -> list[str]:
+    """Cells with a point in each number that has a comma in its place."""
+    return [text.replace(",", ".") if "," in text and DECIMAL_COMMA.fullmatch(text) else text for text in column]
 
 
 def _number(text: str) -> float | None:

@@ -7,6 +7,7 @@ If something is not clear, it is not guessed: a `DataError` asks for the option 
 import json
 import re
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 from app.dataset.data import MOST_NOMINAL, Column, DataFile
@@ -21,6 +22,8 @@ IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
 FEW = 20  # whole numbers of so few values may be codes
 MOST_TEXTS = 50  # a column of so many texts, nearly all of them different, names rows
 TRUTHS = {"true", "false"}
+TIMES = {"time", "timestamp", "at", "date", "datetime", "ts"}
+EPOCH_SECONDS, EPOCH_MILLISECONDS = 5e8, 5e11  # numbers of a column called a time, from 1985 on
 
 
 def words(name: str) -> list[str]:
@@ -42,6 +45,13 @@ def is_id(name: str, column: Column) -> bool:
     return called and not column.fractional and (not column.values or len(column) * 2 > column.n)
 
 
+def is_time(name: str, column: Column) -> bool:
+    """Whether a column holds times: as texts, or as numbers since 1970 under a name that means a time."""
+    return column.is_time or (
+        column.numeric and bool(TIMES & set(words(name))) and float(column.first or 0.0) > EPOCH_SECONDS
+    )
+
+
 def judge(name: str, column: Column, path: Path | None = None) -> Feature:
     """One feature, or why the column is not one."""
 
@@ -59,8 +69,12 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
         return left_out(kind, f"it is {quoted(column.values[0][:40])} everywhere")
     if is_id(name, column):
         return left_out(kind, "it looks like an id, which teaches a model nothing")
-    if column.is_time:
-        return left_out(NOMINAL, "it holds times, each of which comes once")
+    if is_time(name, column):
+        return left_out(kind, "it holds times, each of which comes once")
+    if column.grows:
+        return left_out(
+            kind, "it grows from row to row, as ids and clocks do; what is learned of it holds for no later one"
+        )
     if column.numeric:
         codes = not column.fractional and len(column) <= FEW
         return Feature(
@@ -73,7 +87,11 @@ def judge(name: str, column: Column, path: Path | None = None) -> Feature:
         if column.mostly_numbers:
             return left_out(NUMERIC, f"it holds numbers and texts such as {example}, where a number is expected")
         return left_out(NOMINAL, f"it has {len(column):,} texts such as {example}; nominal features have few")
-    return Feature(name, NOMINAL, listed(column.values, "values"), path=path)
+    remark = listed(column.values, "values")
+    if column.mostly_numbers:
+        example = quoted((column.example or "")[:30])
+        remark = f"{len(column):,} values, most of them numbers: numeric, if nothing is written in place of {example}"
+    return Feature(name, NOMINAL, remark, path=path)
 
 
 def stream_name(text: str) -> str:
@@ -108,8 +126,10 @@ def of_file(
     goal = columns.pop(label)
     features = [judge(one, column) for one, column in columns.items()]
     for at, feature in enumerate(features):
-        if columns[feature.name].is_time:
-            hour = f"; --date-parts {feature.name} makes {feature.name}_hour and {feature.name}_weekday of it"
+        column = columns[feature.name]
+        if is_time(feature.name, column) and (column.is_time or float(column.first) < EPOCH_MILLISECONDS):
+            parts = f"{feature.name}_hour and {feature.name}_weekday"
+            hour = f"; --date-parts {quote(feature.name)} makes {parts} of it"
             features[at] = feature._replace(remark=feature.remark + hour)
     check_left(features, label, where)
     found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.dataset.data import Column
-from app.dataset.guess import FEW, IDS, LABELS, check_left, judge, rarest, task_of, words
+from app.dataset.guess import FEW, IDS, LABELS, TIMES, check_left, is_time, judge, rarest, task_of, words
 from app.errors import DataError
 from app.stream_file.draft import Draft, Feature
 from topics.records import BOOLEAN, NOMINAL, NUMERIC, Path
 
 KEY = "@key"
-TIMES = {"time", "timestamp", "at", "date", "datetime", "ts"}
-EPOCH_SECONDS = 5e8  # numbers of a field called a time, from 1985 on
 MOST_FIELDS = 10_000
 DEEPEST = 20
 
@@ -163,8 +161,7 @@ def _is_time(path: Path, leaf: Leaf) -> bool:
     """Whether a field's name means a time and its values are times."""
     if not TIMES & set(words(path[-1])) or not leaf.cells:
         return False
-    column = leaf.column
-    return column.is_time or (column.numeric and float(column.first) > EPOCH_SECONDS)
+    return is_time(path[-1], leaf.column)
 
 
 def _ids(

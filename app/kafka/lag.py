@@ -53,6 +53,14 @@ class LagReport(NamedTuple):
     rows: tuple[PartitionLag, ...]
 
 
+def lag_of(part: TopicPartition, start: int, end: int, known: list[int], committed: int | None) -> PartitionLag:
+    """known : offsets up to which records were taken, as far as anybody has told. What Kafka has deleted is not waited
+    for."""
+    taken = min(max(known), end) if known else None
+    behind = None if taken is None else end - max(taken, start)
+    return PartitionLag(part.topic, part.partition, start, end, taken, committed, behind)
+
+
 async def lag(spec: "Spec", connection: Connection) -> LagReport:
     """How many records of the features and labels topics the stream's workers have not taken yet, per partition; and
     how many of the topics of `rekey` they have not copied.
@@ -97,16 +105,11 @@ async def lag(spec: "Spec", connection: Connection) -> LagReport:
     processed = await _processed(spec, connection, {tp: max(0, end - TAIL) for tp, end in until.items()})
     rows = []
     for part in sources:
-        taken = min(copied[part], ends[part]) if part in copied else None
-        behind = None if taken is None else ends[part] - taken
-        rows.append(PartitionLag(part.topic, part.partition, starts[part], ends[part], taken, copied.get(part), behind))
+        known = [copied[part]] if part in copied else []
+        rows.append(lag_of(part, starts[part], ends[part], known, copied.get(part)))
     for part in parts:
         known = [offset for offset in (processed.get(part), committed.get(part)) if offset is not None]
-        taken = min(max(known), ends[part]) if known else None
-        behind = None if taken is None else ends[part] - taken
-        rows.append(
-            PartitionLag(part.topic, part.partition, starts[part], ends[part], taken, committed.get(part), behind)
-        )
+        rows.append(lag_of(part, starts[part], ends[part], known, committed.get(part)))
     return LagReport(group, workers, tuple(rows))
 
 

@@ -20,6 +20,7 @@ from app.stream_file.spec import Spec
 from models.contract import Floats, Learner
 from topics.names import CHAMPION
 from topics.records import ANOMALY, MULTI_INSTANCE, VALUES
+from topics.vocabulary import canonical
 
 MOST_TREES = 10  # of an ensemble whose paths are told
 Progress = Callable[[str, int, int], None]
@@ -92,7 +93,7 @@ def _said(spec: Spec, found: Found, label: Mapping[str, Any] | None) -> list[dic
             if spec.task in VALUES:
                 row["error"] = float(y) - float(label["y"])
             else:
-                row["right"] = str(y) == str(label["y"]) or y == label["y"]
+                row["right"] = canonical(y) == canonical(label["y"])  # true, 1.0 and "1": as JSON writes them, or texts
         rows.append(row)
     return rows
 

@@ -303,6 +303,23 @@ def test_check_says_what_it_is(tmp_path: Any) -> None:
     assert told["models"]["champion"]["parameters"]["members"] == found.parameters["members"]
 
 
+def test_check_says_what_takes_more_than_is_reckoned(tmp_path: Any) -> None:
+    """Of a feature's values ten are reckoned, and 5,000 made 353 MB of 53. Reasons between labels took 5.7 ms each."""
+    file = tmp_path / "s.yaml"
+
+    def said(feature: str, more: str = "") -> str:
+        file.write_text(f"name: s\ntask: regression\nfeatures: {{a: numeric, shop: {feature}}}\n{more}\n")
+        return CliRunner().invoke(command, [str(file)]).output
+
+    plain = said("nominal", "predictions: {coverage: 0.9}")
+    assert "shop: " not in plain
+    assert "predictions.reasons" not in plain
+    assert "shop: 10 values are reckoned, and 9,000 may be learned" in said("{type: nominal, max_values: 9000}")
+    assert "predictions.reasons come on top" in said("nominal", "predictions: {reasons: 3}")
+    single = "champion: fimt-dd\npredictions: {reasons: 3}"
+    assert "predictions.reasons" not in said("{type: nominal, max_values: 9000}", single)
+
+
 def test_the_schema_knows_auto() -> None:
     champion = json_schema()["properties"]["champion"]
     assert champion["default"] == "auto"

@@ -90,6 +90,20 @@ def test_a_stream_without_challengers_has_nothing_to_compare(tmp_path):
     assert "has none to compare with the champion" in str(result.exception)
 
 
+def test_what_runs_beside_auto_is_compared_too(tmp_path, monkeypatch):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\n")
+
+    async def nothing(*_):
+        return []
+
+    monkeypatch.setattr("app.kafka.rights.enter", nothing)
+    monkeypatch.setattr("app.comparisons.read", nothing)
+    result = CliRunner().invoke(command, [str(path)])
+    assert result.exit_code == 0, result.exception
+    assert "No worker has told of a label" in result.output
+
+
 def test_a_challenger_that_is_none_any_more_is_left_out():
     found = Found()
     for model in ("nb", "other"):

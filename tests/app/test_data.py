@@ -57,6 +57,18 @@ def test_quotes_blank_lines_and_carriage_returns(write):
     assert columns(file) == [["1,5", "2"], ["two\r\nlines", 'say "so"']]
 
 
+def test_cells_between_semicolons_or_tabs_and_numbers_with_a_comma(write):
+    file = DataFile(write('\ufeffPreis €;Ort;z\n1,5;"a,b; c";x\n-,25;Köln;y\n?;3,4,5;1,5e3\n'))
+    assert file.names == ("Preis €", "Ort", "z")
+    assert columns(file) == [["1.5", "-.25", "?"], ["a,b; c", "Köln", "3,4,5"], ["x", "y", "1.5e3"]]
+    assert file.types(target="z").features == {"Preis €": "numeric", "Ort": "nominal"}
+    (block,) = file.blocks((0,))
+    assert file.numbers(block, 0, "Preis €")[:2].tolist() == [1.5, -0.25]
+    file = DataFile(write("a\tb\n1,234\tx\n5\ty\n"))  # of thousands, as likely
+    assert columns(file) == [["1,234", "5"], ["x", "y"]]
+    assert DataFile(write("a;b,c\n1;2,3\n")).names == ("a;b", "c")
+
+
 def test_missing_values(write):
     file = DataFile(write("a,b,y\n1,x,1\n,?,2\n ? , z ,3\n"))
     (block,) = file.blocks((0, 1))
@@ -240,7 +252,9 @@ def test_ignored_columns_are_not_looked_at(write):
         ("", "is empty: expected a header with column names"),
         ("1,2,3\n4,5,6\n", r"begins with numbers \(1, 2, 3, …\): expected a header"),
         ("a\n1\n", "has one column, 'a': expected features and a target"),
-        ("a;b;c\n1;2;3\n", "has one column, 'a;b;c': .* separated by commas"),
+        ("a|b|c\n1|2|3\n", "has one column, 'a|b|c': .* separated by commas, semicolons or tabs".replace("|", "[|]")),
+        ("\n1,2\n", "has a blank first line: expected features and a target"),
+        ('{"a": 1, "b": 2}\n', "holds JSON: expected CSV with a header"),
         ("a,,c\n1,2,3\n", "column 2 of .* has no name"),
         ("a,b,a\n1,2,3\n", "two columns called 'a': rename one"),
         ("a,b\n1,2\n3\n4,5\n", "line 3 of .* has 1 cells, the header has 2: correct or remove the line"),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.cli import cli
+from app.cli.evaluation_table import show_whole
 from app.cli.parsing import parse_settings
 from app.dataset.data import DataFile
 from app.dataset.instances import encode
@@ -503,3 +504,21 @@ def test_a_stream_file_as_it_is_says_what_its_rule_would_have_done(tmp_path):
         done = CliRunner().invoke(cli, ["evaluate", *generated, *wrong])
         assert done.exit_code == 2
         assert why in done.stderr
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_figures_of_a_stream_file_as_it_is_are_not_cut(terminal, monkeypatch, capsys):
+    """Rich cuts a column that does not fit, and takes a pipe to be 80 characters wide."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda _: terminal))
+    one = {"overall": {"accuracy": 0.71744}, "recent": {"accuracy": 0.712}, "estimated": {"accuracy": 0.713801}}
+    models = {
+        "champion": one | {"learner": "opinion-pool"},
+        "naive-bayes": one | {"learner": "hoeffding-adaptive-tree"},
+    }
+    found = {"task": "classification", "rows": 9, "data": "d.csv", "label_delay": 0, "models": models}
+    show_whole(found | {"promotions": [], "drifts": []})
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert all(shown.count(text) == 2 for text in ("71.7440%", "71.2000%", "71.3801%"))
+    assert "hoeffding-adaptive-tree" in shown

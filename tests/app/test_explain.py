@@ -7,7 +7,9 @@ import pytest
 
 from app import inspection
 from app.cli.explain import lines
-from app.page.predictions import branch_of, path_of, roots_of
+from app.page.predictions import _said, branch_of, path_of, roots_of
+from app.state.finding import Found
+from app.stream_file import spec as stream_file
 from tests.models.contract.worlds import learn, make, predict, rows
 
 TREES = (
@@ -82,3 +84,23 @@ def test_what_strangers_wrote_is_no_command_to_the_terminal(monkeypatch):
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "\\x1b[31m<b>" in shown
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "label", "right"),
+    [(False, "false", "false", True), (1.0, "1", "1", True), (True, "true", "false", False)],
+)
+def test_a_class_that_is_no_text_is_right_where_its_label_says_the_same(tmp_path, said, text, label, right):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\ntask: classification\nfeatures: {a: numeric}\nchampion: last-label\n")
+    sent = {"y": said, "model": "last-label", "challengers": {"nb": {"y": None}}}
+    rows = _said(stream_file.load(path), Found(0, 0, 0, (0, 0), sent, 1), {"y": label})
+    assert [row.get("right") for row in rows] == [right, None]
+    found = {
+        "id": "1", "topic": "t", "partition": 0, "position": 3, "time": 0, "offset": 3, "label_offset": 1, "said": rows,
+        "label": {"y": label, "time": 0, "offset": 0}, "labels_read": 0, "why": None, "why_not": "no checkpoint",
+    }  # fmt: skip
+    shown = lines(found)
+    assert shown[0].startswith(f"1: {text} by last-label")
+    assert f"  champion: {text}: {'right' if right else 'wrong'}" in shown
+    assert "  nb: nothing" in shown

@@ -16,7 +16,7 @@ from app.stream_file.draft import quoted, write
 from app.stream_file.spec import Spec, load, loads
 
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
-    f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i * 0.5},eu,"
+    f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i % 50 * 0.5},eu,"
     f"text {i},,{('no', 'yes')[i % 3 == 2]}\n"
     for i in range(120)
 )
@@ -67,6 +67,43 @@ def test_what_is_left_out_stands_there_as_a_comment_with_the_reason(shop: Path) 
         assert name in load("more.yaml").features
     assert '3 values: "free", "team", "pro"' in text
     assert "4 whole numbers; nominal, if they are codes" in text
+
+
+def test_what_grows_from_row_to_row_is_no_feature(tmp_path: Path) -> None:
+    """An id or a clock that is not called one: a tree splits on it, and every later row is on one side."""
+    rows = [
+        f"{7000 + 3 * i},{1_700_000_000 + 2 * i // 3},{1_700_000_000_000 + i},{i},{i % 9 * 0.5},{i % 2}"
+        for i in range(200)
+    ]
+    path = tmp_path / "d.csv"
+    path.write_text("\n".join(["customer no,sent at,ts,n,x,label", *rows, ",,,,,1"]))
+    found = {one.name: (one.dropped, one.remark) for one in of_file(DataFile(path)).features}
+    assert not found["x"][0]
+    for name, reason in {
+        "customer no": "grows from row to row, as ids and clocks do",
+        "n": "grows from row to row",
+        "sent at": "--date-parts 'sent at' makes sent at_hour and sent at_weekday of it",
+        "ts": "it holds times, each of which comes once",
+    }.items():
+        assert found[name][0]
+        assert reason in found[name][1]
+    assert "date-parts" not in found["ts"][1]  # milliseconds, which it does not take
+    types = DataFile(path).types()
+    assert types.growing == ("customer no", "sent at", "ts", "n")
+    assert "--ignore 'customer no' leaves it out" in " ".join(types.remarks())
+    path.write_text("\n".join(["n,x,label", *(f"{i % 199},{i // 9},{i % 2}" for i in range(200))]))
+    assert not DataFile(path).types().growing  # one falls at its end, the other rises in every ninth row
+
+
+def test_numbers_with_a_stray_text_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(
+        "x,colour,label\n" + "".join(f"{i % 7 / 4},{'rb'[i % 2]},{i % 2}\n" for i in range(200)) + "ERR,r,1\n"
+    )
+    found = {one.name: one for one in of_file(DataFile(path)).features}
+    assert found["x"].type == "nominal"
+    assert found["x"].remark.endswith('most of them numbers: numeric, if nothing is written in place of "ERR"')
+    assert found["colour"].remark == '2 values: "r", "b"'
 
 
 def test_a_file_that_is_there_is_not_replaced(shop: Path) -> None:
@@ -123,7 +160,7 @@ def test_a_decision_is_proposed_where_a_class_is_rare(tmp_path: Path) -> None:
     def drafted(n_rare: int) -> str:
         path = tmp_path / f"rare-{n_rare}.csv"
         labels = ["no: 1"] * n_rare + ["ok"] * (1000 - n_rare) + ["", "?"]
-        path.write_text("a,label\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+        path.write_text("a,label\n" + "".join(f"{i % 99},{label}\n" for i, label in enumerate(labels)))
         return write(of_file(DataFile(path)))[0]
 
     text = drafted(3)
@@ -133,6 +170,12 @@ def test_a_decision_is_proposed_where_a_class_is_rare(tmp_path: Path) -> None:
     assert spec.decision is not None
     assert spec.decision.target == ("alert_rate", 0.006)
     assert "decision" not in drafted(60)
+    # So rare that another pool is proposed, too.
+    pool = loads(
+        "\n".join(line for line in text.splitlines() if "champion: auto" not in line).replace("# champ", "champ")
+    )
+    assert pool.models()["champion"][1]["pool"] == "linear"
+    assert "linear" not in drafted(20)
 
 
 def test_options_correct_what_was_guessed(shop: Path) -> None:
@@ -268,3 +311,10 @@ def test_records_that_say_too_little_are_one_sentence() -> None:
     with pytest.raises(DataError, match="no record of t has a field 'gone'"):
         spec_of(plain, label="b", id_="gone")
     assert spec_of(plain, label="b", id_="@key").record.id == ("@key",)
+
+
+def test_what_auto_is_for_anomalies_stands_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("x,label\n" + "".join(f"{i % 7 / 4},{int(i % 50 == 0)}\n" for i in range(200)))
+    assert "# half-space trees; `riparian models`" in write(of_file(DataFile(path), task="anomaly"))[0]
+    assert "# a pool of learners" in write(of_file(DataFile(path)))[0]
