@@ -75,12 +75,26 @@ def _orders(stamps, order, written):
     return settled
 
 
+@kernel
+def _rise(times, time):
+    """Make timestamps their running maximum from `time` on. False where a record leaps: then some are."""
+    for i in range(len(times)):
+        times[i] = max(time, times[i])
+        if times[i] - time > BOUND_MS:
+            return False
+        time = times[i]
+    return True
+
+
 def _maximum(stamps: Ints, time: int) -> Ints | None:
     """The running maximum, where no record leaps; else None."""
-    times = np.maximum.accumulate(np.maximum(stamps, time))
-    if times[-1] - time > BOUND_MS and np.diff(times, prepend=time).max() > BOUND_MS:
-        return None
-    return times
+    times = stamps.copy()
+    return times if _rise(times, time) else None
+
+
+def warm_up() -> None:
+    """Compile the kernel of records that do not leap, or load it from the cache."""
+    _maximum(np.zeros(1, np.int64), 0)
 
 
 def orders(stamps: Ints, order: int) -> tuple[Ints, int]:

@@ -111,7 +111,7 @@ class Comparing:
             at, decision = end, self._decide(end - 1)
             found += [] if decision is None else [decision]
         if at < len(program.op):
-            self._score(program.part(at))
+            self._score(program.part(at) if at else program)
         self._ahead = sum(one.promoted for one in found)
         return found
 

@@ -147,7 +147,8 @@ class Drift:
         """
         last = self._last
         if len(offsets):
-            self._last = np.array(self._place(offsets[-1], label_offsets[-1], times[-1])[: len(self._last)], np.int64)
+            now = self._place(int(offsets[-1]), int(label_offsets[-1]), int(times[-1]))
+            self._last = np.array(now[: len(self._last)], np.int64)
         if not findings:
             return [], 0
         predicted = np.flatnonzero(program.op == PREDICT)

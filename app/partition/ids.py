@@ -18,6 +18,7 @@ from topics.slices import Texts
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
+_BEHIND = bytes(SPARE)
 _ONE, _FOUR, _EIGHT = np.uint64(1), np.uint64(4), np.uint64(8)
 
 
@@ -27,9 +28,9 @@ def new_key() -> NDArray[np.uint64]:
 
 
 def packed(ids: Sequence[str]) -> tuple[Bytes, Ints]:
-    """Strings as one array of UTF-8 bytes and the end of each."""
+    """Strings as one array of UTF-8 bytes, with others behind the last, and the end of each."""
     if isinstance(ids, Texts):
-        return gathered(np.frombuffer(ids.data, np.uint8), ids.starts, ids.lengths)
+        return _pieces(np.frombuffer(ids.data, np.uint8), ids.starts, ids.lengths)
     joined = "".join(ids)
     if joined.isascii():
         data, lengths = joined.encode(), map(len, ids)
@@ -37,17 +38,23 @@ def packed(ids: Sequence[str]) -> tuple[Bytes, Ints]:
         encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
         data, lengths = b"".join(encoded), map(len, encoded)
     # A copy: a buffer of bytes is read-only, and kernels are compiled for arrays that are not.
-    text = np.frombuffer(data, dtype=np.uint8).copy()
-    return text, np.cumsum(np.fromiter(lengths, dtype=np.int64, count=len(ids)), dtype=np.int64)
+    text = np.frombuffer(bytearray(data + _BEHIND), np.uint8)
+    return text, np.fromiter(lengths, dtype=np.int64, count=len(ids)).cumsum()
 
 
 def gathered(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
     """Pieces of text one after the other, and the end of each."""
-    ends = np.cumsum(lengths, dtype=np.int64)
+    pieces, ends = _pieces(text, starts, lengths)
+    return pieces[: len(pieces) - SPARE], ends
+
+
+def _pieces(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
+    """As `gathered`, with SPARE bytes behind the last."""
+    ends = lengths.cumsum()
     size = int(ends[-1]) if len(ends) else 0
     pieces = np.empty(size + SPARE, np.uint8)
     _gather(text, _words(text), starts, ends, pieces, _words(pieces))
-    return pieces[:size], ends
+    return pieces, ends
 
 
 def _words(text: Bytes) -> NDArray[np.uint64]:
@@ -60,7 +67,7 @@ def _words(text: Bytes) -> NDArray[np.uint64]:
 
 
 def tags(key: NDArray[np.uint64], text: Bytes, ends: Ints) -> Ints:
-    """The hash of each id, of 31 bits. text, ends : as `packed` gives them."""
+    """The hash of each id, of 31 bits. text, ends : as `packed` gives them; what is behind the last does not count."""
     found = np.empty(len(ends), np.int64)
     _tags(key, text, _words(text), ends, found)
     return found

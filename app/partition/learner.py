@@ -281,7 +281,9 @@ class PartitionLearner(RestorableState):
         f_piece, l_piece = release.pieces[FEATURES], release.piece(LABELS)
         offsets, keys, stamps = f_piece.offsets, f_piece.raw.keys, f_piece.stamps
         headers = f_piece.raw.headers
-        labels_before = release.before.get(LABELS, np.zeros(len(offsets), np.int64))
+        labels_before = release.before.get(LABELS)
+        if labels_before is None:
+            labels_before = np.zeros(len(offsets), np.int64)
         next_offsets = self._next_offsets(release)
         times, label_times = self.clocks[FEATURES].advance(stamps), self.clocks[LABELS].advance(l_piece.stamps)
         if features.position is not None:
@@ -324,7 +326,7 @@ class PartitionLearner(RestorableState):
                 role.score(program)
                 role.estimate(program)
         for role in self.roles.values():
-            said[role] = role.predictions[joined.predicted]
+            said[role] = role.predictions.take(joined.predicted, axis=0)
         named = {role: role.named[joined.predicted, :1] for role in self.roles.values() if role.decision is not None}
         shared = self.sharing is not None
         decisions = [] if shared else self.comparing.score(program, self.pending.counts["joined"])
@@ -417,8 +419,10 @@ class PartitionLearner(RestorableState):
         found = {}
         for role in self.rules:
             if role in release.before:
-                after = np.concatenate(([self.places[role]], release.pieces[role].after()))
-                found[role] = after[release.before[role]]
+                nexts = release.pieces[role].after()
+                after = np.empty(len(nexts) + 1, np.int64)
+                after[0], after[1:] = self.places[role], nexts
+                found[role] = after.take(release.before[role])
             elif role != FEATURES:
                 found[role] = np.full(len(release.pieces[FEATURES].offsets), self.places[role])
         return found
@@ -426,7 +430,7 @@ class PartitionLearner(RestorableState):
     def _take(self, role: str, piece: Piece) -> None:
         """Records of an input log were applied."""
         if len(piece.offsets):
-            self.places[role] = int(piece.after()[-1])
+            self.places[role] = piece.end
             raw, value = piece.raw, piece.raw.values[-1]
             value = value.value if isinstance(value, Packed) else value
             offset = offset_of(int(raw.offsets[-1]), self.bits[role])

@@ -57,6 +57,11 @@ class Piece(NamedTuple):
         """(n,) int64, the place after each."""
         return self.nexts if len(self.nexts) else self.offsets + 1
 
+    @property
+    def end(self) -> int:
+        """The place after the last; there is one."""
+        return int(self.nexts[-1]) if len(self.nexts) else int(self.offsets[-1]) + 1
+
     def part(self, start: int, stop: int | None = None) -> "Piece":
         """Records start to stop."""
         kept = slice(start, stop)
@@ -162,9 +167,9 @@ class Buffer:
             raw = self._unpack(raw)
         offsets = np.asarray(raw.offsets, dtype=np.int64)
         nexts = next_places(offsets, self.bits) if self.bits else EMPTY
-        skipped = int(np.searchsorted(offsets, self.next_offset, side="left"))
+        skipped = int(offsets.searchsorted(self.next_offset))
         if below is not None:
-            n = max(skipped, int(np.searchsorted(offsets, below, side="left")))
+            n = max(skipped, int(offsets.searchsorted(below)))
             offsets, nexts, raw = offsets[:n], nexts[:n], raw.part(0, n)
         if skipped == len(offsets):
             return skipped
@@ -185,7 +190,7 @@ class Buffer:
         piece = Piece(raw, offsets, stamps, times[before:], nexts)
         self._pieces.append(piece)
         self._n += len(offsets)
-        self.next_offset = int(piece.after()[-1])
+        self.next_offset = piece.end
         return skipped
 
     def _settle(self, stamps: Ints) -> Ints:
@@ -426,7 +431,7 @@ class Merge:
         def earlier(role: str, than: str, time: int) -> int:
             """How many records of a log come before one of another log with this time."""
             first = self._timed.index(role) < self._timed.index(than)
-            return int(np.searchsorted(times[role], time, side="right" if first else "left"))
+            return int(times[role].searchsorted(time, side="right" if first else "left"))
 
         # Times that are not certain count where no record is known of that could still change them: then the records of
         # the log go by them, and those of the others before these.
@@ -439,7 +444,7 @@ class Merge:
             n = min([most[role], *(earlier(role, other, last[other]) for other in self._timed if other != role)])
             if ends is not None:
                 offsets = self.buffers[role].offsets()
-                below = most[role] if ends.below is None else int(np.searchsorted(offsets, ends.below.get(role, 0)))
+                below = most[role] if ends.below is None else int(offsets.searchsorted(ends.below.get(role, 0)))
                 n = max(n, min(most[role], below))
             counts[role] = n
         # Cut to the limit without breaking the order: what stays behind must come after all that goes.
@@ -451,7 +456,7 @@ class Merge:
                         counts[other] = min(counts[other], earlier(other, role, times[role][self.limit]))
         f_times = times[FEATURES][: counts[FEATURES]]
         before = {
-            role: np.searchsorted(times[role][: counts[role]], f_times, side="left").astype(np.int64)
+            role: times[role][: counts[role]].searchsorted(f_times).astype(np.int64)
             if role in times
             else np.full(len(f_times), counts[role])  # as it comes: before all that goes now
             for role in self.buffers

@@ -139,6 +139,7 @@ class PendingStore:
         self._segments = {"instances": Segments("instances"), "labels": Segments("labels")}
         self._last_program = EMPTY, 0  # and the number of the first arrival in it
         self._arrivals: Ints | None = None  # by its operations, once somebody asks
+        self._ones = np.ones(0)  # weights of programs
 
     @property
     def slab(self) -> Floats | Bags:
@@ -339,7 +340,9 @@ class PendingStore:
         )
         for name, count in zip(COUNTERS, happened.tolist(), strict=True):
             self.counts[name] += count
-        program = Program(op[:length], row[:length], target[:length], np.ones(length))
+        if length > len(self._ones):
+            self._ones = np.ones(2 * length)
+        program = Program(op[:length], row[:length], target[:length], self._ones[:length])
         self._last_program, self._arrivals = (program, first), None
         return Joined(program, predicted, waited[: happened[0]] / 1000.0)
 

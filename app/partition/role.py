@@ -131,7 +131,7 @@ class Role(ScoredModel):
 
     def _run_piece(self, program: Program, start: int, stop: int) -> None:
         """Operations start to stop, of which no one is the place of a reset, and none but the last of a trial."""
-        piece = program.part(start, stop)
+        piece = program if stop - start == len(program.op) else program.part(start, stop)
         if self.trial is None:
             self._run_model(piece, start)
         else:
@@ -161,7 +161,8 @@ class Role(ScoredModel):
     def _watch(self, piece: Program, start: int) -> list[tuple[int, Found]]:
         """Show the detectors the errors of the piece that begins at `start`; what they find, each with its place."""
         places, values = errors(self.signal.kind, piece, self.labelled)
-        places = places + start
+        if start:
+            places += start
         if self.since is not None:
             own = self._learned.arrivals()[places] >= self.since
             places, values = places[own], values[own]

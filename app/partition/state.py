@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from app.partition import clock
 from app.partition.arrays import over
 from app.partition.changes import settings
 from app.partition.clock import Clock
@@ -195,6 +196,7 @@ class PartitionState:
         """Compile the kernels, or load them from the cache, before the first record."""
         for role in self.roles.values():
             role.warm_up()
+        clock.warm_up()
         self.pending.warm_up()
         self.drift.warm_up()
         self.codec.warm_up()

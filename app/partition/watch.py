@@ -136,11 +136,20 @@ class Signal:
         """Take finite values; what the detectors found, in order."""
         if not len(values):
             return []
+        told: list[Found] = []
         fired = self._fired(values)
-        # The figures of events in order; a drift begins a new period. Sums run from the period's start, one by one.
+        start = self._tell(values, fired, told) if fired else 0
+        if len(self.recent) < RECENT:  # room for more, in front, from where values move on
+            more = min(len(values), RECENT - len(self.recent))
+            self.recent = np.concatenate((np.zeros(more), self.recent))
+        _follow(values, start, self.totals, self.recent)
+        return told
+
+    def _tell(self, values: Floats, fired: list[tuple[int, int, str, int]], told: list[Found]) -> int:
+        """The figures of events in order; a drift begins a new period. Sums run from the period's start, one by one.
+        Returns up to which of the values the totals know them."""
         known = np.concatenate((self.recent, values))
         seen, n, total, start = int(self.totals[SEEN]), self.totals[SINCE], self.totals[SINCE_SUM], 0
-        told: list[Found] = []
         for i, k, name, level in sorted(fired):
             if k < 0:  # the scale is another one from here on
                 n, now = n + i - start, len(self.recent) + i
@@ -169,10 +178,8 @@ class Signal:
                     self.totals[LAST] = seen + i + 1
             self.counts[k, which] += 1
             told.append(Found(i, name, LEVELS[which], seen + i + 1, before, mean))
-        self.totals[SEEN] += len(values)
-        self.totals[SINCE], self.totals[SINCE_SUM] = n + len(values) - start, _sum(total, values[start:])
-        self.recent = known[-RECENT:].copy()
-        return told
+        self.totals[[SINCE, SINCE_SUM]] = n, total
+        return start
 
     def _fired(self, values: Floats) -> list[tuple[int, int, str, int]]:
         """Place, number, name and level of detectors that raised theirs; -1 for the number where the scale changed."""
@@ -183,6 +190,9 @@ class Signal:
                 stop = int(bring(values, scaled, start, self.scale, self.kind == ABSOLUTE))
             for k, (name, detector) in enumerate(self.detectors.items() if stop > start else ()):
                 levels = detector.update_many(scaled[start:stop])
+                if not np.count_nonzero(levels):
+                    self.levels[k] = 0
+                    continue
                 previous = np.concatenate((self.levels[k : k + 1], levels[:-1]))
                 fires = (levels == DRIFT) | ((levels == WARNING) & (previous == 0))
                 if fires.any():
@@ -272,21 +282,24 @@ def _scale_of(sums: Floats, errors: bool) -> Floats:
 def scores(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Places in `program` of the LEARNs, and their errors against what was predicted for their rows: NaN where that was
     nothing."""
-    places, found = np.empty(len(program.op), np.int64), np.empty(len(program.op))
-    n = _score(program.op, program.row, program.y, out, kind == MISTAKES, places, found)
-    return places[:n], found[:n]
+    return _scored(kind, program, out, False)
 
 
 def errors(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:
     """As `scores`, without those for which nothing was predicted."""
-    places, found = scores(kind, program, out)
-    kept = np.isfinite(found)
-    return (places, found) if kept.all() else (places[kept], found[kept])
+    return _scored(kind, program, out, True)
+
+
+def _scored(kind: str, program: Program, out: Floats, finite: bool) -> tuple[NDArray[np.int64], Floats]:
+    places, found = np.empty(len(program.op), np.int64), np.empty(len(program.op))
+    n = _score(program.op, program.row, program.y, out, kind == MISTAKES, finite, places, found)
+    return places[:n], found[:n]
 
 
 @kernel
-def _score(op, row, y, out, classes, places, found):
-    """Write place and error of each LEARN into `places` and `found`; their number. O(n_outputs) a label."""
+def _score(op, row, y, out, classes, finite, places, found):
+    """Write place and error of each LEARN into `places` and `found`; their number. finite : leave out what is not.
+    O(n_outputs) a label."""
     n = 0
     for i in range(len(op)):
         if op[i] != LEARN:
@@ -301,9 +314,26 @@ def _score(op, row, y, out, classes, places, found):
                 error = 0.0 if best == y[i] else 1.0
         elif np.isfinite(out[r, 0]):
             error = abs(out[r, 0] - y[i])
+        if finite and not np.isfinite(error):
+            continue
         places[n], found[n] = i, error
         n += 1
     return n
+
+
+@kernel
+def _follow(values, start, totals, recent):
+    """Values go by, of which totals of the period know those before `start`: add the others, one by one, and put the
+    last of them all behind the recent ones. Mutates totals and recent. O(values and recent)."""
+    totals[SEEN] += len(values)
+    totals[SINCE] += len(values) - start
+    for i in range(start, len(values)):
+        totals[SINCE_SUM] += values[i]
+    n_left = max(0, len(recent) - len(values))
+    for i in range(n_left):
+        recent[i] = recent[len(recent) - n_left + i]
+    for i in range(n_left, len(recent)):
+        recent[i] = values[len(values) - len(recent) + i]
 
 
 def _fallen(before: float, after: Floats, measured: bool, follows_drift: bool) -> bool:

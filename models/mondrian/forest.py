@@ -117,7 +117,7 @@ class MondrianForest(Learner):
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
-        self._settings = self._set()
+        self._set()
         self._trees = self._room(min(LEAST_ROOM, allowed(self._settings, 1)), columns_of(1))
 
     def _room(self, capacity: int, columns: int) -> MondrianTrees:
@@ -132,10 +132,11 @@ class MondrianForest(Learner):
             np.zeros((m, 2)),
         )
 
-    def _set(self) -> MondrianSettings:
+    def _set(self) -> None:
+        """What follows from the parameters and the schema."""
         given = self._parameters
         classes, layout = self.schema.task == "classification", layout_of(self.schema)
-        return MondrianSettings(
+        self._settings = MondrianSettings(
             layout,
             np.array(self.schema.n_values, np.int32),
             np.array([seeded(int(seeded(self.seed)[0]) + tree)[1] for tree in range(given["n_trees"])], np.uint64),
@@ -150,6 +151,8 @@ class MondrianForest(Learner):
             classes,
             given["aggregation"],
         )
+        # Nodes that a tree may have whatever it learns: up to there nobody has to ask which classes it knows.
+        self._fewest = int(allowed(self._settings, self.schema.n_outputs))
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         m, k = self._parameters["n_trees"], self.schema.n_outputs
@@ -164,8 +167,9 @@ class MondrianForest(Learner):
                     break
                 self._grow(piece, at)
             _combine(piece.op, piece.row, planes, out)
-        if self._trees.nodes.shape[1] > self.most_nodes:
-            self._lay_out(self.most_nodes, self._trees.nodes.shape[2])
+        capacity, columns = self._trees.nodes.shape[1:]
+        if capacity > self._fewest and capacity > self.most_nodes:
+            self._lay_out(self.most_nodes, columns)
 
     def _run_trees(self, piece: Program, slab: Floats, planes: Floats, at: NDArray[np.int64]) -> None:
         """Every tree from at[tree] to the end of the piece, or to where it has no room. Mutates trees, planes, at."""
@@ -220,7 +224,7 @@ class MondrianForest(Learner):
         check_growth(self.schema, schema)
         before, old = self._trees, self._settings.layout
         self.schema = schema
-        self._settings = self._set()
+        self._set()
         new = self._settings.layout
         seen = room((*before.seen.shape[:2], new.n_words), np.uint64)
         for i, j, a, b, mask in zip(old.word, new.word, old.first, new.first, old.mask, strict=True):

@@ -23,6 +23,7 @@ from models.opinion_pool.pooling import (
     gather,
     keep,
     labels_in,
+    mark,
     pool_classes,
     pool_values,
     take_up,
@@ -163,7 +164,7 @@ class OpinionPool(Learner):
         if len(slab) > len(self._place):
             self._place, self._marks = np.zeros(len(slab), np.int32), np.zeros((len(slab), 1))
         n_ops, n_rows = gather(
-            *program, slab, start, n, n_classes, self._cast(program.row[start : start + n], kept),
+            *program, slab, start, n, n_classes, self._cast(program, start, n, kept),
             self._op, self._row, self._y, self._w, self._kind, self._now, self._source, self._slab, self._loaded,
             self._age, self._place,
         )  # fmt: skip
@@ -199,17 +200,14 @@ class OpinionPool(Learner):
                 self._g, self._h,
             )  # fmt: skip
 
-    def _cast(self, rows: NDArray[np.int32], kept: Sequence[Floats]) -> Floats:
-        """For each of these rows of the slab, NaN where no member has cast a vote. A member may be younger than an
-        instance that waits."""
+    def _cast(self, program: Program, start: int, n: int, kept: Sequence[Floats]) -> Floats:
+        """For each row of the slab that is learned in operations start .. start + n, NaN where no member has cast a
+        vote. A member may be younger than an instance that waits."""
         if not kept:
             return NOTHING
-        marks = kept[0][rows, 0]
-        for votes in kept[1:]:
-            if not np.isnan(marks).any():
+        for j, votes in enumerate(kept):
+            if mark(program.op, program.row, start, n, votes, j == 0, self._marks):
                 break
-            marks = np.where(np.isnan(marks), votes[rows, 0], marks)
-        self._marks[rows, 0] = marks
         return self._marks
 
     # Reasons

@@ -48,7 +48,7 @@ def gather(
     will be kept. Unless they have learned nothing since they voted, members predict once more right before the label,
     in a row of its own.
 
-    kept : (capacity, 1), NaN where no votes stand; or no columns.
+    kept : (capacity, 1), of the rows that are learned NaN where no votes stand; or no columns.
     now : of each operation, the row of the votes right before a label, beside those that were cast; or -1.
     source : of each row, that of the slab; -1 where it is no place of votes that were cast.
     loaded : of each row, whether its votes are those that were kept.
@@ -102,6 +102,20 @@ def gather(
         at_op += 1
         n_learned += teaches
     return at_op, n_rows
+
+
+@kernel
+def mark(op, row, start, n, votes, first, marks):
+    """Lay what a member has kept of the rows that operations start .. start + n learn on those where nothing was found
+    yet, as of the first member all; whether there is something on each then. Mutates marks. O(n)."""
+    complete = True
+    for i in range(start, start + n):
+        if op[i] == LEARN:
+            r = row[i]
+            if first or np.isnan(marks[r, 0]):
+                marks[r, 0] = votes[r, 0]
+            complete = complete and not np.isnan(marks[r, 0])
+    return complete
 
 
 @kernel
