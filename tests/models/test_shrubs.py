@@ -176,14 +176,14 @@ def test_projection(seed):
     for n, m in ((1, 1), (5, 3), (8, 20), (30, 7)):
         weights = rng.normal(size=n)
         ours = weights.copy()
-        project(ours, n, m, rng.permutation(n).astype(np.int32))
+        project(ours, n, m, rng.permutation(n).astype(np.uint32))
         np.testing.assert_allclose(ours, naive_shrubs.project(weights.tolist(), m), atol=1e-12)
         assert (ours > 0.0).sum() <= m
 
 
 def test_equal_weights_keep_those_that_come_first():
     weights = np.array([0.5, 0.5, 0.5, 0.1])
-    project(weights, 4, 2, np.array([2, 1, 3, 0], np.int32))
+    project(weights, 4, 2, np.array([2, 1, 3, 0], np.uint32))
     assert weights.tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
