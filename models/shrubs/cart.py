@@ -23,7 +23,7 @@ from models.kernel import kernel
 from models.randomness import below
 from models.shrubs.random_splits import FEW, random_on, random_on_all, random_on_few, takes_place
 from models.shrubs.splits import best_on, is_pure, sum_up
-from models.shrubs.trees import LEAVES, NODES
+from models.shrubs.trees import FEATURE, LEAVES, LEFT, NODES, VALUE
 from models.simd import WIDTH
 
 INNER = 1  # in Scratch.stack: the node looks for a test
@@ -247,10 +247,10 @@ def grow(
                     best = score
                     best_feature = f
                     best_value = value
-        trees.feature[slot, node] = best_feature
-        trees.value[slot, node] = best_value
+        trees.links[slot, node, FEATURE] = best_feature
+        trees.tests[slot, node, VALUE] = best_value
         if best_feature < 0:
-            trees.left[slot, node] = n_leaves
+            trees.links[slot, node, LEFT] = n_leaves
             for c in range(len(total)):
                 trees.values[slot, n_leaves, c] = total[c] / weight
             for k in range(start, end):
@@ -277,7 +277,7 @@ def grow(
                     _keep_right(work[f], start, end, side)
                 else:
                     _part(work[f], start, end, side, moved)
-        trees.left[slot, node] = n_nodes
+        trees.links[slot, node, LEFT] = n_nodes
         stack[top, 0] = n_nodes + 1
         stack[top, 1] = middle
         stack[top, 2] = end
