@@ -25,6 +25,7 @@ from models.simd import WIDTH, load, spread, store
 
 MSE, CROSS_ENTROPY = 0, 1
 LEAST_PROBABILITY = 0.01  # below it the gradient of the cross-entropy is that at this probability
+FEW_CLASSES = 2  # of more, most leaves give nothing to most, and what is 0 is not multiplied
 LEAST_WEIGHT = 1e-12  # what rounding leaves of 0 in the projection
 
 
@@ -39,7 +40,7 @@ class Members(NamedTuple):
     labels : (n,), products with the label.
     together, alone : as gram and labels, weights of the items summed there; empty where all items judge all members.
     leaves : (n,) int32, of each member for the instance that was predicted last.
-    matrix, target, gradient, heavy, order, row, sums, shadow : scratch.
+    matrix, target, gradient, heavy, order, row, sums, partial, shadow : scratch.
     """
 
     slots: NDArray[np.int32]
@@ -58,6 +59,7 @@ class Members(NamedTuple):
     order: NDArray[np.uint32]
     row: Floats
     sums: Floats
+    partial: Floats
     shadow: Floats
 
 
@@ -82,6 +84,7 @@ def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) 
         np.zeros(slots, np.uint32),
         np.zeros((n_outputs, lanes)),
         np.zeros(lanes),
+        np.zeros((4 * n_outputs if n_outputs > FEW_CLASSES else 0, lanes)),
         np.zeros((n_outputs, size)),
     )
 
@@ -159,6 +162,38 @@ def _products(shadow, said, n, at):
     return total
 
 
+@kernel(inline=True)
+def _products_of_few(window, members, n, a, n_fours):
+    """As `_products` of slot `a` with the first 4 n_fours slots, where classes are many: item by item, and of each only
+    those that this member gives a share, one or two of them. Mutates members.sums, members.partial."""
+    partial, sums = members.partial, members.sums
+    nothing = spread(0.0)
+    n_outputs = np.uint64(members.said.shape[1])
+    for four in range(n_fours):
+        store(sums, four * np.uint64(WIDTH), nothing)
+        for place in range(n_outputs * np.uint64(4)):
+            store(partial[place], four * np.uint64(WIDTH), nothing)
+    whole = np.uint64(n - n % 4)
+    for i in range(np.uint64(n)):
+        lane = i % np.uint64(4) if i < whole else np.uint64(0)
+        for c in range(n_outputs):
+            own = members.said[i, c, a]
+            if own != 0.0:
+                own *= window.w[i]
+                said = members.said[i, c]
+                into = partial[np.uint64(4) * c + lane]
+                for four in range(n_fours):
+                    at = four * np.uint64(WIDTH)
+                    store(into, at, load(into, at) + load(said, at) * own)
+    for c in range(n_outputs):
+        first = np.uint64(4) * c
+        for four in range(n_fours):
+            at = four * np.uint64(WIDTH)
+            one, two = load(partial[first], at), load(partial[first + np.uint64(1)], at)
+            three, last = load(partial[first + np.uint64(2)], at), load(partial[first + np.uint64(3)], at)
+            store(sums, at, load(sums, at) + ((one + two) + (three + last)))
+
+
 @kernel
 def weigh_newest(n, window, members, m, classes):
     """The sums of the newest member with all. Mutates members. O(n m C)."""
@@ -175,9 +210,13 @@ def weigh_newest(n, window, members, m, classes):
     for i in range(n):
         label += shadow[np.int64(window.y[i]), i] if classes else shadow[0, i] * window.y[i]
     members.labels[m - 1] = label
-    for four in range(np.uint64(last // WIDTH + 1)):
-        at = four * np.uint64(WIDTH)
-        store(members.sums, at, _products(shadow, members.said, n, at))
+    n_fours = np.uint64(last // WIDTH + 1)
+    if n_outputs > FEW_CLASSES:
+        _products_of_few(window, members, n, np.uint64(a), n_fours)
+    else:
+        for four in range(n_fours):
+            at = four * np.uint64(WIDTH)
+            store(members.sums, at, _products(shadow, members.said, n, at))
     for l in range(m):
         members.gram[m - 1, l] = members.sums[members.slots[l]]
     if len(members.alone) == 0:

@@ -46,6 +46,7 @@ def test_then_train(learner, x, y, w):
         ("classification", {"splits": "random", "window": 24, "max_features": "sqrt", "every": 3, "max_depth": 99}),
         ("classification", {"splits": "best", "window": 24, "train_share": 0.5, "ridge": 0.2, "n_trees": 5}),
         ("classification", {"splits": "best", "window": 24, "max_features": "subspace", "every": 2, "max_depth": 99}),
+        ("classification", {"splits": "random", "window": 40, "n_trees": 20, "ridge": 0.3, "every": 2}),  # 9 and more
         ("classification", {"splits": "random", "window": 20, "loss": "cross-entropy", "n_trees": 5}),
         ("classification", {"splits": "best", "window": 16, "weighting": "equal", "n_trees": 5}),
         ("regression", {"splits": "best", "window": 24, "n_trees": 5}),
