@@ -24,25 +24,34 @@ def seeded(seed: int) -> NDArray[np.uint64]:
     return np.array(words, dtype=np.uint64)
 
 
+@kernel(inline=True)
+def advanced(s0, s1, s2, s3):
+    """The next 64 random bits as uint64, and the four words of the state behind them: for loops that keep it in
+    registers. O(1)."""
+    x = s1 * np.uint64(5)
+    bits = ((x << np.uint64(7)) | (x >> np.uint64(57))) * np.uint64(9)
+    s2 ^= s0
+    s3 ^= s1
+    return bits, s0 ^ s3, s1 ^ s2, s2 ^ (s1 << np.uint64(17)), (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
+
+
+@kernel(inline=True)
+def in_unit(bits):
+    """A float64 in [0, 1), a multiple of 2^-53, of 64 random bits."""
+    return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
 @kernel
 def draw(state):
     """The next 64 random bits as uint64. Mutates `state`. O(1)."""
-    s1 = state[1]
-    x = s1 * np.uint64(5)
-    result = ((x << np.uint64(7)) | (x >> np.uint64(57))) * np.uint64(9)
-    state[2] ^= state[0]
-    state[3] ^= s1
-    state[1] ^= state[2]
-    state[0] ^= state[3]
-    state[2] ^= s1 << np.uint64(17)
-    state[3] = (state[3] << np.uint64(45)) | (state[3] >> np.uint64(19))
-    return result
+    bits, state[0], state[1], state[2], state[3] = advanced(state[0], state[1], state[2], state[3])
+    return bits
 
 
 @kernel
 def uniform(state):
     """A float64 in [0, 1), a multiple of 2^-53. Mutates `state`. O(1)."""
-    return np.float64(draw(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return in_unit(draw(state))
 
 
 @kernel

@@ -167,3 +167,12 @@ def where_less(typing, a, b, yes, no):
         return builder.select(builder.fcmp_ordered("<", *given[:2]), *given[2:])
 
     return lanes(lanes, lanes, lanes, lanes), lower
+
+
+@intrinsic
+def select(typing, condition, yes, no):
+    """yes where the condition holds, no elsewhere, of two numbers of a type, and without a branch: for what chance
+    decides, which a processor cannot foresee."""
+    if condition != types.boolean or yes != no:
+        return None
+    return yes(condition, yes, no), lambda context, builder, signature, given: builder.select(*given)

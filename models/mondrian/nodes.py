@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Schema
 from models.kernel import kernel
+from models.simd import each, load, spread, where_less
+from models.words import zeros_below
 
 # Columns of `links`, which is `tests` as uint32. LEFT is 0 in a leaf; the right child follows the left one.
 FEATURE, LEFT = range(2)
@@ -32,14 +34,9 @@ NODES, LEARNED, CLASSES = range(3)
 
 LARGEST = 1e300  # the difference of two values is finite
 # Kernels go down a tree by unsigned indices: numba would ask of a signed one whether it counts from the end.
-ONE, TWO, THREE, FOUR = (np.uint64(i) for i in (1, 2, 3, 4))
+ONE, FOUR = np.uint64(1), np.uint64(4)
 LINE = 64  # bytes
 WORD = 64  # bits; of more values, those 64 codes apart share one
-
-_DE_BRUIJN = 0x03F79D71B4CB0A89  # any 6 of its bits in a row differ
-_PLACES = np.zeros(WORD, np.uint8)
-for _bit in range(WORD):
-    _PLACES[((_DE_BRUIJN << _bit) & ((1 << WORD) - 1)) >> 58] = _bit
 
 
 class MondrianTrees(NamedTuple):
@@ -264,12 +261,6 @@ def measure(tree, settings, one):
 
 
 @kernel(inline=True)
-def place_of(low):
-    """The place of the only bit that is set in a word. O(1)."""
-    return _PLACES[(low * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
-
-
-@kernel(inline=True)
 def beyond(tree, node, one, i):
     """What side i of the box adds to the distance."""
     d = tree.boxes[node, i] - one.sides[i]
@@ -280,18 +271,18 @@ def beyond(tree, node, one, i):
 def distance(tree, node, settings, one):
     """Of the instance to the box of a node: the sum over the features. A missing value, and a feature without a known
     value in the box, is no distance. O(d)."""
-    a = b = c = d = 0.0  # four sums at once, of which processors make one vector
+    box = tree.boxes[node]
+    sums = nothing = spread(0.0)
     for i in range(np.uint64(0), np.uint64(len(one.sides)), FOUR):
-        a += beyond(tree, node, one, i)
-        b += beyond(tree, node, one, i + ONE)
-        c += beyond(tree, node, one, i + TWO)
-        d += beyond(tree, node, one, i + THREE)
-    total = (a + b) + (c + d)
+        d = load(box, i) - load(one.sides, i)
+        sums = sums + where_less(nothing, d, d, nothing) * load(one.units, i)
+    first, second, third, fourth = each(sums)
+    total = (first + second) + (third + fourth)
     for i in range(len(one.words)):
         seen = tree.seen[node, i]
         new = one.words[i] & ~seen
         while new:
-            g = settings.layout.owner[WORD * i + place_of(new & -new)]
+            g = settings.layout.owner[WORD * i + zeros_below(new)]
             new &= new - np.uint64(1)
             if seen & settings.layout.mask[g]:
                 total += one.unit[g]

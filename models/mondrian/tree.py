@@ -22,21 +22,19 @@ from models.mondrian.nodes import (
     LEFT,
     NODES,
     ODDS,
-    ONE,
     PARENT,
-    THREE,
     THRESHOLD,
     TIME,
-    TWO,
     VALUES,
     WEIGHT,
     WORD,
     beyond,
     child,
     distance,
-    place_of,
 )
-from models.mondrian.weights import climb, probabilities, pseudo_count
+from models.mondrian.weights import climb, fetch_way, probabilities, pseudo_count
+from models.simd import load, spread, store, where_less
+from models.words import zeros_below
 
 LEAST_DISTANCE = 1e-15  # in ranges; below it lies rounding
 LEAST_SHARE = 1e-12  # of a leaf's weight; below it lies rounding
@@ -64,7 +62,7 @@ def _choose(tree, node, settings, one, u):
         seen = tree.seen[node, i]
         new = one.words[i] & ~seen
         while new:
-            g = layout.owner[WORD * i + place_of(new & -new)]
+            g = layout.owner[WORD * i + zeros_below(new)]
             new &= new - np.uint64(1)
             if seen & layout.mask[g] and one.unit[g] > 0.0:
                 total += one.unit[g]
@@ -215,23 +213,13 @@ def _part(tree, settings, node, pair, chosen, u, time, one):
 
 
 @kernel(inline=True)
-def _widened(side, v):
-    """A side of a box that holds v too; NaN where neither is known."""
-    return v if (v < side) | (side != side) else side
-
-
-@kernel(inline=True)
 def _take_in(tree, node, settings, one, y, w):
     """The instance into a node's box and values. Mutates the tree. O(d)."""
+    box = tree.boxes[node]
     for i in range(np.uint64(0), np.uint64(len(one.sides)), FOUR):
-        a = _widened(tree.boxes[node, i], one.sides[i])
-        b = _widened(tree.boxes[node, i + ONE], one.sides[i + ONE])
-        c = _widened(tree.boxes[node, i + TWO], one.sides[i + TWO])
-        d = _widened(tree.boxes[node, i + THREE], one.sides[i + THREE])
-        tree.boxes[node, i] = a
-        tree.boxes[node, i + ONE] = b
-        tree.boxes[node, i + TWO] = c
-        tree.boxes[node, i + THREE] = d
+        side, v = load(box, i), load(one.sides, i)
+        known = where_less(side, spread(np.inf), side, v)  # NaN where neither is
+        store(box, i, where_less(v, side, v, known))
     for i in range(len(one.words)):
         tree.seen[node, i] |= one.words[i]
     tree.nodes[node, WEIGHT] += w
@@ -273,12 +261,17 @@ def learn(tree, settings, most, key, one, path, said, y, w):
         certain = of_leaf >= settings.split_below and not settings.split_pure
         tree.errors[0] = FADING * tree.errors[0] + w * (of_tree if settings.aggregation else of_leaf)
         tree.errors[1] = FADING * tree.errors[1] + w
+    elif not settings.classes:
+        fetch_way(tree, settings, one)
     birth = 0.0
     node = np.uint64(0)
     depth = 0
     while True:
         weight = tree.nodes[node, WEIGHT]
         children = tree.links[node, LEFT]
+        following = node
+        if children > 0:
+            following = child(tree, settings, node, np.uint64(children), one)
         pure = certain
         if settings.classes:
             own = tree.nodes[node, VALUES + np.int64(y)]
@@ -322,4 +315,4 @@ def learn(tree, settings, most, key, one, path, said, y, w):
         said[depth] = own
         depth += 1
         birth = tree.nodes[node, TIME]
-        node = child(tree, settings, node, np.uint64(children), one)
+        node = following

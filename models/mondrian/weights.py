@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from models.ahead import fetch
 from models.kernel import kernel
 from models.mondrian.nodes import CLASSES, CLOSABLE, LARGEST, LEFT, ODDS, VALUES, WEIGHT, child
 
@@ -26,12 +27,15 @@ def pseudo_count(settings, n_classes):
 
 @kernel(inline=True)
 def probabilities(tree, settings, one, y, prior, prior_weight):
-    """Of class y: what the leaf of an instance says, and what all prunings of the tree say together. O(depth)."""
+    """Of class y: what the leaf of an instance says, and what all prunings of the tree say together. Asks for the boxes
+    on its way, as `fetch_way` does: the instance is learned next. O(depth)."""
     nodes, links = tree.nodes, tree.links
     rest = 1.0
     together = 0.0
     node = np.uint64(0)
     while True:
+        fetch(tree.boxes, node)
+        fetch(tree.seen, node)
         own = (nodes[node, VALUES + y] + prior) / (nodes[node, WEIGHT] + prior_weight)
         children = links[node, LEFT]
         if children == 0:
@@ -39,6 +43,20 @@ def probabilities(tree, settings, one, y, prior, prior_weight):
         odds = nodes[node, ODDS]
         rest *= 1.0 / (1.0 + odds)
         together += rest * odds * own
+        node = child(tree, settings, node, np.uint64(children), one)
+
+
+@kernel(inline=True)
+def fetch_way(tree, settings, one):
+    """Ask for the boxes of all nodes on the way of an instance, which it is measured against next: they come while the
+    way goes on. O(depth)."""
+    node = np.uint64(0)
+    while True:
+        fetch(tree.boxes, node)
+        fetch(tree.seen, node)
+        children = tree.links[node, LEFT]
+        if children == 0:
+            return
         node = child(tree, settings, node, np.uint64(children), one)
 
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.kernel import kernel
 from models.randomness import below
-from models.shrubs.random_splits import FEW, random_on, random_on_all, takes_place
+from models.shrubs.random_splits import FEW, random_on, random_on_all, random_on_few, takes_place
 from models.shrubs.splits import best_on, is_pure, sum_up
-from models.shrubs.trees import LEAVES, NODES
+from models.shrubs.trees import FEATURE, LEAVES, LEFT, NODES, VALUE
 from models.simd import WIDTH
 
 INNER = 1  # in Scratch.stack: the node looks for a test
@@ -39,7 +39,7 @@ class Scratch(NamedTuple):
     features : (d,) int32.
     total, part : (outputs,).
     column : (size,).
-    parts, lanes, states : of models.shrubs.random_splits.
+    parts, lanes, states, few : of models.shrubs.random_splits.
     leaf : (size,) int32, of the rows that the last tree grew on their leaf.
     """
 
@@ -54,6 +54,7 @@ class Scratch(NamedTuple):
     parts: Floats
     lanes: Floats
     states: NDArray[np.uint64]
+    few: Floats
     leaf: NDArray[np.int32]
 
 
@@ -70,6 +71,7 @@ def room_to_grow(n_features: int, size: int, n_nodes: int, n_outputs: int) -> Sc
         np.zeros((n_outputs, WIDTH)),
         np.zeros((6, WIDTH)),
         np.zeros((WIDTH, 4), np.uint64),
+        np.zeros((3, FEW)),
         np.zeros(size, np.int32),
     )
 
@@ -82,6 +84,24 @@ def _part(rows, start, end, side, moved):
     for k in range(start, end):
         i = rows[k]
         left = np.int64(side[i])
+        rows[at] = i
+        moved[n] = i
+        at += left
+        n += 1 - left
+    for k in range(n):
+        rows[at + k] = moved[k]
+    return at
+
+
+@kernel(inline=True)
+def _part_by(x, f, lowest, value, rows, start, end, moved):
+    """As `_part`, where no other order of the rows asks for their sides. Mutates rows, moved. O(rows)."""
+    at = start
+    n = 0
+    for k in range(start, end):
+        i = rows[k]
+        here = x[i, f]
+        left = np.int64((here <= value) & (here >= lowest))
         rows[at] = i
         moved[n] = i
         at += left
@@ -153,7 +173,7 @@ def grow(
     Mutates trees[slot], random, scratch. O(d rows depth).
     """
     d = len(n_values)
-    work, moved, side, stack, features, total, part, column, parts, lanes, states, leaf = scratch
+    work, moved, side, stack, features, total, part, column, parts, lanes, states, few, leaf = scratch
     all_rows = work[d]
     n = 0
     for i in range(n_filled):
@@ -196,10 +216,15 @@ def grow(
         best_feature = -1
         best_value = 0.0
         n_equal = 0
-        if stack[top, 4] == INNER and not best_splits and n_tried >= d and end - start >= FEW:
-            best_feature, best_value = random_on_all(
-                n_values, all_rows, start, end, x, y, w, kind, weight, moment, total, parts, lanes, states, random
-            )
+        if stack[top, 4] == INNER and not best_splits and n_tried >= d:
+            if end - start >= FEW:
+                best_feature, best_value = random_on_all(
+                    n_values, all_rows, start, end, x, y, w, kind, weight, moment, total, parts, lanes, states, random
+                )
+            else:
+                best_feature, best_value = random_on_few(
+                    n_values, all_rows, start, end, x, y, w, kind, weight, moment, total, part, lanes, few, random
+                )
         elif stack[top, 4] == INNER:
             for tried in range(n_used):
                 if tried >= n_tried and best_feature >= 0:
@@ -222,22 +247,25 @@ def grow(
                     best = score
                     best_feature = f
                     best_value = value
-        trees.feature[slot, node] = best_feature
-        trees.value[slot, node] = best_value
+        trees.links[slot, node, FEATURE] = best_feature
+        trees.tests[slot, node, VALUE] = best_value
         if best_feature < 0:
-            trees.left[slot, node] = n_leaves
+            trees.links[slot, node, LEFT] = n_leaves
             for c in range(len(total)):
                 trees.values[slot, n_leaves, c] = total[c] / weight
             for k in range(start, end):
                 leaf[all_rows[k]] = n_leaves
             n_leaves += 1
             continue
-        nominal = n_values[best_feature] > 0
-        for k in range(start, end):
-            i = all_rows[k]
-            here = x[i, best_feature]
-            side[i] = here == best_value if nominal else here <= best_value
-        middle = _part(all_rows, start, end, side, moved)
+        lowest = best_value if n_values[best_feature] > 0 else -np.inf
+        if best_splits:
+            for k in range(start, end):
+                i = all_rows[k]
+                here = x[i, np.uint64(best_feature)]
+                side[i] = (here <= best_value) & (here >= lowest)
+            middle = _part(all_rows, start, end, side, moved)
+        else:
+            middle = _part_by(x, np.uint64(best_feature), lowest, best_value, all_rows, start, end, moved)
         deeper = depth + 1 < max_depth
         left = deeper and not is_pure(all_rows, start, middle, y)
         right = deeper and not is_pure(all_rows, middle, end, y)
@@ -249,7 +277,7 @@ def grow(
                     _keep_right(work[f], start, end, side)
                 else:
                     _part(work[f], start, end, side, moved)
-        trees.left[slot, node] = n_nodes
+        trees.links[slot, node, LEFT] = n_nodes
         stack[top, 0] = n_nodes + 1
         stack[top, 1] = middle
         stack[top, 2] = end

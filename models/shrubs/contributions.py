@@ -9,6 +9,7 @@ that are asked about, since each label changes what comes to a node: no state, a
 import numpy as np
 
 from models.kernel import kernel
+from models.shrubs.trees import FEATURE, LEFT, VALUE
 
 
 @kernel(inline=True)
@@ -17,9 +18,9 @@ def _part(trees, slot, node, n_values, x, rows, places, start, end):
 
     Tests are those of `models.shrubs.trees.leaf_of`.
     """
-    f = trees.feature[slot, node]
+    f = trees.links[slot, node, FEATURE]
     nominal = n_values[f] > 0
-    test = trees.value[slot, node]
+    test = trees.tests[slot, node, VALUE]
     at = start
     for k in range(start, end):
         i = places[k]
@@ -46,7 +47,7 @@ def contribute(slab, rows, about, share, n, window, trees, slots, weights, n_val
     asked = np.empty(len(rows), np.int64)
     here = np.empty(len(rows))
     sums = np.empty(n_outputs)
-    stack = np.empty((trees.feature.shape[1] + 1, 6), np.int64)
+    stack = np.empty((trees.tests.shape[1] + 1, 6), np.int64)
     for j in range(len(slots)):
         slot = slots[j]
         weight = share * weights[j]
@@ -70,8 +71,8 @@ def contribute(slab, rows, about, share, n, window, trees, slots, weights, n_val
             first = stack[top, 3]
             stop = stack[top, 4]
             changed = stack[top, 5]
-            below = np.int64(trees.left[slot, node])
-            inner = trees.feature[slot, node] >= 0
+            below = np.int64(trees.links[slot, node, LEFT])
+            inner = trees.links[slot, node, FEATURE] >= 0
             mass = 0.0
             for c in range(n_outputs):
                 sums[c] = 0.0 if inner else trees.values[slot, below, c]
@@ -104,5 +105,5 @@ def contribute(slab, rows, about, share, n, window, trees, slots, weights, n_val
                 stack[top, 2] = middle if side == 0 else end
                 stack[top, 3] = to[0]
                 stack[top, 4] = to[1]
-                stack[top, 5] = trees.feature[slot, node]
+                stack[top, 5] = trees.links[slot, node, FEATURE]
                 top += 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from models.contract import Floats
 from models.shrubs.blend import Blend
 from models.shrubs.shrubs import Shrubs
-from models.shrubs.trees import KNOWN
+from models.shrubs.trees import FEATURE, KNOWN, LEFT, VALUE
 from models.shrubs.window import FILLED, MEMBERS
 
 
@@ -45,8 +45,8 @@ def _tree(shrubs: Shrubs, slot: int, share: float, first: int) -> list[dict[str,
     while waiting:
         node, parent, depth, here = waiting.pop(0)
         own = first + len(nodes)
-        feature, value = int(trees.feature[slot, node]), float(trees.value[slot, node])
-        left = int(trees.left[slot, node])
+        feature, value = int(trees.links[slot, node, FEATURE]), float(trees.tests[slot, node, VALUE])
+        left = int(trees.links[slot, node, LEFT])
         weight = window.w[:n] * here
         told: dict[str, Any] = {"id": own, "parent": parent, "depth": depth, "weight": float(weight.sum())}
         if shrubs.settings.classes:

@@ -172,7 +172,7 @@ class ShrubEnsemble(Learner):
         if n_windows == 1:
             self._windows[0].run(program, slab, out, False)
             return
-        gradient, order = np.zeros(n_windows), np.zeros(n_windows, np.int32)
+        gradient, order = np.zeros(n_windows), np.zeros(n_windows, np.uint32)
         for at in range(0, n, PIECE):
             now = slice(at, at + PIECE)
             piece = Program(program.op[now], program.row[now], program.y[now], program.w[now])

@@ -25,6 +25,7 @@ from models.simd import WIDTH, load, spread, store
 
 MSE, CROSS_ENTROPY = 0, 1
 LEAST_PROBABILITY = 0.01  # below it the gradient of the cross-entropy is that at this probability
+FEW_CLASSES = 2  # of more, most leaves give nothing to most, and what is 0 is not multiplied
 LEAST_WEIGHT = 1e-12  # what rounding leaves of 0 in the projection
 
 
@@ -39,7 +40,7 @@ class Members(NamedTuple):
     labels : (n,), products with the label.
     together, alone : as gram and labels, weights of the items summed there; empty where all items judge all members.
     leaves : (n,) int32, of each member for the instance that was predicted last.
-    matrix, target, gradient, order, row, sums, shadow : scratch.
+    matrix, target, gradient, heavy, order, row, sums, partial, shadow : scratch.
     """
 
     slots: NDArray[np.int32]
@@ -54,16 +55,18 @@ class Members(NamedTuple):
     matrix: Floats
     target: Floats
     gradient: Floats
-    order: NDArray[np.int32]
+    heavy: NDArray[np.uint32]
+    order: NDArray[np.uint32]
     row: Floats
     sums: Floats
+    partial: Floats
     shadow: Floats
 
 
 def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) -> Members:
     slots = n_trees + 1
     judging = slots if out_of_bag else 0
-    lanes, pairs = (-(-slots // width) * width for width in (WIDTH, 2 * WIDTH))
+    lanes, fours = (-(-slots // width) * width for width in (WIDTH, 4 * WIDTH))
     return Members(
         np.arange(slots, dtype=np.int32),
         np.zeros(slots),
@@ -74,12 +77,14 @@ def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) 
         np.zeros((judging, judging)),
         np.zeros(judging),
         np.zeros(slots, np.int32),
-        np.zeros((slots, pairs)),
-        np.zeros(pairs),
-        np.zeros(pairs),
-        np.zeros(slots, np.int32),
+        np.zeros((slots, fours)),
+        np.zeros(fours),
+        np.zeros(fours),
+        np.zeros(slots + 1, np.uint32),
+        np.zeros(slots, np.uint32),
         np.zeros((n_outputs, lanes)),
         np.zeros(lanes),
+        np.zeros((4 * n_outputs if n_outputs > FEW_CLASSES else 0, lanes)),
         np.zeros((n_outputs, size)),
     )
 
@@ -157,6 +162,38 @@ def _products(shadow, said, n, at):
     return total
 
 
+@kernel(inline=True)
+def _products_of_few(window, members, n, a, n_fours):
+    """As `_products` of slot `a` with the first 4 n_fours slots, where classes are many: item by item, and of each only
+    those that this member gives a share, one or two of them. Mutates members.sums, members.partial."""
+    partial, sums = members.partial, members.sums
+    nothing = spread(0.0)
+    n_outputs = np.uint64(members.said.shape[1])
+    for four in range(n_fours):
+        store(sums, four * np.uint64(WIDTH), nothing)
+        for place in range(n_outputs * np.uint64(4)):
+            store(partial[place], four * np.uint64(WIDTH), nothing)
+    whole = np.uint64(n - n % 4)
+    for i in range(np.uint64(n)):
+        lane = i % np.uint64(4) if i < whole else np.uint64(0)
+        for c in range(n_outputs):
+            own = members.said[i, c, a]
+            if own != 0.0:
+                own *= window.w[i]
+                said = members.said[i, c]
+                into = partial[np.uint64(4) * c + lane]
+                for four in range(n_fours):
+                    at = four * np.uint64(WIDTH)
+                    store(into, at, load(into, at) + load(said, at) * own)
+    for c in range(n_outputs):
+        first = np.uint64(4) * c
+        for four in range(n_fours):
+            at = four * np.uint64(WIDTH)
+            one, two = load(partial[first], at), load(partial[first + np.uint64(1)], at)
+            three, last = load(partial[first + np.uint64(2)], at), load(partial[first + np.uint64(3)], at)
+            store(sums, at, load(sums, at) + ((one + two) + (three + last)))
+
+
 @kernel
 def weigh_newest(n, window, members, m, classes):
     """The sums of the newest member with all. Mutates members. O(n m C)."""
@@ -173,9 +210,13 @@ def weigh_newest(n, window, members, m, classes):
     for i in range(n):
         label += shadow[np.int64(window.y[i]), i] if classes else shadow[0, i] * window.y[i]
     members.labels[m - 1] = label
-    for four in range(np.uint64(last // WIDTH + 1)):
-        at = four * np.uint64(WIDTH)
-        store(members.sums, at, _products(shadow, members.said, n, at))
+    n_fours = np.uint64(last // WIDTH + 1)
+    if n_outputs > FEW_CLASSES:
+        _products_of_few(window, members, n, np.uint64(a), n_fours)
+    else:
+        for four in range(n_fours):
+            at = four * np.uint64(WIDTH)
+            store(members.sums, at, _products(shadow, members.said, n, at))
     for l in range(m):
         members.gram[m - 1, l] = members.sums[members.slots[l]]
     if len(members.alone) == 0:
@@ -191,18 +232,40 @@ def weigh_newest(n, window, members, m, classes):
 
 @kernel(inline=True)
 def _slope_of_squares(m, members):
-    """The gradient of the mean squared error, but for its factor. Mutates members.gradient. O(m^2)."""
-    gradient, target = members.gradient, members.target
-    for j in range(np.uint64(0), np.uint64(m), np.uint64(2 * WIDTH)):
+    """The gradient of the mean squared error, but for its factor. Mutates members.gradient, heavy. O(m^2).
+
+    Sixteen members at a time: a sum waits for its last addition."""
+    gradient, target, heavy = members.gradient, members.target, members.heavy
+    n_heavy = np.uint64(0)
+    for l in range(np.uint64(m)):
+        heavy[n_heavy] = l
+        n_heavy += np.uint64(members.weights[l] > 0.0)
+    j = np.uint64(0)
+    while j < np.uint64(m):
+        at = j + np.uint64(WIDTH)
         one = load(target, j) * -1.0
-        two = load(target, j + np.uint64(WIDTH)) * -1.0
-        for l in range(np.uint64(m)):
-            weight = members.weights[l]
-            if weight > 0.0:
-                one = one + load(members.matrix[l], j) * weight
-                two = two + load(members.matrix[l], j + np.uint64(WIDTH)) * weight
+        two = load(target, at) * -1.0
+        if np.uint64(m) - j <= np.uint64(2 * WIDTH):
+            for k in range(n_heavy):
+                row = members.matrix[heavy[k]]
+                weight = members.weights[heavy[k]]
+                one = one + load(row, j) * weight
+                two = two + load(row, at) * weight
+        else:
+            three = load(target, at + np.uint64(WIDTH)) * -1.0
+            four = load(target, at + np.uint64(2 * WIDTH)) * -1.0
+            for k in range(n_heavy):
+                row = members.matrix[heavy[k]]
+                weight = members.weights[heavy[k]]
+                one = one + load(row, j) * weight
+                two = two + load(row, at) * weight
+                three = three + load(row, at + np.uint64(WIDTH)) * weight
+                four = four + load(row, at + np.uint64(2 * WIDTH)) * weight
+            store(gradient, at + np.uint64(WIDTH), three)
+            store(gradient, at + np.uint64(2 * WIDTH), four)
         store(gradient, j, one)
-        store(gradient, j + np.uint64(WIDTH), two)
+        store(gradient, at, two)
+        j += np.uint64(4 * WIDTH)
 
 
 @kernel(inline=True)
@@ -248,14 +311,15 @@ def descend(n, window, members, m, n_classes, settings):
         own = total if len(members.alone) == 0 else members.alone[j]
         members.target[j] = members.labels[j] / own if own > 0.0 else 0.0
         if len(members.alone) == 0:
-            for l in range(j + 1):
-                matrix[j, l] = members.gram[j, l] / total
+            for four in range(np.uint64(j // WIDTH + 1)):
+                l = four * np.uint64(WIDTH)
+                store(matrix[j], l, load(members.gram[j], l) / total)
         else:
             for l in range(j + 1):
                 shared = members.together[j, l]
                 matrix[j, l] = members.gram[j, l] / shared if shared > 0.0 else 0.0
-        for l in range(j):
-            matrix[l, j] = matrix[j, l]
+        for l in range(np.uint64(j)):
+            matrix[l, np.uint64(j)] = matrix[j, l]
     unit = n_classes if settings.classes else variance(n, window.y, window.w)
     factor = 2.0 / unit if settings.loss == MSE else 1.0 / n_classes
     in_order(members.order, m)

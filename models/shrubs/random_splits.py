@@ -9,10 +9,10 @@ four thresholds are drawn as if there were none; after a tie those behind it are
 import numpy as np
 
 from models.kernel import kernel
-from models.randomness import below, uniform
+from models.randomness import advanced, below, in_unit, uniform
 from models.shrubs.splits import SHARES, TWO, one_moment
 from models.shrubs.trees import KNOWN
-from models.simd import WIDTH, load, spread, store, where_less
+from models.simd import WIDTH, load, select, spread, store, where_less
 
 FEW = 8  # rows; of fewer, tests tie so often that one feature after the other takes less time
 # Rows of `lanes`. MOST is GREATEST, or infinity where a value is missing. NUMERIC is 1, or 0 of a nominal feature.
@@ -138,6 +138,84 @@ def _score(four, rows, start, end, x, y, w, kind, weight, moment, total, parts, 
     else:
         score = left * left / left_weight + right * right / right_weight
     store(lanes[SCORE], 0, score)
+
+
+@kernel(inline=True)
+def random_on_few(n_values, rows, start, end, x, y, w, kind, weight, moment, total, part, lanes, few, random):
+    """As random_on_all, of fewer than FEW rows.
+
+    One feature after the other, but what chance decides is selected and not branched to: whether a test ties, whether
+    it is then taken, on which side a row is. So the random numbers are in registers, and the one that a tie would need
+    is drawn always, and given back where there is none.
+
+    few : (3, FEW) scratch. Mutates part, lanes, few, random. O(d rows)."""
+    n = np.uint64(end - start)
+    weights, labels, values = few[0], few[1], few[2]
+    for k in range(n):
+        i = rows[np.uint64(start) + k]
+        weights[k] = w[i]
+        labels[k] = y[i]
+    s0, s1, s2, s3 = random[0], random[1], random[2], random[3]
+    best = -np.inf
+    best_feature = -1
+    best_value = 0.0
+    n_equal = 0
+    for f in range(np.uint64(len(n_values))):
+        lane = f % np.uint64(WIDTH)
+        if lane == np.uint64(0):
+            _bounds(f, rows, start, end, x, lanes)
+        least = lanes[LEAST, lane]
+        if not least < lanes[MOST, lane]:  # all rows have the same value
+            continue
+        for k in range(n):
+            values[k] = x[rows[np.uint64(start) + k], f]
+        nominal = n_values[f] > 0
+        value = KNOWN
+        if nominal:
+            value = np.inf
+            while value == np.inf:
+                bits, s0, s1, s2, s3 = advanced(s0, s1, s2, s3)
+                value = values[np.uint64(in_unit(bits) * n)]
+        elif least < lanes[GREATEST, lane]:
+            bits, s0, s1, s2, s3 = advanced(s0, s1, s2, s3)
+            value = least + in_unit(bits) * (lanes[GREATEST, lane] - least)
+            value = select(value < lanes[GREATEST, lane], value, least)
+        lowest = value if nominal else -np.inf
+        left_weight = 0.0
+        if kind == SHARES:
+            for c in range(len(total)):
+                part[c] = 0.0
+            for k in range(n):
+                own = select((values[k] <= value) & (values[k] >= lowest), weights[k], 0.0)
+                left_weight += own
+                part[np.uint32(labels[k])] += own
+            left_squares = 0.0
+            right_squares = 0.0
+            for c in range(len(total)):
+                left_squares += part[c] * part[c]
+                right_squares += (total[c] - part[c]) * (total[c] - part[c])
+            score = left_squares / left_weight + right_squares / (weight - left_weight)
+        else:
+            left = 0.0
+            for k in range(n):
+                own = select((values[k] <= value) & (values[k] >= lowest), weights[k], 0.0)
+                left_weight += own
+                left += own * labels[k]
+            score = one_moment(left_weight, left, kind) + one_moment(weight - left_weight, moment - left, kind)
+        bits, t0, t1, t2, t3 = advanced(s0, s1, s2, s3)
+        tie = (score == best) & (best_feature >= 0)
+        s0 = select(tie, t0, s0)
+        s1 = select(tie, t1, s1)
+        s2 = select(tie, t2, s2)
+        s3 = select(tie, t3, s3)
+        more = score > best
+        takes = more | (tie & (in_unit(bits) * (n_equal + 1) < 1.0))
+        n_equal = select(tie, n_equal + 1, select(more, 1, n_equal))
+        best = select(takes, score, best)
+        best_feature = select(takes, np.int64(f), best_feature)
+        best_value = select(takes, value, best_value)
+    random[0], random[1], random[2], random[3] = s0, s1, s2, s3
+    return best_feature, best_value
 
 
 @kernel(inline=True)

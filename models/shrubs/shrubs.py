@@ -33,6 +33,7 @@ from models.shrubs.trees import (
     NODES,
     Packed,
     Trees,
+    find_leaves,
     leaf_of,
     most_nodes,
     pack_trees,
@@ -301,10 +302,10 @@ def _run(op, row, y, w, slab, out, aloud, counts, random, seen, n_values, *flat)
         if op[step] == PREDICT:
             at = step if aloud else r
             out[at, :] = nothing
+            find_leaves(trees, members.slots, counts[MEMBERS], n_values, slab, r, members.leaves)
             for j in range(counts[MEMBERS]):
                 slot = members.slots[j]
-                leaf = leaf_of(trees, slot, n_values, slab, r)
-                members.leaves[j] = leaf
+                leaf = members.leaves[j]
                 for c in range(n_outputs):
                     out[at, c] += members.weights[j] * trees.values[slot, leaf, c]
             fallen = r

@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 
 from models.contract import Floats
 from models.kernel import kernel
+from models.simd import select
 
 KNOWN = np.finfo(np.float64).max  # a threshold that only missing values exceed
 
+# Columns of Trees.links, and of Trees.tests.
+FEATURE, LEFT = range(2)
+LINKS, VALUE = range(2)
 # Places in Trees.sizes.
 NODES, LEAVES = 0, 1
 
@@ -25,16 +29,14 @@ NODES, LEAVES = 0, 1
 class Trees(NamedTuple):
     """Room for trees, one a row. n: most nodes of a tree.
 
-    feature : (slots, n) int32, -1 for a leaf.
-    value : (slots, n) float64, threshold or nominal code.
-    left : (slots, n) int32.
+    tests : (slots, n, 2) float64, VALUE is a threshold or nominal code; what tells the way down lies together.
+    links : `tests` as (slots, n, 4) int32, FEATURE is -1 of a leaf, LEFT.
     values : (slots, leaves, outputs) float64.
     sizes : (slots, 2) int32, nodes and leaves.
     """
 
-    feature: NDArray[np.int32]
-    value: Floats
-    left: NDArray[np.int32]
+    tests: Floats
+    links: NDArray[np.int32]
     values: Floats
     sizes: NDArray[np.int32]
 
@@ -61,10 +63,12 @@ def most_nodes(size: int, max_depth: int) -> int:
 
 
 def room_for_trees(slots: int, n_nodes: int, n_outputs: int) -> Trees:
+    tests = np.zeros((slots, n_nodes, 2))
+    links = tests.view(np.int32)
+    links[:, :, FEATURE] = -1
     return Trees(
-        np.full((slots, n_nodes), -1, np.int32),
-        np.zeros((slots, n_nodes)),
-        np.zeros((slots, n_nodes), np.int32),
+        tests,
+        links,
         np.zeros((slots, (n_nodes + 1) // 2, n_outputs)),
         np.zeros((slots, 2), np.int32),
     )
@@ -74,21 +78,56 @@ def room_for_trees(slots: int, n_nodes: int, n_outputs: int) -> Trees:
 def leaf_of(trees, slot, n_values, x, r):
     """The row of `values` for row r of x (rows by instance; missing as NaN or infinity). O(depth)."""
     node = 0
-    f = trees.feature[slot, 0]
+    f = trees.links[slot, 0, FEATURE]
     while f >= 0:
         value = x[r, f]
         if n_values[f] > 0:
-            left = value == trees.value[slot, node]
+            left = value == trees.tests[slot, node, VALUE]
         else:
-            left = value <= trees.value[slot, node] and value - value == 0.0
-        node = trees.left[slot, node] if left else trees.left[slot, node] + 1
-        f = trees.feature[slot, node]
-    return trees.left[slot, node]
+            left = value <= trees.tests[slot, node, VALUE] and value - value == 0.0
+        node = trees.links[slot, node, LEFT] if left else trees.links[slot, node, LEFT] + 1
+        f = trees.links[slot, node, FEATURE]
+    return trees.links[slot, node, LEFT]
+
+
+@kernel(inline=True)
+def _below(trees, slot, n_values, x, r, node, f):
+    """The child of a node with feature f to which row r goes; a leaf is its own. Without a branch."""
+    g = np.uint64(max(f, 0))
+    value = x[r, g]
+    test = trees.tests[slot, node, VALUE]
+    lowest = select(n_values[g] > 0, test, -KNOWN)
+    right = np.uint64((value <= test) & (value >= lowest)) ^ np.uint64(1)
+    return select(f >= 0, np.uint64(trees.links[slot, node, LEFT]) + right, node)
+
+
+@kernel(inline=True)
+def find_leaves(trees, slots, m, n_values, x, r, leaves):
+    """As leaf_of, in the trees of the first m slots. Mutates leaves. O(m depth).
+
+    Four trees at a time: on the way down one, a processor waits for memory, and guesses wrong which way it goes."""
+    last = m - 1
+    for first in range(0, m, 4):
+        second, third, fourth = min(first + 1, last), min(first + 2, last), min(first + 3, last)
+        a, b = np.uint64(slots[first]), np.uint64(slots[second])
+        c, d = np.uint64(slots[third]), np.uint64(slots[fourth])
+        i = j = k = l = np.uint64(0)
+        while True:
+            f, g = trees.links[a, i, FEATURE], trees.links[b, j, FEATURE]
+            h, e = trees.links[c, k, FEATURE], trees.links[d, l, FEATURE]
+            if (f & g & h & e) < 0:  # all four are leaves
+                break
+            i = _below(trees, a, n_values, x, r, i, f)
+            j = _below(trees, b, n_values, x, r, j, g)
+            k = _below(trees, c, n_values, x, r, k, h)
+            l = _below(trees, d, n_values, x, r, l, e)
+        leaves[first], leaves[second] = trees.links[a, i, LEFT], trees.links[b, j, LEFT]
+        leaves[third], leaves[fourth] = trees.links[c, k, LEFT], trees.links[d, l, LEFT]
 
 
 @kernel
-def link(feature, left, n_nodes, stack):
-    """The links of a tree from its features. stack : (nodes + 1,) int32, scratch. Mutates left, stack."""
+def link(links, n_nodes, stack):
+    """The links of a tree from its features. stack : (nodes + 1,) int32, scratch. Mutates links, stack."""
     n_linked = 1
     n_leaves = 0
     stack[0] = 0
@@ -96,11 +135,11 @@ def link(feature, left, n_nodes, stack):
     while top > 0:
         top -= 1
         node = stack[top]
-        if feature[node] < 0:
-            left[node] = n_leaves
+        if links[node, FEATURE] < 0:
+            links[node, LEFT] = n_leaves
             n_leaves += 1
             continue
-        left[node] = n_linked
+        links[node, LEFT] = n_linked
         stack[top] = n_linked + 1
         stack[top + 1] = n_linked
         top += 2
@@ -116,16 +155,16 @@ def pack_trees(trees: Trees, slots: NDArray[np.int32], n_features: int, classes:
     """The trees of these slots, without what follows from the rest."""
     n_outputs = trees.values.shape[2]
     sizes = trees.sizes[slots].tolist()
-    features = [trees.feature[slot, :n] for slot, (n, _) in zip(slots, sizes, strict=True)]
-    tests = [trees.value[slot, :n] for slot, (n, _) in zip(slots, sizes, strict=True)]
+    features = [trees.links[slot, :n, FEATURE] for slot, (n, _) in zip(slots, sizes, strict=True)]
+    tests = [trees.tests[slot, :n, VALUE] for slot, (n, _) in zip(slots, sizes, strict=True)]
     leaves = [trees.values[slot, :n] for slot, (_, n) in zip(slots, sizes, strict=True)]
-    feature = np.concatenate([trees.feature[0, :0], *features])
+    feature = np.concatenate([trees.links[0, :0, FEATURE], *features])
     values = np.concatenate([trees.values[0, :0], *leaves])
     one = (values == 1.0).any(axis=1) & classes
     named = np.where(one, values.argmax(axis=1), -1) if len(values) else np.zeros(0, np.int64)
     return Packed(
         feature.astype(small(n_features)),
-        np.concatenate([trees.value[0, :0], *tests])[feature >= 0],
+        np.concatenate([trees.tests[0, :0, VALUE], *tests])[feature >= 0],
         named[:, None][:, : int(classes)].ravel().astype(small(n_outputs)),
         values[~one],
     )
@@ -142,13 +181,13 @@ def unpack_trees(packed: Packed, n_nodes: list[int], trees: Trees) -> None:
     values = np.zeros((n_leaves, n_outputs))
     values[named >= 0, named[named >= 0]] = 1.0
     values[named < 0, : packed.shares.shape[1]] = packed.shares
-    stack = np.zeros(trees.feature.shape[1] + 1, np.int32)
+    stack = np.zeros(trees.tests.shape[1] + 1, np.int32)
     node = leaf = 0
     for slot, n in enumerate(n_nodes):
         n_own = (n + 1) // 2
-        trees.feature[slot, :n] = feature[node : node + n]
-        trees.value[slot, :n] = value[node : node + n]
+        trees.links[slot, :n, FEATURE] = feature[node : node + n]
+        trees.tests[slot, :n, VALUE] = value[node : node + n]
         trees.values[slot, :n_own] = values[leaf : leaf + n_own]
-        link(trees.feature[slot], trees.left[slot], n, stack)
+        link(trees.links[slot], n, stack)
         trees.sizes[slot] = n, n_own
         node, leaf = node + n, leaf + n_own

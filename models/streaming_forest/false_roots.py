@@ -24,7 +24,10 @@ from models.contract import Floats
 from models.draws import poisson, uniform_at
 from models.kernel import kernel
 from models.streaming_forest.node_tests import best_category, best_threshold, sort_values
+from models.words import zeros_below
 
+FEW = 12  # rows; so few are sorted sooner than they are found in the window's order
+WORD = 64  # bits
 NOWHERE = -1  # in `Window.at`: the tree does not learn the row
 
 # Places in Forest.sizes.
@@ -56,6 +59,9 @@ class Window(NamedTuple):
     w : (size,).
     number : (size,) int64, how many labels came before, -1: nothing is there.
     at : (trees, size) int32, the leaf that a row lies in, or NOWHERE.
+    order : (d, size) uint32, of each numeric feature the rows by value, of equal ones the first place first, as
+        `sort_in` leaves them; (d, 0) where there are too few trees to share it, or none is numeric.
+    rank : as `order`, where a row stands in it.
     """
 
     columns: Floats
@@ -63,6 +69,8 @@ class Window(NamedTuple):
     w: Floats
     number: NDArray[np.int64]
     at: NDArray[np.int32]
+    order: NDArray[np.uint32]
+    rank: NDArray[np.uint32]
 
 
 class Settings(NamedTuple):
@@ -84,6 +92,8 @@ class Scratch(NamedTuple):
 
     rows, moved : (size,) int32, rows of the window.
     y, w, values, others, places, other_places : of a node's rows.
+    local : (size,) int32, where a row of a node stands in `y` and `w`.
+    ranks : (size / 64,) uint64, bits, all 0 between features.
     mark : (nodes,) int32, 1 + the false root's place in `roots` and `begin`.
     stack : (size + 2, 3) int32: node, first row, last row + 1.
     gone : (size + 2, K), forgotten counts of what is on the stack.
@@ -98,6 +108,8 @@ class Scratch(NamedTuple):
     others: Floats
     places: NDArray[np.int32]
     other_places: NDArray[np.int32]
+    local: NDArray[np.int32]
+    ranks: NDArray[np.uint64]
     mark: NDArray[np.int32]
     roots: NDArray[np.int32]
     begin: NDArray[np.int32]
@@ -136,7 +148,8 @@ def room_to_regrow(n_features: int, size: int, n_nodes: int, n_outputs: int, n_c
     ints = [np.zeros(size, np.int32) for _ in range(4)]
     return Scratch(
         ints[0], ints[1], np.zeros(size, np.int64), np.zeros(size), np.zeros(size), np.zeros(size), ints[2], ints[3],
-        np.zeros(n_nodes, np.int32), np.zeros(size, np.int32), np.zeros(size + 2, np.int32),
+        np.zeros(size, np.int32), np.zeros(-(-size // WORD), np.uint64), np.zeros(n_nodes, np.int32),
+        np.zeros(size, np.int32), np.zeros(size + 2, np.int32),
         np.zeros((size + 2, 3), np.int32), np.zeros((size + 2, n_outputs)), np.zeros(n_features, np.int32),
         np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((n_codes, n_outputs)), np.zeros(n_codes, np.int64),
     )  # fmt: skip
@@ -242,6 +255,72 @@ def place(forest, window, n_values, rows, keys, bootstrap, before, first, last):
                 window.at[tree, i] = leaf_of(forest, tree, n_values, rows, i)
 
 
+@kernel(allocates=True)
+def sort_in(window, n_values, new, n_before, replaced):
+    """Bring the order of numeric features up to date with the rows at places `new`, ascending.
+
+    n_before : rows that are in the order. replaced : (size,) uint8, 1 for `new`. Mutates window.order, rank.
+    O(size d), and O(n log n d).
+    """
+    n = len(new)
+    values, others = np.empty(n), np.empty(n)
+    places, other_places = np.empty(n, np.int32), np.empty(n, np.int32)
+    kept = np.empty(len(window.y) + 1, np.uint32)
+    for f in range(len(n_values)):
+        if n_values[f] > 0:
+            continue
+        column, order, rank = window.columns[f], window.order[f], window.rank[f]
+        for k in range(n):
+            values[k] = column[new[k]]
+            places[k] = k
+        sort_values(values, places, n, others, other_places)
+        n_kept = np.uint64(0)
+        for k in range(np.uint64(n_before)):
+            i = order[k]
+            kept[n_kept] = i
+            n_kept += np.uint64(1) - np.uint64(replaced[i])
+        end = n_kept
+        for k in range(n - 1, -1, -1):  # from the last one on, each to its place, and what comes behind it
+            mine = np.uint32(new[places[k]])
+            low, high = np.uint64(0), end
+            while low < high:
+                middle = (low + high) // np.uint64(2)
+                there = column[kept[middle]]
+                if there < values[k] or (there == values[k] and kept[middle] < mine):
+                    low = middle + np.uint64(1)
+                else:
+                    high = middle
+            for at in range(low, end):
+                order[at + np.uint64(k + 1)] = kept[at]
+            order[low + np.uint64(k)] = mine
+            end = low
+        for at in range(end):
+            order[at] = kept[at]
+        for at in range(n_kept + np.uint64(n)):
+            rank[order[at]] = at
+
+
+@kernel
+def _by_value(column, order, rank, rows, start, n, local, ranks, values, places):
+    """The values of rows[start : start + n] in their order, and in `places` where their rows stand in the node. Sorts
+    nothing: each place in the window's order is a bit. Mutates local, values, places. O(n + size / 64)."""
+    for k in range(np.uint64(n)):
+        i = np.uint32(rows[np.uint64(start) + k])
+        local[i] = k
+        place = rank[i]
+        ranks[place // np.uint32(WORD)] |= np.uint64(1) << np.uint64(place % np.uint32(WORD))
+    at = np.uint64(0)
+    for word in range(np.uint64(len(ranks))):
+        left = ranks[word]
+        ranks[word] = 0
+        while left:
+            i = order[word * np.uint64(WORD) + zeros_below(left)]
+            left &= left - np.uint64(1)
+            values[at] = column[i]
+            places[at] = local[i]
+            at += np.uint64(1)
+
+
 @kernel
 def _gather(tree, window, new, scratch):
     """Rows of the window by false root: how many of these; rows begin[j]:begin[j + 1] of scratch.rows are the j-th's.
@@ -290,6 +369,7 @@ def _grow(
     Mutates the tree, window.at of its rows, scratch. O(rows n_tried depth log rows).
     """
     rows, moved, ys, ws = scratch.rows, scratch.moved, scratch.y, scratch.w
+    local = scratch.local
     values, others, places, other_places = scratch.values, scratch.others, scratch.places, scratch.other_places
     stack, gone, features, total, part = scratch.stack, scratch.gone, scratch.features, scratch.total, scratch.part
     d = len(n_values)
@@ -344,10 +424,24 @@ def _grow(
                         column, n_values[f], rows, start, end, ys, ws, total, weight, scratch.table, scratch.seen
                     )
                 else:
-                    for k in range(n):
-                        values[k] = column[rows[start + k]]
-                        places[k] = k
-                    sort_values(values, places, n, others, other_places)
+                    if n > FEW and window.order.shape[1] > 0:
+                        _by_value(
+                            column,
+                            window.order[f],
+                            window.rank[f],
+                            rows,
+                            start,
+                            n,
+                            local,
+                            scratch.ranks,
+                            values,
+                            places,
+                        )
+                    else:
+                        for k in range(n):
+                            values[k] = column[rows[start + k]]
+                            places[k] = k
+                        sort_values(values, places, n, others, other_places)
                     score, value = best_threshold(values, places, n, ys, ws, total, weight, squares, part)
                 if score > best:
                     best = score

@@ -35,6 +35,7 @@ from models.streaming_forest.false_roots import (
     regrow,
     room_for_forest,
     room_to_regrow,
+    sort_in,
     vote,
     with_room,
 )
@@ -43,6 +44,7 @@ from models.threads import share
 BOOTSTRAP, FEATURES = 1, 2  # what draws are for
 FADING = 0.9  # of the trees' quality, each batch
 FIRST_REPLACED = 3  # batch
+SHARING = 6  # trees from which on to keep the rows of the window in order takes less time than it saves
 LEAST_NODES = 16  # room in a tree
 WORTH_A_THREAD = 4000  # rows, times trees: fewer find their leaves sooner than they are handed over
 
@@ -185,13 +187,17 @@ class StreamingDecisionForest(Learner):
             purpose: np.array([key(self.seed, int(serial), purpose) for serial in self._serials], np.uint64)
             for purpose in (BOOTSTRAP, FEATURES)
         }
+        sorts = n_trees >= SHARING and len(self._nominal) < len(self._columns)
         self._window = Window(
-            self._columns, self._y, self._w, np.full(size, -1, np.int64), np.full((n_trees, size), -1, np.int32)
-        )
+            self._columns, self._y, self._w, np.full(size, -1, np.int64), np.full((n_trees, size), -1, np.int32),
+            *np.zeros((2, len(self._columns), size if sorts else 0), np.uint32),
+        )  # fmt: skip
+        self._n_sorted = 0
         self._right = np.zeros(n_trees)
         self._scratch: list[Scratch] = []
         self._number_rows()
         learned = int(self._numbers[LEARNED])
+        self._sort_in(np.arange(min(learned, size)))
         self._place(0, n_trees, learned - learned % self._batch_size)
 
     def _number_rows(self) -> None:
@@ -199,6 +205,15 @@ class StreamingDecisionForest(Learner):
         size, learned = len(self._y), int(self._numbers[LEARNED])
         newest = learned - 1 - (learned - 1 - np.arange(size)) % size
         self._window.number[:] = np.maximum(newest, -1)
+
+    def _sort_in(self, new: NDArray[np.int64]) -> None:
+        """Rows at these places, ascending, into the window's order."""
+        if not self._window.order.size:
+            return
+        replaced = np.zeros(len(self._y), np.uint8)
+        replaced[new] = 1
+        sort_in(self._window, self._n_values, new, self._n_sorted, replaced)
+        self._n_sorted = min(int(self._numbers[LEARNED]), len(self._y))
 
     def _place(self, first: int, last: int, before: int) -> None:
         rows = np.ascontiguousarray(self._columns.T)
@@ -270,9 +285,10 @@ class StreamingDecisionForest(Learner):
         new = np.arange(learned - n, learned) % len(self._y)
         batch = np.ascontiguousarray(self._columns[:, new].T)
         number = learned // n
+        self._sort_in(np.sort(new))
         begun: list[int] = []
 
-        def sort_in(first: int, last: int) -> None:
+        def reach(first: int, last: int) -> None:
             arrive(
                 self._forest, self._window, self._n_values, batch, new, self._keys[BOOTSTRAP],
                 self._settings.bootstrap, first, last, self._right,
@@ -286,7 +302,7 @@ class StreamingDecisionForest(Learner):
             )  # fmt: skip
             self._scratch.append(scratch)
 
-        self._each(sort_in, n_trees, min(self._threads_for(n), n_trees))
+        self._each(reach, n_trees, min(self._threads_for(n), n_trees))
         self._quality *= FADING
         self._quality[:, HITS] += self._right
         self._quality[:, WEIGHT] += self._w[new].sum()

@@ -1,9 +1,10 @@
 """The best test on one feature for a few rows, as kernels: Breiman, Friedman, Olshen and Stone 1984.
 
 Tests, missing values and ties as in models.shrubs.cart: numeric x <= value at midpoints, nominal x == value, a missing
-value (infinity) goes right, and where some are missing "known" is a candidate (value KNOWN). That module keeps all
-features of a window in order, which pays where trees are grown on all of it again and again. Here a node has few rows
-and looks at few features: their values are sorted where they are needed, and nominal ones are counted.
+value (infinity) goes right, and where some are missing "known" is a candidate (value KNOWN). That module hands all
+features of a window down from node to node in order. Here a node looks at few features: its values are found in the
+order of the window that many trees share (models.streaming_forest.false_roots), or sorted where a node is small or
+trees are few, and nominal ones are counted.
 """
 
 import numpy as np

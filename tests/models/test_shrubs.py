@@ -46,6 +46,7 @@ def test_then_train(learner, x, y, w):
         ("classification", {"splits": "random", "window": 24, "max_features": "sqrt", "every": 3, "max_depth": 99}),
         ("classification", {"splits": "best", "window": 24, "train_share": 0.5, "ridge": 0.2, "n_trees": 5}),
         ("classification", {"splits": "best", "window": 24, "max_features": "subspace", "every": 2, "max_depth": 99}),
+        ("classification", {"splits": "random", "window": 40, "n_trees": 20, "ridge": 0.3, "every": 2}),  # 9 and more
         ("classification", {"splits": "random", "window": 20, "loss": "cross-entropy", "n_trees": 5}),
         ("classification", {"splits": "best", "window": 16, "weighting": "equal", "n_trees": 5}),
         ("regression", {"splits": "best", "window": 24, "n_trees": 5}),
@@ -176,14 +177,14 @@ def test_projection(seed):
     for n, m in ((1, 1), (5, 3), (8, 20), (30, 7)):
         weights = rng.normal(size=n)
         ours = weights.copy()
-        project(ours, n, m, rng.permutation(n).astype(np.int32))
+        project(ours, n, m, rng.permutation(n).astype(np.uint32))
         np.testing.assert_allclose(ours, naive_shrubs.project(weights.tolist(), m), atol=1e-12)
         assert (ours > 0.0).sum() <= m
 
 
 def test_equal_weights_keep_those_that_come_first():
     weights = np.array([0.5, 0.5, 0.5, 0.1])
-    project(weights, 4, 2, np.array([2, 1, 3, 0], np.int32))
+    project(weights, 4, 2, np.array([2, 1, 3, 0], np.uint32))
     assert weights.tolist() == [0.5, 0.5, 0.0, 0.0]
 
 

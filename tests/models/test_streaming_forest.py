@@ -8,7 +8,7 @@ import pytest
 from models.contract import LEARN, PREDICT, Program, Schema
 from models.registry import create
 from models.streaming_forest import forest as streaming
-from models.streaming_forest.false_roots import NODES
+from models.streaming_forest.false_roots import NODES, Window, sort_in
 from models.streaming_forest.node_tests import sort_values
 from tests.models.naive_streaming_forest import NaiveForest
 
@@ -50,6 +50,8 @@ test_then_train.__test__ = False
         (FOREST, {"n_trees": 5, "batch_size": 20, "window": 45, "n_replaced": 2}),
         (FOREST, {"n_trees": 3, "batch_size": 15, "window": 0, "replaced": "fading", "bootstrap": True}),
         (FOREST, {"n_trees": 2, "batch_size": 20, "window": 70, "bootstrap": True, "vote": "average"}),
+        (FOREST, {"n_trees": 6, "batch_size": 20, "window": 130, "max_features": "all"}),
+        (FOREST, {"n_trees": 7, "batch_size": 13, "window": 60, "bootstrap": True, "leaf_values": "overwrite"}),
         (FOREST, {"n_trees": 3, "batch_size": 25, "window": 60, "leaf_values": "overwrite", "max_features": "all"}),
     ],
 )
@@ -161,6 +163,27 @@ def test_sorting_is_stable(n):
     assert places.tolist() == order.tolist()
     assert all(a <= b for a, b in pairwise(values))
     assert values.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 40, 64, 200])
+def test_the_window_is_kept_in_order(size):
+    rng = np.random.default_rng(size)
+    window = Window(
+        np.full((2, size), np.inf), *np.zeros((2, size)), np.zeros(size, np.int64), np.zeros((1, size), np.int32),
+        *np.zeros((2, 2, size), np.uint32),
+    )  # fmt: skip
+    n_values, learned = np.array([0, 0], np.int32), 0
+    for n in [1, size // 2, size, *rng.integers(1, size + 1, 10).tolist()]:
+        new = np.unique(np.arange(learned, learned + n) % size)
+        window.columns[:, new] = rng.choice([0.5, 1.0, 2.0, 3.5, np.inf], (2, len(new)))
+        replaced = np.zeros(size, np.uint8)
+        replaced[new] = 1
+        sort_in(window, n_values, new, min(learned, size), replaced)
+        learned += n
+        filled = min(learned, size)
+        for column, order, rank in zip(window.columns, window.order, window.rank, strict=True):
+            assert order[:filled].tolist() == np.argsort(column[:filled], kind="stable").tolist()
+            assert rank[order[:filled]].tolist() == list(range(filled))
 
 
 def test_a_label_may_add_more_nodes_than_two():

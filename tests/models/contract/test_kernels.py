@@ -48,6 +48,7 @@ ALLOCATING = {
     "models.drift.kswin.sort",
     "models.shrubs.cart.grow",
     "models.mondrian.forest._run",
+    "models.streaming_forest.false_roots.sort_in",
     "models.streaming_forest.node_tests.sort_values",
     "models.streaming_forest.description.depth_of",
     "models.hoeffding.split_bounds.may_win",
