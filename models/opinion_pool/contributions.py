@@ -2,9 +2,9 @@
 
 A logarithmic pool is a softmax of the sum of w_m log p_m(c). On the straight way from where a member begins, b, to what
 it voted, p, what a feature adds to p it adds to log p in proportion: (log p - log b) / (p - b) times as much, with
-probabilities below `floor` counted as that, as the pool does. From there to the pooled probability is as of scores in
-models.score_contributions. What a member leaves (its leaf says more than its value), and all that a member said which
-says no contributions, goes the same way, as one more feature which nobody is told of.
+probabilities below a class's floor counted as that, as the pool does. From there to the pooled probability is as of
+scores in models.score_contributions. What a member leaves (its leaf says more than its value), and all that a member
+said which says no contributions, goes the same way, as one more feature which nobody is told of.
 """
 
 import math
@@ -14,13 +14,13 @@ from models.score_contributions import to_probability
 
 
 @kernel
-def add_opinions(found, votes, weight, floor, scores, known, told):
+def add_opinions(found, votes, weight, floors, scores, known, told):
     """Add what a member's features add to the scores of all classes. O(n classes d).
 
     found : (n classes, d + 1), the member's contributions to each class in turn; NaN in the last column where there are
-    none. votes : (n, classes); zeros where it knew nothing. Mutates scores : (n, d + 2, classes), of each feature, then
-    what is left, then where they begin; known : (n, classes), above 0 where a class has a probability; told : (n,),
-    whether a member said contributions.
+    none. votes : (n, classes); zeros where it knew nothing. floors : (classes,). Mutates scores : (n, d + 2, classes),
+    of each feature, then what is left, then where they begin; known : (n, classes), above 0 where a class has a
+    probability; told : (n,), whether a member said contributions.
     """
     n, k = votes.shape
     d = found.shape[1] - 1
@@ -32,7 +32,7 @@ def add_opinions(found, votes, weight, floor, scores, known, told):
             continue
         for c in range(k):
             p = votes[i, c]
-            end = max(p, floor)
+            end = max(p, floors[c])
             known[i, c] = max(known[i, c], p)
             at = i * k + c
             begin = found[at, d]
@@ -40,12 +40,12 @@ def add_opinions(found, votes, weight, floor, scores, known, told):
                 scores[i, d, c] += weight * math.log(end)
                 continue
             told[i] = True
-            start = max(begin, floor)
+            start = max(begin, floors[c])
             change = math.log1p((end - start) / start)  # exact of small ones, which features may cancel to
             if p != begin:
                 slope = change / (p - begin)
             else:
-                slope = 1.0 / p if p > floor else 0.0
+                slope = 1.0 / p if p > floors[c] else 0.0
             rest = change
             for f in range(d):
                 added = slope * found[at, f]

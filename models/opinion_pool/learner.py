@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.contract import PREDICT, Floats, Learner, Program, Schema
+from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.opinion_pool import entries
 from models.opinion_pool.contributions import add_opinions, to_pooled
@@ -26,6 +26,7 @@ from models.opinion_pool.pooling import (
     mark,
     pool_classes,
     pool_values,
+    set_floors,
     take_up,
 )
 from models.opinion_pool.resting import Resting
@@ -43,8 +44,7 @@ class OpinionPool(Learner):
 
     Every member predicts and learns each instance. A label judges the votes that the members cast when the instance was
     predicted, which wait with it for its label (`n_kept`, `run_with`), and those that they would cast right before they
-    learn it; the latter alone where nothing was kept, or nobody knew anything. With p_m a member's probabilities (none
-    below `floor`):
+    learn it; the latter alone where nothing was kept, or nobody knew anything. With p_m a member's probabilities:
 
     - "logarithmic" (classification): p(c) ~ prod p_m(c)^w_m, weights >= 0. Each label is a step of normalised gradient
       descent on the log loss of the pooled prediction.
@@ -68,7 +68,8 @@ class OpinionPool(Learner):
     rate : float
         Length of a step, in [0, 1]; longer while there are few labels (models.opinion_pool.pooling).
     floor : float
-        In (0, 0.5]: one member that is sure and wrong does not rule the others out.
+        In (0, 0.5]: one member that is sure and wrong does not rule the others out. The least probability that a member
+        is taken to give the most frequent class; of a rarer one it is lower (models.opinion_pool.pooling).
     rest_below : float
         In [0, 0.1]: whoever has less than this share of all weight rests, but for trials (models.opinion_pool.resting).
         0: nobody does.
@@ -99,6 +100,7 @@ class OpinionPool(Learner):
         self._sizes = np.zeros(m)
         self._quality = np.zeros((m, 2))
         self._counts = np.zeros(2)
+        self._class_counts = np.zeros(self._n_classes)
         self._resting = Resting(m, 0.0 if self._rule == LEADER else self._parameters["rest_below"])
         self._prepare()
 
@@ -113,7 +115,7 @@ class OpinionPool(Learner):
         self._y, self._w = np.zeros(n), np.zeros(n)
         self._slab, self._planes = np.zeros((n, d)), np.zeros((m, n, k))
         self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
-        self._p, self._g, self._h = np.zeros(k), np.zeros(m), np.zeros(m)
+        self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
 
     @property
     def members(self) -> dict[str, Learner]:
@@ -192,7 +194,7 @@ class OpinionPool(Learner):
         if n_classes:
             pool_classes(
                 self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, floor, *learned,
-                out, self._p, self._g, self._h,
+                self._class_counts, out, self._p, self._floors, self._g, self._h,
             )  # fmt: skip
         else:
             pool_values(
@@ -257,11 +259,12 @@ class OpinionPool(Learner):
         of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
         silent = np.full((n * k, d + 1), np.nan)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
+        set_floors(self._parameters["floor"], self._class_counts, self._floors)
         for member, weight in self._awake(self._weights):
             votes = np.zeros((n, k))
             member.run(program, x, votes)
             found = member.contributions(x, of_rows, of_classes) if member.tells_why else silent
-            add_opinions(found, votes, weight, self._parameters["floor"], scores, known, told)
+            add_opinions(found, votes, weight, self._floors, scores, known, told)
         out = np.zeros((n, d + 2))
         to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), out)
         return np.delete(out, d, axis=1)
@@ -270,6 +273,11 @@ class OpinionPool(Learner):
         for member in self._members.values():
             member.warm_up()
         super().warm_up()
+        twin, k = type(self)(self.schema, seed=self.seed, **self.parameters()), self.schema.n_outputs
+        ops = np.array([PREDICT, LEARN], np.int8)
+        votes = [np.full((1, k), np.nan) for _ in self._members]  # kernels that keep them are used with these alone
+        program = Program(ops, np.zeros(2, np.int32), np.array([np.nan, 0.0]), np.ones(2))
+        twin.run_with(program, np.zeros((1, self.schema.n_features)), np.zeros((1, k)), votes)
 
     # The contract
 
@@ -277,6 +285,7 @@ class OpinionPool(Learner):
         for member in self._members.values():
             member.resize(schema)
         self.schema = schema
+        self._class_counts = np.concatenate([self._class_counts, np.zeros(self._n_classes - len(self._class_counts))])
         self._prepare()
 
     def inherit(self, before: Learner) -> None:
@@ -288,9 +297,10 @@ class OpinionPool(Learner):
 
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
-        float64. rests, labels : of models.opinion_pool.resting, where members may rest. Then the arrays of each member,
-        named after it."""
+        float64. class_counts : (n_outputs,) float64, labels of each class. rests, labels : of
+        models.opinion_pool.resting, where members may rest. Then the arrays of each member, named after it."""
         own = {"weights": self._weights, "sizes": self._sizes, "quality": self._quality, "counts": self._counts}
+        own |= {"class_counts": self._class_counts} if self._n_classes else {}
         own |= self._resting.state() if self._resting.below else {}
         for name, member in self._members.items():
             own |= {place(name) + field: array for field, array in member.state()._asdict().items()}
@@ -301,6 +311,8 @@ class OpinionPool(Learner):
         self._sizes = np.array(state["sizes"], np.float64)
         self._quality = np.array(state["quality"], np.float64, order="C")
         self._counts = np.array(state["counts"], np.float64)
+        none = np.zeros(self._n_classes)  # of a state that an older version wrote
+        self._class_counts = np.array(state.get("class_counts", none), np.float64)
         if self._resting.below:
             self._resting.restore(state)
         for name, member in self._members.items():
@@ -375,6 +387,8 @@ def adapted(fresh: Learner, was: Mapping[str, Any], state: Mapping[str, NDArray[
     there = np.array([at is not None for at in places.values()])
     at = np.array([at for at in places.values() if at is not None], np.int64)
     found: dict[str, NDArray[Any]] = {**own, "counts": state["counts"]}
+    if "class_counts" in own:
+        found["class_counts"] = state.get("class_counts", own["class_counts"])
     if "labels" in own:
         found["labels"] = state["labels"]
     for field in fields.keys() - {"labels"}:

@@ -1,18 +1,21 @@
 """Kernels of the opinion pool: what members said of an instance becomes one prediction, and weights learn from labels.
 
 Votes stand in planes, one a member: (members, rows, n_outputs). A plane row of zeros, or NaN, says that the member knew
-nothing. With p_m the probabilities of member m, none below `floor`, and w its weight:
+nothing. With p_m the probabilities of member m, and w its weight:
 
 - LOGARITHMIC: p(c) ~ exp(sum of w_m log p_m(c)). The loss of a label y is -log p(y), and its derivative by w_m is
-  sum over c of p(c) log p_m(c), less log p_m(y).
+  sum over c of p(c) log p_m(c), less log p_m(y). No p_m(c) counts as less than `floor` times the labels of c, over
+  those of the most frequent class: what is right for a usual class is above all that is ever said of a rare one. Nor
+  as less than `floor` squared, so that a class that has just come is not out of reach.
 - LINEAR, classes: p(c) ~ sum of w_m p_m(c). A label multiplies w_m by p_m(y), and then `rate` of all weight is shared
   out equally (fixed share).
 - LINEAR, values: v = sum of w_m v_m, weights on the simplex. The derivative of half the squared error by w_m, along the
   simplex, is (v - y)(v_m - v).
 - LEADER: the prediction of the member with the least faded error.
 
-Each derivative is divided by the running mean of its absolute value, so `rate` is a step whatever the scale. While
-there are few labels steps are longer: rate times 100 / sqrt(labels), where that is above 1.
+Each derivative is divided by the root of the running mean of its square, so `rate` is a step whatever the scale. Over
+the mean of its absolute value the label of a rare class, which is the mistake of hundreds at once, would be hundreds of
+steps. While there are few labels steps are longer: rate times 200 / sqrt(labels), where that is above 1.
 
 A label that comes late judges two votes: that which was cast when its instance was predicted, and that of now, right
 before it is learned. The first is what the weights are for, and old; the second is of now, and flatters who knows the
@@ -32,8 +35,8 @@ LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
 # Kinds of operations in a gathered program: predicted for the caller, predicted only since a label comes next, learned.
 WANTED, AT_LABEL, LABEL = 0, 1, 2
 
-EARLY = 100.0  # rate * EARLY / sqrt(labels) is the step while that is above the rate
-FADING = 0.999  # of the mean size of derivatives, each label
+EARLY = 200.0  # rate * EARLY / sqrt(labels) is the step while that is above the rate
+FADING = 0.999  # of the mean square of derivatives, each label
 ERROR, WEIGHT = 0, 1  # columns of the members' quality, faded
 
 
@@ -161,36 +164,40 @@ def keep(row, kind, source, n, votes, values, kept):
 @kernel
 def pool_classes(
     rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, awake,
-    out, p, g, h,
+    class_counts, out, p, floors, g, h,
 ):  # fmt: skip
     """Write the pooled probabilities of what was wanted into `out`, and learn from labels.
 
     counts : (2,) float64, labels that taught, and the sum that makes a faded mean of `sizes`.
     awake : (members,) bool; the others have no weight, get none, and have cast no vote (models.opinion_pool.resting).
-    p : (n_outputs,), g, h : (members,), scratch.
+    class_counts : (n_outputs,) float64, labels of each class.
+    p, floors : (n_outputs,), g, h : (members,), scratch.
     """
     m = planes.shape[0]
+    set_floors(floor, class_counts, floors)
     for i in range(n):
         if kind[i] == AT_LABEL:
             continue
         at = row[i]
         if kind[i] == WANTED:
-            _classes(rule, planes, at, weights, quality, floor, p)
+            _classes(rule, planes, at, weights, quality, floors, p)
             for c in range(len(p)):
                 out[source[at], c] = p[c]
             continue
         if not w[i] > 0.0:
             continue
         label = int(y[i])
-        judged = _judge_classes(rule, planes, at, label, weights, quality, floor, p, g)
-        if now[i] >= 0 and _judge_classes(rule, planes, now[i], label, weights, quality, floor, p, h):
+        judged = _judge_classes(rule, planes, at, label, weights, quality, floors, p, g)
+        if now[i] >= 0 and _judge_classes(rule, planes, now[i], label, weights, quality, floors, p, h):
             for j in range(m):
                 g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
             at = at if judged else now[i]
             judged = True
+        share = min(1.0, w[i])
+        class_counts[label] += share
+        set_floors(floor, class_counts, floors)
         if not judged:
             continue
-        share = min(1.0, w[i])
         if rule == LOGARITHMIC:
             _step(rate, share, weights, sizes, counts, awake, g)
             for j in range(m):
@@ -215,10 +222,20 @@ def pool_classes(
 
 
 @kernel
-def _judge_classes(rule, planes, at, label, weights, quality, floor, p, g):
+def set_floors(floor, class_counts, floors):
+    """Write the least probability of each class that a member is taken to give, where LOGARITHMIC. O(n_outputs)."""
+    most = 0.0
+    for c in range(len(class_counts)):
+        most = max(most, class_counts[c])
+    for c in range(len(class_counts)):
+        floors[c] = floor * max(floor, (class_counts[c] + 1.0) / (most + 1.0))
+
+
+@kernel
+def _judge_classes(rule, planes, at, label, weights, quality, floors, p, g):
     """What a label says of the members' votes at a row, into g: the derivative by each weight where LOGARITHMIC, its
     probability where LINEAR. False where no weights would have made the vote right."""
-    known, possible = _classes(rule, planes, at, weights, quality, floor, p), False
+    known, possible = _classes(rule, planes, at, weights, quality, floors, p), False
     for j in range(planes.shape[0]):
         possible = possible or planes[j, at, label] > 0.0
     if not known or not possible:
@@ -232,7 +249,7 @@ def _judge_classes(rule, planes, at, label, weights, quality, floor, p, g):
             if says:
                 for c in range(len(p)):
                     if p[c] > 0.0 or c == label:
-                        log = np.log(max(planes[j, at, c], floor))
+                        log = np.log(max(planes[j, at, c], floors[c]))
                         mean += p[c] * log
                         if c == label:
                             own = log
@@ -250,7 +267,7 @@ def _says(planes, j, at):
 
 
 @kernel
-def _classes(rule, planes, at, weights, quality, floor, p):
+def _classes(rule, planes, at, weights, quality, floors, p):
     """Pooled probabilities into p; whether any member knew anything. A class that all give 0 keeps 0."""
     m, k = planes.shape[0], planes.shape[2]
     best, total = -1, 0.0
@@ -274,7 +291,8 @@ def _classes(rule, planes, at, weights, quality, floor, p):
             if _says(planes, j, at):
                 possible = possible or planes[j, at, c] > 0.0
                 weight = weights[j] if rule == LOGARITHMIC or total > 0.0 else 1.0
-                pooled += weight * (np.log(max(planes[j, at, c], floor)) if rule == LOGARITHMIC else planes[j, at, c])
+                vote = planes[j, at, c]
+                pooled += weight * (np.log(max(vote, floors[c])) if rule == LOGARITHMIC else vote)
         if rule == LOGARITHMIC:
             p[c] = pooled if possible else -np.inf
             most = max(most, p[c])
@@ -361,16 +379,16 @@ def _value(rule, planes, at, weights, quality):
 
 @kernel
 def _step(rate, share, weights, sizes, counts, awake, g):
-    """One step against the derivatives, each over its running mean size."""
+    """One step against the derivatives, each over the root of its running mean square. sizes : these means."""
     counts[0] += 1.0
     counts[1] = FADING * counts[1] + (1.0 - FADING)
     length = share * rate * max(1.0, EARLY / np.sqrt(counts[0]))
     for j in range(len(g)):
         if not awake[j]:
             continue
-        sizes[j] = FADING * sizes[j] + (1.0 - FADING) * abs(g[j])
+        sizes[j] = FADING * sizes[j] + (1.0 - FADING) * g[j] * g[j]
         if sizes[j] > 0.0:
-            weights[j] -= length * g[j] * counts[1] / sizes[j]
+            weights[j] -= length * g[j] * np.sqrt(counts[1] / sizes[j])
 
 
 @kernel

@@ -16,5 +16,7 @@ def check(a: Arrays, pool: Any) -> None:
     # Of a mean they are shares. Powers of probabilities move by a step a label.
     a.within("weights", a.state["weights"], 0.0, 1e12 if pool.logarithmic else 1.0 + 1e-9)
     a.counts("counts", a.take("counts", pool._counts))
+    if "class_counts" in a.state:  # which older states lack
+        a.counts("class_counts", a.take("class_counts", pool._class_counts))
     for name, member in pool.members.items():
         check_learner(member, of_member(a.state, name), f"{a.model}, member {name}")

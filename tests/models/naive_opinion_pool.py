@@ -20,7 +20,8 @@ class NaivePool:
         self.schema, self.rule, self.rate, self.floor, self.kept = schema, rule, rate, floor, kept
         self.members = {name: create(model, schema, seed=seed + i) for i, (name, model) in enumerate(members.items())}
         self.weights = dict.fromkeys(members, 1.0 / len(members))
-        self.derivatives = {name: [] for name in members}  # one a label
+        self.squares = {name: [] for name in members}  # of derivatives, one a label
+        self.seen = [0.0] * schema.n_outputs  # labels of each class
         self.errors = {name: [] for name in members}  # (error, share)
         self.votes = {}
 
@@ -58,12 +59,16 @@ class NaivePool:
         if self.rule == "linear":
             return sum(shares[name] * said for name, said in knowing.items())
         products = [
-            math.prod(max(said[c], self.floor) ** self.weights[name] for name, said in knowing.items())
+            math.prod(max(said[c], self.floor_of(c)) ** self.weights[name] for name, said in knowing.items())
             if any(said[c] > 0.0 for said in knowing.values())
             else 0.0
             for c in range(self.schema.n_outputs)
         ]
         return np.array(products) / sum(products)
+
+    def floor_of(self, c):
+        """Of a class that is a tenth as frequent as the most frequent one, a tenth."""
+        return max(self.floor**2, self.floor * (self.seen[c] + 1) / (max(self.seen) + 1))
 
     def predict(self, row, x):
         self.votes[row] = self.ask(x)
@@ -78,6 +83,8 @@ class NaivePool:
         judged = [vote for vote in votes if self.tells(vote, y)]
         self.absent = self.members.keys() - was.keys() if judged and judged[0] is cast else set(self.asleep)
         self.weigh(judged, y, min(1.0, w))
+        if self.schema.task != "regression":
+            self.seen[int(y)] += min(1.0, w)
         for name, member in self.members.items():
             if name not in self.frozen and name not in self.asleep:
                 member.learn_many(x[None], [y], [w])
@@ -109,10 +116,10 @@ class NaivePool:
             if self.rule != "logarithmic":
                 self.weights[name] *= len(stay) / m / total
         self.weights = dict.fromkeys(new, 1.0 / m) | {name: self.weights[name] for name in stay}
-        typical = [float(np.mean(one)) for one in zip(*(self.derivatives[name] for name in stay), strict=True)]
+        typical = [float(np.mean(one)) for one in zip(*(self.squares[name] for name in stay), strict=True)]
         error, share = np.mean([self.faded(name) for name in stay], axis=0).tolist()
         typical_errors = [(error / share, share)] if share else []
-        self.derivatives = {n: [*typical] for n in new} | {n: self.derivatives[n] for n in stay}
+        self.squares = {n: [*typical] for n in new} | {n: self.squares[n] for n in stay}
         self.errors = {n: [*typical_errors] for n in new} | {n: self.errors[n] for n in stay}
         made = {name: create(model, self.schema, seed=seed + i) for i, (name, model) in enumerate(new.items())}
         self.members = made | {name: self.members[name] for name in stay}
@@ -166,7 +173,8 @@ class NaivePool:
         p = self.pooled(votes)
         slopes = {}
         for name, said in votes.items():
-            log = None if said is None else np.log(np.maximum(said, self.floor))
+            floors = [self.floor_of(c) for c in range(self.schema.n_outputs)]
+            log = None if said is None else np.log(np.maximum(said, floors))
             slopes[name] = 0.0 if log is None else float(p @ log - log[label])
         return slopes
 
@@ -176,11 +184,11 @@ class NaivePool:
         for name, g in derivatives.items():
             if name in self.asleep:
                 continue
-            self.derivatives[name].append(abs(g))
-            own = self.derivatives[name]
+            self.squares[name].append(g * g)
+            own = self.squares[name]
             size = sum(f * one for f, one in zip(FADING[: len(own)][::-1], own, strict=True)) / sum(FADING[:n])
             if size:
-                self.weights[name] -= share * self.rate * max(1.0, 100.0 / math.sqrt(n)) * g / size
+                self.weights[name] -= share * self.rate * max(1.0, 200.0 / math.sqrt(n)) * g / math.sqrt(size)
 
 
 def nearest_on_simplex(weights):
