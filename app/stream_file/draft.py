@@ -18,7 +18,6 @@ from topics.records import ANOMALY, MULTI_INSTANCE, Path
 MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
 RARE = 0.05  # a share of the labels, below which a decision is proposed
-VERY_RARE = 0.01  # below which another pool than auto's is (docs/costs.md)
 WIDTH = 34  # column of the comments
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
@@ -169,12 +168,6 @@ def _features(draft: Draft) -> list[str]:
     return lines
 
 
-WITH_RARE = (
-    "# auto tells so rare a class badly from the others (docs/costs.md): in place of the champion below rather",
-    "# champion: {model: opinion-pool, pool: linear, rate: 0.001}",
-)
-
-
 def _of_rare(text: str, share: float) -> list[str]:
     """What finds a class that is hardly ever the likeliest one."""
     rate = float(f"{min(max(2.0 * share, 1e-4), 0.5):.1g}")
@@ -183,7 +176,6 @@ def _of_rare(text: str, share: float) -> list[str]:
         f"# Without its #, the next line names it for {100 * rate:.2g} % of the records, those where it is likeliest;",
         "# docs/costs.md has other ways.",
         f"# decision: {{class: {scalar(text)}, alert_rate: {rate:g}}}",
-        *(WITH_RARE if share < VERY_RARE else ()),
     ]
 
 

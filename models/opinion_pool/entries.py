@@ -49,7 +49,7 @@ ENTRIES = (
                 "task has",
             ),
             Parameter("rate", float, 0.002, 0.0, 1.0, text="how fast the weights move, or the leader's score forgets"),
-            Parameter("floor", float, 0.01, 1e-12, 0.5, text="least probability that a member is taken to give"),
+            Parameter("floor", float, 0.01, 1e-12, 0.5, text="least probability taken to be given to a usual class"),
             Parameter(
                 "rest_below",
                 float,

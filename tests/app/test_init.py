@@ -170,12 +170,6 @@ def test_a_decision_is_proposed_where_a_class_is_rare(tmp_path: Path) -> None:
     assert spec.decision is not None
     assert spec.decision.target == ("alert_rate", 0.006)
     assert "decision" not in drafted(60)
-    # So rare that another pool is proposed, too.
-    pool = loads(
-        "\n".join(line for line in text.splitlines() if "champion: auto" not in line).replace("# champ", "champ")
-    )
-    assert pool.models()["champion"][1]["pool"] == "linear"
-    assert "linear" not in drafted(20)
 
 
 def test_options_correct_what_was_guessed(shop: Path) -> None:
