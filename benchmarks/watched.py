@@ -77,7 +77,7 @@ def watch(ticker: Ticker | None) -> None:
     """Put clocks around the parts of a worker. Imports all of it."""
     from app.partition.learner import PartitionLearner
     from app.state import checkpoint, follower
-    from app.worker import checkpoints, engine, metrics, runner
+    from app.worker import checkpoints, engine, metrics, restoring, runner
 
     for module in (
         "app.worker.application",
@@ -94,7 +94,7 @@ def watch(ticker: Ticker | None) -> None:
     clocked(follower.Follower, "catch_up", "read")
     clocked(checkpoint, "decode", "decode")
     clocked(PartitionLearner, "restore", "restore")
-    clocked(engine.Engine, "_restore", "restored")
+    clocked(restoring, "_restore", "restored")
     clocked(engine, "read_tails", "sent")
     clocked(checkpoints.Checkpoints, "_take", "take")
     clocked(checkpoints.Checkpoints, "_encode", "encode")

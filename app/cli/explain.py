@@ -13,7 +13,6 @@ from app.cli import broker_option, stream_argument
 from app.cli.deadletters import safe
 from app.errors import SpecError
 from app.kafka.connection import Connection
-from topics.vocabulary import canonical
 
 SHOWN = 5  # classes
 
@@ -60,6 +59,8 @@ def _time(ms: int) -> str:
 
 def _told(y: Any) -> str:
     """What a prediction says, as JSON has it."""
+    from topics.vocabulary import canonical
+
     return "nothing" if y is None else canonical(y)
 
 
