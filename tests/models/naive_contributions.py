@@ -128,11 +128,12 @@ def by_score(added, about):
     return found, before[about]
 
 
-def of_pool(members, floor, about):
+def of_pool(members, floors, about):
     """What features add to a logarithmically pooled probability, what is left, and where it begins.
 
-    members : (weight, votes, told) each; told : of each class (what each feature added, where that began), or None. The
-    ways from where members begin to their votes are gone in many small steps, in place of the quotients.
+    floors : of each class. members : (weight, votes, told) each; told : of each class (what each feature added, where
+    that began), or None. The ways from where members begin to their votes are gone in many small steps, in place of the
+    quotients.
     """
     classes = [c for c in range(len(members[0][1])) if any(votes[c] > 0.0 for _, votes, _ in members)]
     d = max(len(told[0][0]) for _, _, told in members if told)
@@ -141,15 +142,15 @@ def of_pool(members, floor, about):
     for weight, votes, told in members:
         for at, c in enumerate(classes):
             if told is None:
-                added[d][at] += weight * math.log(max(votes[c], floor))
+                added[d][at] += weight * math.log(max(votes[c], floors[c]))
                 continue
             features, begin = told[c]
             way = votes[c] - begin
             middles = (begin + (step + 0.5) / steps * way for step in range(steps))
-            slope = sum(1.0 / p for p in middles if p > floor) / steps
+            slope = sum(1.0 / p for p in middles if p > floors[c]) / steps
             for f, one in enumerate([*features, way - sum(features)]):
                 added[f][at] += weight * slope * one
-            added[d + 1][at] += weight * math.log(max(begin, floor))
+            added[d + 1][at] += weight * math.log(max(begin, floors[c]))
     return by_score(added, classes.index(about))
 
 

@@ -309,9 +309,12 @@ BESIDES = {"bayes": {"model": "hoeffding-tree", **GROWS}, "last": "last-label"} 
 @pytest.mark.parametrize("members", [SAYING, SAYING | BESIDES], ids=["all-say", "some-say"])
 def test_contributions_of_a_logarithmic_pool_equal_their_twin_and_add_up(members, floor):
     learner = create("opinion-pool", schema_of("classification"), seed=1, members=members, floor=floor)
-    learner.learn_many(*rows(1500, "classification"))
+    learned, labels = rows(1500, "classification")
+    learner.learn_many(learned, labels)
     x = rows(12, "classification", seed=5)[0]
     said, about, told = asked(learner, x)
+    counts = np.bincount(labels.astype(np.int64), minlength=learner.schema.n_outputs)
+    floors = [max(floor**2, floor * (n + 1) / (counts.max() + 1)) for n in counts.tolist()]
     row, k = np.arange(12, dtype=np.int32), learner.schema.n_outputs
     each = []
     for name, member in learner.members.items():
@@ -322,7 +325,7 @@ def test_contributions_of_a_logarithmic_pool_equal_their_twin_and_add_up(members
             (weight, votes[i].tolist(), found and [(one[i, :-1].tolist(), one[i, -1]) for one in found])
             for weight, votes, found in each
         ]
-        (*features, left), begin = naive_contributions.of_pool(of_row, floor, c)
+        (*features, left), begin = naive_contributions.of_pool(of_row, floors, c)
         np.testing.assert_allclose(told[i], [*features, begin], rtol=1e-3, atol=2e-4)
         assert told[i].sum() + left == pytest.approx(said[i], abs=2e-4)
     if members is SAYING:
@@ -339,7 +342,7 @@ def test_features_that_cancel_out_still_count_in_a_logarithmic_pool(rest):
     found = np.array([[0.2, -0.2, 0.3], [-0.2, 0.2, 0.7]])
     votes = np.array([[0.3 + rest, 0.7 - rest]])
     scores, known, told, out = np.zeros((1, 4, 2)), np.zeros((1, 2)), np.zeros(1, np.bool_), np.zeros((1, 4))
-    add_opinions(found, votes, 1.0, 0.01, scores, known, told)
+    add_opinions(found, votes, 1.0, np.full(2, 0.01), scores, known, told)
     to_pooled(scores, known, told, np.zeros(1, np.int64), np.zeros(2), np.zeros(2), out)
     np.testing.assert_allclose(out[0], [0.2, -0.2, 0.0, 0.3], rtol=1e-9, atol=1e-11)
 
