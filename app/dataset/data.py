@@ -461,7 +461,8 @@ class Column:
                 self.numeric, self.example = False, list(known)[found.index(None)]
             else:
                 self.fractional |= any(v != int(v) for v in found if v is not None)
-                self._follow(cells)
+                numbers = dict(zip(known, found, strict=True))
+                self._follow([numbers[text] for text in map(str.strip, cells) if text in numbers])
         self.time &= not self.numeric and all(iso_time(text) is not None for text in known)
         if self._known is not None:
             for text, n in known.items():
@@ -469,11 +470,11 @@ class Column:
             if len(self._known) > (MOST_NUMBERS if self.numeric else MOST_VALUES):
                 self._known, self._many_numbers = None, self.numeric
 
-    def _follow(self, cells: list[str]) -> None:
+    def _follow(self, numbers: Sequence[float | None]) -> None:
         """Count the rises of a column of numbers; none count any more once it has fallen."""
         if self._last == math.inf:
             return
-        values = np.array([self._last, *(float(text) for text in map(str.strip, cells) if text not in MISSING)])
+        values = np.array([self._last, *numbers], np.float64)
         steps = np.diff(values)
         self._n_rises += int((steps > 0.0).sum())
         self._last = values[-1]

@@ -272,10 +272,9 @@ class OpinionPool(Learner):
     def warm_up(self) -> None:
         for member in self._members.values():
             member.warm_up()
-        super().warm_up()
         twin, k = type(self)(self.schema, seed=self.seed, **self.parameters()), self.schema.n_outputs
         ops = np.array([PREDICT, LEARN], np.int8)
-        votes = [np.full((1, k), np.nan) for _ in self._members]  # kernels that keep them are used with these alone
+        votes = [np.full((1, k), np.nan) for _ in self._members]  # as a worker keeps them
         program = Program(ops, np.zeros(2, np.int32), np.array([np.nan, 0.0]), np.ones(2))
         twin.run_with(program, np.zeros((1, self.schema.n_features)), np.zeros((1, k)), votes)
 

@@ -174,7 +174,8 @@ def pool_classes(
     p, floors : (n_outputs,), g, h : (members,), scratch.
     """
     m = planes.shape[0]
-    set_floors(floor, class_counts, floors)
+    if rule == LOGARITHMIC:
+        set_floors(floor, class_counts, floors)
     for i in range(n):
         if kind[i] == AT_LABEL:
             continue
@@ -195,7 +196,8 @@ def pool_classes(
             judged = True
         share = min(1.0, w[i])
         class_counts[label] += share
-        set_floors(floor, class_counts, floors)
+        if rule == LOGARITHMIC:
+            set_floors(floor, class_counts, floors)
         if not judged:
             continue
         if rule == LOGARITHMIC:
