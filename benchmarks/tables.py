@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import DataFile, texts
+from app.dataset.column import texts
+from app.dataset.data import DataFile
 from models.contract import LEARN, PREDICT, Floats, Program, Schema
 
 # Features that are categories though they look like numbers.

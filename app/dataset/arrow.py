@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.dataset.data import BLOCK, Block, Column, DataFile
+from app.dataset.column import Column
+from app.dataset.data import BLOCK, Block, DataFile
 from app.errors import DataError
 
 _PARQUET, _ARROW, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"

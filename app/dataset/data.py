@@ -2,10 +2,11 @@
 
 Plain or gzip (told by content, not by name). Cells are separated by commas, or by semicolons or tabs where the header
 is one column by commas and several by them. Between semicolons a number may have a comma for its point, as spreadsheets
-write it in half of Europe. A cell is missing where it is empty or "?". Column types are given by a
-stream file, or inferred in a first pass: numeric where every value is a number, a time where every value is one in ISO
-8601, else nominal. A nominal column of many values is probably an id, and is refused: a model would store something for
-each value. Rows are read in blocks, so memory stays bounded whatever the size of the file.
+write it in half of Europe. A cell is missing where it is empty or "?", and among numbers where it is "NA", "NaN" or
+"null" as well. Column types are given by a stream file, or inferred in a first pass: numeric where every value is a
+number, a time where every value is one in ISO 8601, else nominal. A nominal column of many values is probably an id,
+and is refused: a model would store something for each value. Rows are read in blocks, so memory stays bounded whatever
+the size of the file.
 """
 
 import csv
@@ -13,10 +14,8 @@ import gzip
 import math
 import re
 import zlib
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from shlex import quote
 from typing import IO, Any, NamedTuple
@@ -24,23 +23,16 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from app.dataset.column import MOST_NUMBERS, MOST_VALUES, Column, is_missing, number_of
 from app.errors import DataError
-from topics.records import CLASSIFICATION, NOMINAL, NUMERIC, REGRESSION, VALUES
+from topics.records import CLASSIFICATION, NOMINAL, NUMERIC, VALUES
 
-MISSING = ("", "?")
 BLOCK = 8192  # rows
-# A target of numbers is a regression when it has more values than this, or fractional ones.
-MOST_NUMERIC_CLASSES = 20
-# Distinct values kept while types are inferred; a column that has looked numeric so far needs few.
-MOST_VALUES = 1_000_000
-MOST_NUMBERS = 2_000
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000
 MOST_CLASSES = 1_000
 COMMA, SEMICOLON, TAB = ",", ";", "\t"
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
-# Of a column of numbers that never fall: rows that show it, and how many of them each greater than the one before.
-ENOUGH_ROWS, MOSTLY_RISING = 100, 0.5
 LIKE_A_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 
 BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
@@ -156,7 +148,7 @@ class DataFile:
             raise DataError(
                 f"{self.path} has {column}: expected features and a target, separated by commas, semicolons or tabs"
             )
-        if all(_number(name) is not None for name in self.names):
+        if all(number_of(name) is not None for name in self.names):
             raise DataError(
                 f"{self.path} begins with numbers ({', '.join(self.names[:3])}, …): expected a header, "
                 "add a first line with column names"
@@ -250,7 +242,7 @@ class DataFile:
             pass
         values = np.empty(len(column))
         for i, text in enumerate(map(str.strip, column)):
-            number = math.nan if text in MISSING else _number(text)
+            number = math.nan if is_missing(text) else number_of(text)
             if number is None:
                 raise DataError(
                     f"line {block.lines[i]} of {self.path} has {text[:40]!r} in column {name!r}: expected a finite "
@@ -262,9 +254,9 @@ class DataFile:
     def booleans(self, block: Block, at: int, name: str) -> list[bool | None]:
         """Column `at` of `block` as booleans, None where missing. DataError with the line of a value that is none."""
         values: list[bool | None] = []
-        for i, text in enumerate(texts(block.columns[at])):
-            value = None if text is None else BOOLEANS.get(text.lower())
-            if value is None and text is not None:
+        for i, text in enumerate(map(str.strip, block.columns[at])):
+            value = BOOLEANS.get(text.lower())
+            if value is None and not is_missing(text):
                 raise DataError(
                     f"line {block.lines[i]} of {self.path} has {text[:40]!r} in column {name!r}: expected true or false"
                 )
@@ -278,7 +270,7 @@ class DataFile:
         ignore: Sequence[str] = (),
         limit: int | None = None,
         target: str | None = None,
-    ) -> tuple[dict[str, "Column"], int]:
+    ) -> tuple[dict[str, Column], int]:
         """Read the file once: what each column holds, those of `ignore` left out, and the number of rows. The rest as
         in `types`; a target is looked for before anything is read."""
         for role, named in (("a nominal feature", nominal), ("--ignore", ignore)):
@@ -356,7 +348,7 @@ class DataFile:
             n_values={name: len(column) for name, column in features.items() if not column.numeric},
             target=target,
             task=task,
-            n_classes=len(goal) if task == CLASSIFICATION else 0,
+            n_classes=len(goal) + len(goal.instead) if task == CLASSIFICATION else 0,
             n=n,
             times=tuple(name for name, column in columns.items() if column.is_time),
             stray={
@@ -365,7 +357,7 @@ class DataFile:
             growing=tuple(name for name, column in features.items() if column.grows),
         )
 
-    def _too_many(self, names: Sequence[str], column: "Column", max_values: int) -> DataError:
+    def _too_many(self, names: Sequence[str], column: Column, max_values: int) -> DataError:
         """column : the first of `names`."""
         name, *others = names
         n, example = len(column), (column.example or "")[:40]
@@ -394,108 +386,6 @@ class DataFile:
         return name, self.position(name, "the target")
 
 
-class Column:
-    """What is known of a column from the values seen so far.
-
-    numeric, time : whether all are numbers, or moments. fractional : whether a number has a fraction. first : the first
-    value; example : the first that is no number. n : values. `len()` : distinct values, `MOST_VALUES` once they were
-    too many to keep.
-    """
-
-    def __init__(self, nominal: bool) -> None:
-        self.numeric = self.time = not nominal
-        self.fractional = False
-        self.n, self.first = 0, ""
-        self.example: str | None = None
-        self._known: dict[str, int] | None = {}
-        self._many_numbers = False
-        # The last number, and how often one was greater than the one before, as long as none was less.
-        self._last, self._n_rises = -math.inf, 0
-
-    @property
-    def mostly_numbers(self) -> bool:
-        """Of a column that is not numeric, whether most of its values are numbers all the same."""
-        known = self._known or {}
-        return self.example is not None and (
-            self._many_numbers or 2 * sum(_number(text) is not None for text in known) > len(known)
-        )
-
-    @property
-    def grows(self) -> bool:
-        """Whether it holds numbers that never fall and mostly rise from row to row."""
-        return self.numeric and self.n >= ENOUGH_ROWS and self._n_rises > MOSTLY_RISING * self.n
-
-    @property
-    def is_time(self) -> bool:
-        return self.time and not self.numeric
-
-    @property
-    def task(self) -> str:
-        """What predicting it would be: a regression where it holds fractions, or many numbers."""
-        many = len(self) > MOST_NUMERIC_CLASSES
-        return REGRESSION if self.numeric and (self.fractional or many) else CLASSIFICATION
-
-    @property
-    def values(self) -> list[str]:
-        """The distinct values in the order of their first sight; none where they were too many to keep."""
-        return list(self._known or {})
-
-    def share(self, value: str) -> float:
-        """Of the values so far, where `values` has it."""
-        return (self._known or {})[value] / self.n
-
-    def __len__(self) -> int:
-        return MOST_VALUES if self._known is None else len(self._known)
-
-    def add(self, cells: list[str]) -> None:
-        known = Counter(map(str.strip, cells))
-        for text in MISSING:
-            known.pop(text, None)
-        if not known:
-            return
-        self.n += len(cells) - sum(map(cells.count, MISSING))
-        self.first = self.first or next(iter(known))
-        if self.numeric:
-            found = [_number(text) for text in known]
-            if None in found:
-                self.numeric, self.example = False, list(known)[found.index(None)]
-            else:
-                self.fractional |= any(v != int(v) for v in found if v is not None)
-                numbers = dict(zip(known, found, strict=True))
-                self._follow([numbers[text] for text in map(str.strip, cells) if text in numbers])
-        self.time &= not self.numeric and all(iso_time(text) is not None for text in known)
-        if self._known is not None:
-            for text, n in known.items():
-                self._known[text] = self._known.get(text, 0) + n
-            if len(self._known) > (MOST_NUMBERS if self.numeric else MOST_VALUES):
-                self._known, self._many_numbers = None, self.numeric
-
-    def _follow(self, numbers: Sequence[float | None]) -> None:
-        """Count the rises of a column of numbers; none count any more once it has fallen."""
-        if self._last == math.inf:
-            return
-        values = np.array([self._last, *numbers], np.float64)
-        steps = np.diff(values)
-        self._n_rises += int((steps > 0.0).sum())
-        self._last = values[-1]
-        if (steps < 0.0).any():
-            self._last, self._n_rises = math.inf, 0
-
-
-def texts(column: list[str]) -> list[str | None]:
-    """The values of a nominal column: stripped of blanks, None where missing."""
-    return [None if value in MISSING else value for value in map(str.strip, column)]
-
-
-def iso_time(text: str) -> datetime | None:
-    """The moment that an ISO 8601 text stands for, with the offset from UTC that it has, if any; None for another
-    text."""
-    try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
-
-
 def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int]) -> Block:
     return Block([[row[j] for row in rows] for j in columns], lines)
 
@@ -503,12 +393,3 @@ def _transposed(rows: list[list[str]], lines: list[int], columns: Sequence[int])
 def _with_points(column: list[str]) -> list[str]:
     """Cells with a point in each number that has a comma in its place."""
     return [text.replace(",", ".") if "," in text and DECIMAL_COMMA.fullmatch(text) else text for text in column]
-
-
-def _number(text: str) -> float | None:
-    """The finite number that `text` is, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

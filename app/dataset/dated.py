@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from app.dataset.data import BLOCK, MISSING, Block, DataFile, Types, iso_time
+from app.dataset.column import MISSING, is_missing, iso_time
+from app.dataset.data import BLOCK, Block, DataFile, Types
 from app.errors import DataError
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -72,7 +73,7 @@ class DatedFile(DataFile):
         return [known[text] for text in texts]
 
     def _part(self, text: str, line: int, source: int, take: Callable[[datetime], str]) -> str:
-        if text.strip() in MISSING:
+        if is_missing(text.strip()):
             return ""
         try:
             return take(iso_time(text) or datetime.fromtimestamp(float(text), UTC))

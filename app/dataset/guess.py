@@ -1,7 +1,7 @@
 """A stream guessed from a data file: types of features, the label, and the columns from which a model cannot learn.
 
 If something is not clear, it is not guessed: a `DataError` asks for the option that decides it. Columns are judged as
-`riparian evaluate` judges them (`app.dataset.data.Column`).
+`riparian evaluate` judges them (`app.dataset.column.Column`).
 """
 
 import json
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Any
 
-from app.dataset.data import MOST_NOMINAL, Column, DataFile
+from app.dataset.column import Column
+from app.dataset.data import MOST_NOMINAL, DataFile
 from app.errors import DataError
 from app.stream_file.draft import Draft, Feature, listed, quoted
 from app.stream_file.spec_parts import NAME
@@ -180,7 +181,7 @@ def task_of(goal: Column, label: str, task: str | None, where: str) -> tuple[str
         return found, []
     if len(goal) > MOST_NOMINAL:
         raise DataError(f"column {label!r} of {where} has {len(goal):,} values: name another --label")
-    return found, goal.values
+    return found, goal.values + goal.instead
 
 
 def rarest(goal: Column, classes: Sequence[str]) -> tuple[str, float] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.dataset.data import Column
+from app.dataset.column import Column
 from app.dataset.guess import FEW, IDS, LABELS, TIMES, check_left, is_time, judge, rarest, task_of, words
 from app.errors import DataError
 from app.stream_file.draft import Draft, Feature

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import Block, DataFile, Floats, iso_time, texts
+from app.dataset.column import iso_time, texts
+from app.dataset.data import Block, DataFile, Floats
 from app.errors import DataError
 from app.partition.learner import PartitionLearner
 from app.partition.merge import Ints

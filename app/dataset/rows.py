@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.dataset.data import BLOCK, Block, DataFile, Floats, texts
+from app.dataset.column import texts
+from app.dataset.data import BLOCK, Block, DataFile, Floats
 from app.stream_file.spec import Spec
 from topics.records import BOOLEAN, CLASSIFICATION, NUMERIC, VALUES, Rows
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile, Floats, texts
+from app.dataset.column import texts
+from app.dataset.data import MOST_CLASSES, MOST_NOMINAL, DataFile, Floats
 from app.errors import DataError
 from models.contract import Bags, Schema
 from models.entry import MULTI_INSTANCE

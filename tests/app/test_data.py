@@ -5,7 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from app.dataset.data import DataFile, texts
+from app.dataset.column import texts
+from app.dataset.data import DataFile
 from app.dataset.dated import DatedFile
 from app.errors import DataError
 
@@ -183,7 +184,7 @@ def test_errors_about_times(write):
         DatedFile(DataFile(write(TIMES)), ["when"])
     with pytest.raises(DataError, match="has a column 'at_hour' already"):
         DatedFile(DataFile(write("at,at_hour,y\n2026-01-04,1,a\n")), ["at"])
-    for cell in ("noon", "1e99", "nan"):
+    for cell in ("noon", "1e99", "-inf"):
         file = DatedFile(DataFile(write(f"at,y\n2026-01-04,a\n{cell},b\n")), ["at"])
         with pytest.raises(DataError, match=f"line 3 of .* has '{cell}' in column 'at': expected a time"):
             columns(file)
@@ -205,21 +206,54 @@ def test_ids_are_refused_with_the_cure(write):
 @pytest.mark.parametrize("size", [100, 10_000])
 def test_a_column_of_numbers_with_a_stray_text_is_named(write, size, monkeypatch):
     def types(n, **options):
-        file = DataFile(write("age,c,y\n" + "".join(f"{i},k{i % 3},{i % 2}\n" for i in range(n)) + "NA,1,1\n"))
+        file = DataFile(write("age,c,y\n" + "".join(f"{i},k{i % 3},{i % 2}\n" for i in range(n)) + "ERR,1,1\n"))
         blocks = file.blocks
         monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
         return file.types(**options)
 
     found = types(300)
-    assert (found.features["age"], found.stray) == ("nominal", {"age": "NA"})
+    assert (found.features["age"], found.stray) == ("nominal", {"age": "ERR"})
     (remark,) = found.remarks()
-    assert remark.startswith("column 'age' is nominal, since 'NA' in it is no number; write nothing where a number is")
+    assert remark.startswith("column 'age' is nominal, since 'ERR' in it is no number; write nothing where a number is")
     assert types(300, nominal=["age"]).remarks() == []
     message = (
-        r"has .* values, of which 'NA' is no number, .* at most 1,000: write nothing where a number is missing, or"
+        r"has .* values, of which 'ERR' is no number, .* at most 1,000: write nothing where a number is missing, or"
     )
     with pytest.raises(DataError, match=message):
         types(3000)
+
+
+@pytest.mark.parametrize("text", ["NA", "nan", "NaN", "null", "None", "N/A", "<NA>", " NULL "])
+@pytest.mark.parametrize("size", [1, 100])
+def test_what_others_write_for_a_missing_number_is_one(write, text, size, monkeypatch):
+    file = DataFile(write(f"a,at,c,y\n{text},{text},{text},1\n2.5,2026-11-21,DE,0\n" + f"3,{text},{text},1\n" * 3))
+    blocks = file.blocks
+    monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
+    found = file.types()
+    assert found.features == {"a": "numeric", "c": "nominal"}
+    assert (found.times, found.stray) == (("at",), {})
+    assert found.n_values["c"] == 2  # among texts it is one of them: NA is Namibia
+    block = next(blocks([0, 2], None, 10))
+    assert file.numbers(block, 0, "a").tolist()[1:3] == [2.5, 3.0]
+    assert np.isnan(file.numbers(block, 0, "a")[0])
+    assert texts(block.columns[1])[0] == text.strip()
+
+
+def test_labels_of_numbers_may_have_such_a_text_as_a_class(write):
+    file = DataFile(write("a,y\n1,1\n2,NA\n3,0\n"))
+    assert (file.types().task, file.types().n_classes) == ("classification", 3)
+    column = file.look()[0]["y"]
+    assert (column.values + column.instead, column.share("NA")) == (["1", "0", "NA"], 1 / 3)
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_such_texts_are_values_once_another_text_comes(write, size, monkeypatch):
+    file = DataFile(write("a,y\nNA,1\n2,0\nred,1\nNA,1\n"))
+    blocks = file.blocks
+    monkeypatch.setattr(file, "blocks", lambda columns, limit=None: blocks(columns, limit, size))
+    column = file.look()[0]["a"]
+    assert (column.numeric, sorted(column.values), column.n) == (False, ["2", "NA", "red"], 4)
+    assert column.share("NA") == 0.5
 
 
 def test_what_is_too_many_is_said_of_all_columns_and_of_times_that_are_none(write):
@@ -283,7 +317,7 @@ def test_errors_about_columns(write):
         file.target(None, ["a", "c"])
 
 
-@pytest.mark.parametrize("cell", ["abc", "inf", "nan", "1e999", "0x10"])
+@pytest.mark.parametrize("cell", ["abc", "inf", "1e999", "0x10"])
 def test_what_is_no_number_is_named_with_its_line(write, cell):
     file = DataFile(write(f"a,y\n1,u\n\n{cell},v\n"))
     (block,) = file.blocks((0,))
