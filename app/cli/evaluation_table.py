@@ -89,12 +89,14 @@ def show_whole(found: dict[str, Any]) -> None:
     measure = MEASURES[by]
     estimated = any(one["estimated"] for one in found["models"].values())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    # AUROC is that of a window: a worker, which this is, keeps no more scores.
+    whole = any(by in one["overall"] for one in found["models"].values())
     # In two lines, so that the figures fit a terminal of 80 columns.
     for heading in (
         "model",
         "learner",
-        measure.text,
-        "of the\nlast labels",
+        *([measure.text] * whole),
+        "of the\nlast labels" if whole else f"{measure.text} of\nthe last labels",
         *(["expected\nbefore labels"] * estimated),
     ):
         table.add_column(heading, justify="left" if heading in ("model", "learner") else "right", no_wrap=True)
@@ -104,9 +106,14 @@ def show_whole(found: dict[str, Any]) -> None:
 
     for role, one in found["models"].items():
         expected = [told(one["estimated"].get("accuracy"))] * estimated
-        table.add_row(role, one["learner"], told(one["overall"].get(by)), told(one["recent"].get(by)), *expected)
+        overall = [told(one["overall"].get(by))] * whole
+        table.add_row(role, one["learner"], *overall, told(one["recent"].get(by)), *expected)
     console.print(f"{found['rows']:,} rows of {found['data']}, labels {_delay(found)}")
     console.print(table)
+    areas = {role: one["recent"]["auroc"] for role, one in found["models"].items() if "auroc" in one["recent"]}
+    if areas and by != "auroc":
+        said = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
+        console.print(f"AUROC of the last labels: {said}", soft_wrap=True)
     for one in found["promotions"]:
         console.print(f"row {one['row']:,}: {one['event']}: {one['sentence']}", soft_wrap=True)
     drifts = [one for one in found["drifts"] if one.get("level") == "drift"]

@@ -522,3 +522,18 @@ def test_figures_of_a_stream_file_as_it_is_are_not_cut(terminal, monkeypatch, ca
     assert "…" not in shown
     assert all(shown.count(text) == 2 for text in ("71.7440%", "71.2000%", "71.3801%"))
     assert "hoeffding-adaptive-tree" in shown
+    assert "AUROC" not in shown
+
+
+def test_auroc_of_a_stream_file_is_told_where_it_is_known(capsys):
+    def shown(task, overall, recent):
+        one = {"learner": "tree", "overall": overall, "recent": recent, "estimated": {}}
+        found = {"task": task, "rows": 9, "data": "d.csv", "label_delay": 0, "promotions": [], "drifts": []}
+        show_whole(found | {"models": {"champion": one, "other": one}})
+        return capsys.readouterr().out
+
+    text = shown("classification", {"accuracy": 0.99}, {"accuracy": 0.98, "auroc": 0.71})
+    assert "AUROC of the last labels: champion 0.7100, other 0.7100" in text
+    text = shown("anomaly", {"n": 9}, {"auroc": 0.83})
+    assert text.count("0.8300") == 2
+    assert "AUROC of" in text
