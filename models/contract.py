@@ -127,6 +127,7 @@ class Learner(ABC):
 
     name: ClassVar[str]  # the stream file's name, e.g. "hoeffding-tree"
     entry: ClassVar[Entry]  # of the registry; a class that is a part of others only has one of its own
+    repeats: ClassVar[bool] = False  # whether it predicts the last label again
     incomparable: ClassVar[tuple[str, ...]] = ()  # fields of the state whose bytes equal folds may differ in
     # Times that `run` waited for another process, and how long; None where it never does. For metrics, no state.
     n_waits: int | None = None

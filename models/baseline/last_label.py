@@ -51,6 +51,7 @@ class LastLabel(Learner):
     """
 
     name = "last-label"
+    repeats = True
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)

@@ -101,6 +101,7 @@ class OpinionPool(Learner):
         self._quality = np.zeros((m, 2))
         self._counts = np.zeros(2)
         self._class_counts = np.zeros(self._n_classes)
+        self._repeats = np.array([member.repeats for member in self._members.values()])
         self._resting = Resting(m, 0.0 if self._rule == LEADER else self._parameters["rest_below"])
         self._prepare()
 
@@ -190,7 +191,8 @@ class OpinionPool(Learner):
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
         floor, rate = self._parameters["floor"], self._parameters["rate"]
-        learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake
+        repeats = self._repeats if kept else np.zeros_like(self._repeats)
+        learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake, repeats
         if n_classes:
             pool_classes(
                 self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, floor, *learned,
@@ -222,7 +224,7 @@ class OpinionPool(Learner):
     def _shares(self) -> Floats:
         """Of the members in a prediction."""
         if self._rule == LEADER:
-            error = np.where(self._quality[:, WEIGHT] > 0.0, self._quality[:, ERROR], 0.0)
+            error = np.where(self._quality[:, WEIGHT] > 0.0, self._quality[:, ERROR], np.inf)
             rate = error / np.where(self._quality[:, WEIGHT] > 0.0, self._quality[:, WEIGHT], 1.0)
             return np.asarray(np.arange(len(rate)) == rate.argmin(), np.float64)
         total = self._weights.sum()

@@ -23,6 +23,9 @@ labels just before. Their derivatives (likelihoods, where LINEAR is of classes) 
 says nothing, as the first do until a label has come, the other one counts alone; so it does for a member that cast
 none (NaN in column 0) since it is younger than the prediction, and no error is noted of it. Votes that no label was
 learned between are equal, bit for bit, and so is their average: whether members are asked again then does not matter.
+
+A member that says the last label again (`repeats`) would say now what no late prediction can know: the label just
+before. So its vote of now is the one that it cast. Where it cast none it has no weight, until such a vote is judged.
 """
 
 import numpy as np
@@ -163,13 +166,14 @@ def keep(row, kind, source, n, votes, values, kept):
 
 @kernel
 def pool_classes(
-    rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, awake,
+    rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, awake, repeats,
     class_counts, out, p, floors, g, h,
 ):  # fmt: skip
     """Write the pooled probabilities of what was wanted into `out`, and learn from labels.
 
     counts : (2,) float64, labels that taught, and the sum that makes a faded mean of `sizes`.
     awake : (members,) bool; the others have no weight, get none, and have cast no vote (models.opinion_pool.resting).
+    repeats : (members,) bool; nobody where votes are not kept. Mutates planes.
     class_counts : (n_outputs,) float64, labels of each class.
     p, floors : (n_outputs,), g, h : (members,), scratch.
     """
@@ -188,6 +192,10 @@ def pool_classes(
         if not w[i] > 0.0:
             continue
         label = int(y[i])
+        _cast_again(planes, at, now[i], source[at] >= 0, repeats)
+        known = False
+        for j in range(m):
+            known = known or (source[at] >= 0 and _says(planes, j, at))
         judged = _judge_classes(rule, planes, at, label, weights, quality, floors, p, g)
         if now[i] >= 0 and _judge_classes(rule, planes, now[i], label, weights, quality, floors, p, h):
             for j in range(m):
@@ -200,6 +208,9 @@ def pool_classes(
             set_floors(floor, class_counts, floors)
         if not judged:
             continue
+        if not known and rule != LEADER:
+            for j in range(m):
+                weights[j] = 0.0 if repeats[j] else weights[j]
         if rule == LOGARITHMIC:
             _step(rate, share, weights, sizes, counts, awake, g)
             for j in range(m):
@@ -260,6 +271,27 @@ def _judge_classes(rule, planes, at, label, weights, quality, floors, p, g):
 
 
 @kernel
+def _cast_again(planes, at, now, cast, repeats):
+    """Give members that repeat labels the vote that they cast, for their vote of now; none where nobody cast one.
+    Mutates planes."""
+    for j in range(planes.shape[0]):
+        if repeats[j]:
+            for c in range(planes.shape[2]):
+                if not cast:
+                    planes[j, at, c] = np.nan
+                elif now >= 0:
+                    planes[j, now, c] = planes[j, at, c]
+
+
+@kernel
+def _errs_less(quality, j, other):
+    """Whether a member's faded error is less than another's; it is not as long as none was noted."""
+    if quality[other, WEIGHT] == 0.0:
+        return quality[j, WEIGHT] > 0.0
+    return quality[j, ERROR] * quality[other, WEIGHT] < quality[other, ERROR] * quality[j, WEIGHT]
+
+
+@kernel
 def _says(planes, j, at):
     """Whether a member knew anything of the instance."""
     total = 0.0
@@ -278,7 +310,7 @@ def _classes(rule, planes, at, weights, quality, floors, p):
     for j in range(m):
         if _says(planes, j, at):
             total += weights[j]
-            if best < 0 or quality[j, ERROR] * quality[best, WEIGHT] < quality[best, ERROR] * quality[j, WEIGHT]:
+            if best < 0 or _errs_less(quality, j, best):
                 best = j
     if best < 0:
         return False
@@ -312,7 +344,7 @@ def _classes(rule, planes, at, weights, quality, floors, p):
 
 @kernel
 def pool_values(
-    rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, awake, out, g, h
+    rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, awake, repeats, out, g, h
 ):  # fmt: skip
     """As pool_classes, of a regression."""
     m = planes.shape[0]
@@ -325,7 +357,9 @@ def pool_values(
             continue
         if not w[i] > 0.0:
             continue
+        _cast_again(planes, at, now[i], source[at] >= 0, repeats)
         judged = _judge_values(rule, planes, at, y[i], weights, quality, g)
+        known = judged and source[at] >= 0
         if now[i] >= 0 and _judge_values(rule, planes, now[i], y[i], weights, quality, h):
             for j in range(m):
                 g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
@@ -340,6 +374,9 @@ def pool_values(
                 finite = finite and np.isfinite(g[j])
             if finite:
                 _step(rate, share, weights, sizes, counts, awake, g)
+                if not known:
+                    for j in range(m):
+                        weights[j] = -np.inf if repeats[j] and awake[j] else weights[j]
                 _onto_simplex(weights, awake)
         for j in range(m):
             if np.isfinite(planes[j, at, 0]):
@@ -370,7 +407,7 @@ def _value(rule, planes, at, weights, quality):
             total += weights[j]
             pooled += weights[j] * own
             mean += own
-            if best < 0 or quality[j, ERROR] * quality[best, WEIGHT] < quality[best, ERROR] * quality[j, WEIGHT]:
+            if best < 0 or _errs_less(quality, j, best):
                 best = j
     if best < 0:
         return np.nan

@@ -24,6 +24,7 @@ class NaivePool:
         self.seen = [0.0] * schema.n_outputs  # labels of each class
         self.errors = {name: [] for name in members}  # (error, share)
         self.votes = {}
+        self.repeats = {name for name, model in members.items() if model == "last-label"}
 
     def ask(self, x):
         """Name -> probabilities, or a value; None where a member knows nothing."""
@@ -46,7 +47,7 @@ class NaivePool:
 
     def error(self, name):
         total, shares = self.faded(name)
-        return total / shares if shares else 0.0
+        return total / shares if shares else math.inf
 
     def pooled(self, votes):
         knowing = {name: said for name, said in votes.items() if said is not None}
@@ -79,10 +80,13 @@ class NaivePool:
         now = dict.fromkeys(self.members) | self.ask(x)
         was = {name: said for name, said in self.votes.get(row, {}).items() if name not in self.asleep}
         cast = dict.fromkeys(self.members) | was
+        if self.kept:  # who says the last label again says now what it said then
+            now |= {name: was.get(name) for name in self.repeats}
         votes = [now] if not self.kept else [cast, now]
         judged = [vote for vote in votes if self.tells(vote, y)]
         self.absent = self.members.keys() - was.keys() if judged and judged[0] is cast else set(self.asleep)
-        self.weigh(judged, y, min(1.0, w))
+        known = not self.kept or any(said is not None for said in cast.values())
+        self.weigh(judged, y, min(1.0, w), set() if known else self.repeats - self.asleep.keys())
         if self.schema.task != "regression":
             self.seen[int(y)] += min(1.0, w)
         for name, member in self.members.items():
@@ -123,20 +127,24 @@ class NaivePool:
         self.errors = {n: [*typical_errors] for n in new} | {n: self.errors[n] for n in stay}
         made = {name: create(model, self.schema, seed=seed + i) for i, (name, model) in enumerate(new.items())}
         self.members = made | {name: self.members[name] for name in stay}
+        self.repeats = {n for n in self.repeats if n in stay} | {n for n, model in new.items() if model == "last-label"}
 
     def tells(self, votes, y):
         """Whether a label can say who was right: somebody knew something, and somebody thought of this class."""
         knowing = [said for said in votes.values() if said is not None]
         return any(self.schema.task == "regression" or said[int(y)] > 0.0 for said in knowing)
 
-    def weigh(self, judged, y, share):
-        """judged : one vote, or two that count the same."""
+    def weigh(self, judged, y, share, unknown):
+        """judged : one vote, or two that count the same. unknown : members that get no weight."""
         if not judged:
             return
+        if self.rule != "leader":  # which has no weights
+            self.weights |= dict.fromkeys(unknown, 0.0)
         values = self.schema.task == "regression"
         if self.rule == "linear" and values:
             self.step(self.mean_of([self.slopes_of_squares(votes, y) for votes in judged]), share)
-            self.weights |= nearest_on_simplex({n: w for n, w in self.weights.items() if n not in self.asleep})
+            out = unknown | self.asleep.keys()
+            self.weights |= nearest_on_simplex({n: w for n, w in self.weights.items() if n not in out})
         elif self.rule == "linear":
             likelihood = self.mean_of([self.likelihoods(votes, int(y)) for votes in judged])
             for name in self.members:

@@ -275,7 +275,8 @@ def test_labels_of_before_anybody_knew_anything_judge_what_members_would_say_now
 def test_notes_that_were_taken_away_are_asked_for_anew():
     schema = Schema((0, 0, 3), 3, "classification")
     x, program = world("classification", seed=2)
-    known, asked = (create("opinion-pool", schema, members=CLASSES) for _ in range(2))
+    some = {name: model for name, model in CLASSES.items() if model != "last-label"}
+    known, asked = (create("opinion-pool", schema, members=some) for _ in range(2))
     kept = kept_for(known, N)
     for i in range(len(program.op)):
         for votes in kept:
@@ -283,6 +284,37 @@ def test_notes_that_were_taken_away_are_asked_for_anew():
         known.run_with(program.part(i, i + 1), x, np.zeros((N, 3)), kept)
     asked.run(program, x, np.zeros((N, 3)))
     assert [a.tobytes() for a in known.state()] == [a.tobytes() for a in asked.state()]
+
+
+@pytest.mark.parametrize("late", [0, 1, 300])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_who_says_the_last_label_again_is_believed_where_labels_come_at_once_alone(task, late):
+    """A label that stays as it was for a while: the last one is right, and 300 instances later it tells nothing."""
+    schema = Schema((0,), 2 if task == "classification" else 1, task)
+    rng, n = np.random.default_rng(3), 8000
+    y = (np.repeat(np.arange(400), rng.integers(50, 250, 400))[:n] % 2).astype(float)
+    x = (y + 0.7 * rng.normal(size=n))[:, None]
+    other = "naive-bayes" if task == "classification" else "fimt-dd"
+    pool = create("opinion-pool", schema, members={"last": "last-label", "other": other}, rate=0.001)
+    alone, out, kept = create(other, schema), np.zeros((n, schema.n_outputs)), kept_for(pool, n)
+    own = np.zeros_like(out)
+    when = np.argsort(np.concatenate([2 * np.arange(n), 2 * (np.arange(n) + late) + 1]), kind="stable")
+    op = np.where(when < n, PREDICT, LEARN).astype(np.int8)
+    row = (when % n).astype(np.int32)
+    program = Program(op, row, np.where(op == LEARN, y[row], np.nan), np.ones(2 * n))
+    first = int(
+        np.flatnonzero(np.cumsum(op == LEARN) == 150)[0]
+    )  # while nobody has been judged by a vote that was cast
+    pool.run_with(program.part(0, first), x, out, kept)
+    assert late < 300 or pool.weights["last"] == 0.0
+    pool.run_with(program.part(first), x, out, kept)
+    alone.run(program, x, own)
+
+    def error(said):
+        wrong = said.argmax(1) != y if task == "classification" else abs(said[:, 0] - y)
+        return float(wrong[late + 1 :].mean())
+
+    assert error(out) < (0.5 if late < 300 else 1.15) * error(own)
 
 
 def test_it_comes_to_believe_who_is_right():
