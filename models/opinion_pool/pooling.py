@@ -15,7 +15,8 @@ nothing. With p_m the probabilities of member m, and w its weight:
 
 Each derivative is divided by the root of the running mean of its square, so `rate` is a step whatever the scale. Over
 the mean of its absolute value the label of a rare class, which is the mistake of hundreds at once, would be hundreds of
-steps. While there are few labels steps are longer: rate times 200 / sqrt(labels), where that is above 1.
+steps. While there are few labels steps are longer: rate times 200 / sqrt(labels), where that is above 1. Where classes
+are rare, LOGARITHMIC takes shorter steps, down to RARE: few labels tell members apart, and each is a large step.
 
 A label that comes late judges two votes: that which was cast when its instance was predicted, and that of now, right
 before it is learned. The first is what the weights are for, and old; the second is of now, and flatters who knows the
@@ -39,6 +40,7 @@ LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
 WANTED, AT_LABEL, LABEL = 0, 1, 2
 
 EARLY = 200.0  # rate * EARLY / sqrt(labels) is the step while that is above the rate
+RARE = 0.4  # of the step, at least, however rare a class is
 FADING = 0.999  # of the mean square of derivatives, each label
 ERROR, WEIGHT = 0, 1  # columns of the members' quality, faded
 
@@ -212,7 +214,7 @@ def pool_classes(
             for j in range(m):
                 weights[j] = 0.0 if repeats[j] else weights[j]
         if rule == LOGARITHMIC:
-            _step(rate, share, weights, sizes, counts, awake, g)
+            _step(rate * _evenness(class_counts), share, weights, sizes, counts, awake, g)
             for j in range(m):
                 weights[j] = max(0.0, weights[j])
         elif rule == LINEAR:
@@ -242,6 +244,19 @@ def set_floors(floor, class_counts, floors):
         most = max(most, class_counts[c])
     for c in range(len(class_counts)):
         floors[c] = floor * max(floor, (class_counts[c] + 1.0) / (most + 1.0))
+
+
+@kernel
+def _evenness(class_counts):
+    """The root of the Gini impurity of the labels, over the most that so many classes can have; RARE at least."""
+    n_seen, total, squares = 0, 0.0, 0.0
+    for c in range(len(class_counts)):
+        n_seen += class_counts[c] > 0.0
+        total += class_counts[c]
+        squares += class_counts[c] ** 2
+    if n_seen < 2:
+        return 1.0
+    return max(RARE, np.sqrt((1.0 - squares / total**2) * n_seen / (n_seen - 1)))
 
 
 @kernel

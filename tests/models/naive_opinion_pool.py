@@ -154,7 +154,8 @@ class NaivePool:
             equal = self.rate / len(awake)
             self.weights |= {name: (1.0 - self.rate) * w / total + equal for name, w in awake.items()}
         elif self.rule == "logarithmic":
-            self.step(self.mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged]), share)
+            slopes = self.mean_of([self.slopes_of_log_loss(votes, int(y)) for votes in judged])
+            self.step(slopes, share * self.shorter(int(y), share))
             self.weights = {name: max(0.0, w) for name, w in self.weights.items()}
         for name, said in judged[0].items():
             if name in self.absent:
@@ -163,6 +164,15 @@ class NaivePool:
                 self.errors[name].append((abs(said - y), share))
             elif not values:
                 self.errors[name].append((float(said is None or int(np.argmax(said)) != int(y)), share))
+
+    def shorter(self, y, share):
+        """What steps are multiplied by where labels, this one among them, are of few classes mostly."""
+        labels = [n + share * (c == y) for c, n in enumerate(self.seen)]
+        shares = [n / sum(labels) for n in labels if n > 0.0]
+        if len(shares) < 2:
+            return 1.0
+        impurity = sum(one * (1.0 - one) for one in shares)
+        return max(0.4, math.sqrt(impurity / (1.0 - 1.0 / len(shares))))
 
     def mean_of(self, tables):
         """Of one or two dictionaries, key by key; of a member that did not vote, the second alone."""
