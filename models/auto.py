@@ -78,6 +78,8 @@ SHRUBS = (
     Step("shrubs", "shrub-ensemble", {"every": 64}, "few-shrubs", leaves=("last", "repeats")),
     Step("shrubs", "shrub-ensemble", {}, "shrubs"),
 )
+# The last value stays beside shrubs: without it the error is a fifth greater on elec's demand, and a tenth on its price.
+SHRUBS_OF_VALUES = tuple(step._replace(leaves=()) for step in SHRUBS)
 # What makes it better then, in this order. Patches: where a few features decide. Shrubs: whatever changes soon.
 MORE: Mapping[str, tuple[Step, ...]] = {
     CLASSIFICATION: (
@@ -85,7 +87,7 @@ MORE: Mapping[str, tuple[Step, ...]] = {
         Step("patches", "streaming-random-patches", {"n_models": 10}, "patches", 10, 3),
         *SHRUBS,
     ),
-    REGRESSION: (*FORESTS, *SHRUBS),
+    REGRESSION: (*FORESTS, *SHRUBS_OF_VALUES),
 }
 REST_BELOW = 0.005  # of regressions: fried takes half the time (docs/opinion-pool.md#members-that-rest)
 RATE = 0.001  # of the pool's weights: with late labels better than its default, and equal otherwise

@@ -1,8 +1,8 @@
 """What the members of `auto`'s pool take: microseconds and bytes from the shape of a stream, for models/auto.py.
 
 Microseconds are CPU time of one core to predict and learn an instance. They grow with the numeric and the nominal
-features, with the classes, and with their product. The coefficients are `python -m benchmarks.auto`'s least squares,
-rounded upwards, of runs beside which another process was busy: a member may take half as much on an idle machine.
+features, with the classes, and with their product. The coefficients are near `python -m benchmarks.auto`'s least
+squares, of runs beside which two other processes were busy: a member may take half as much on an idle machine.
 Bytes are those that arrays have room for, where a member has come to its bound.
 """
 
@@ -27,30 +27,30 @@ SMALLEST_FOREST = 1_000_000  # bytes, of Mondrian forests
 # first, and a numeric or nominal feature of each class beyond the first.
 MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     CLASSIFICATION: {
-        "soft": (0.65, 0.03, 0.015, 0.03, 0.003, 0.0),
-        "sums": (0.5, 0.01, 0.002, 0.01, 0.0, 0.0),
-        "bayes": (0.06, 0.005, 0.005, 0.01, 0.0, 0.0),
+        "soft": (0.4, 0.11, 0.04, 0.01, 0.0, 0.0),
+        "sums": (0.5, 0.02, 0.01, 0.01, 0.0, 0.0),
+        "bayes": (0.04, 0.006, 0.013, 0.01, 0.003, 0.0),
         "last": (0.02, 0.0, 0.0, 0.0, 0.0, 0.0),
-        "repeats": (1.2, 0.35, 0.35, 0.25, 0.015, 0.015),
-        "forest": (0.75, 0.01, 0.005, 0.04, 0.0, 0.0),
-        "mondrian": (0.7, 0.025, 0.005, 0.0, 0.003, 0.0),
-        "patches": (0.7, 0.015, 0.005, 0.05, 0.002, 0.0),
-        "boosted": (1.8, 0.0, 0.0, 0.0, 0.25, 0.03),
-        "shrubs": (55.0, 4.1, 3.4, 1.0, 0.65, 0.65),
-        "few-shrubs": (20.0, 1.4, 1.1, 2.2, 0.2, 0.2),
+        "repeats": (0.3, 0.37, 0.39, 0.1, 0.09, 0.04),
+        "forest": (0.45, 0.05, 0.024, 0.01, 0.0, 0.0),
+        "mondrian": (0.48, 0.04, 0.022, 0.0, 0.0, 0.001),
+        "patches": (0.38, 0.04, 0.026, 0.01, 0.002, 0.0),
+        "boosted": (0.9, 0.0, 0.04, 0.4, 0.265, 0.07),
+        "shrubs": (26.0, 2.5, 0.8, 0.4, 0.33, 0.56),
+        "few-shrubs": (6.5, 0.9, 0.37, 2.2, 0.01, 0.07),
         "tree": (0.4, 0.03, 0.01, 0.02, 0.0, 0.0),
     },
     REGRESSION: {
-        "soft": (0.4, 0.12, 0.12),
-        "sums": (0.5, 0.03, 0.03),
-        "linear": (0.1, 0.06, 0.06),
-        "boosted": (0.5, 0.25, 0.1),
+        "soft": (0.2, 0.19, 0.19),
+        "sums": (0.2, 0.075, 0.075),
+        "linear": (0.05, 0.07, 0.07),
+        "boosted": (0.3, 0.26, 0.1),
         "last": (0.02, 0.0, 0.0),
-        "bagging": (0.3, 0.3, 0.3),
-        "forest": (0.5, 0.05, 0.05),
-        "mondrian": (0.2, 0.24, 0.1),
-        "few-shrubs": (3.0, 6.0, 6.0),
-        "shrubs": (10.0, 18.0, 18.0),
+        "bagging": (0.05, 0.045, 0.045),
+        "forest": (0.4, 0.075, 0.4),
+        "mondrian": (0.2, 0.2, 0.2),
+        "few-shrubs": (1.0, 3.0, 3.0),
+        "shrubs": (5.0, 9.3, 9.3),
         "tree": (0.2, 0.06, 0.06),
     },
 }

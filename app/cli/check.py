@@ -378,7 +378,7 @@ def _of_costs(spec: "Spec") -> list[str]:
 
 def _round(value: float) -> int:
     """To two digits."""
-    return int(float(f"{value:.2g}"))
+    return round(float(f"{value:.2g}"))
 
 
 def _partitions(n: int) -> str:
