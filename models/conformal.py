@@ -13,6 +13,9 @@ model and the stream: over n labels it differs by (change of a) / (step * n). Wh
   between) (the mean of the last about 100).
 - Where a would ask for more than all scores (the paper says: the whole line), q is twice the largest score for each
   further 1 - coverage, so that intervals stay finite and still grow without bound.
+- One label that is an outlier would make these intervals hundreds of times as wide. So an interval is at most
+  2^`TAIL` times the score at the asked level, where a is 0, twice of that for each further 1 - coverage, and in between
+  where a is. Errors of a normal or a Laplace distribution stay below that.
 - a stays between `LOWEST` and `HIGHEST` times 1 - coverage, so that it finds back soon where intervals cannot be
   narrower (a constant target) or classes not be told apart.
 - A set is never empty: the likeliest class is in it. Only what the threshold says moves a, so sets may hold the label
@@ -35,6 +38,7 @@ from models.kernel import kernel
 WINDOW = 500  # scores that the quantile is taken of
 STEP = 0.005  # at most, by which a moves at a label
 SWING = 8.0
+TAIL = 2.0  # doublings from the score at the asked level to the most that an interval reaches where a is 0
 LOWEST, HIGHEST = -20.0, 5.0
 DELAY_STEP = 0.01
 
@@ -213,16 +217,23 @@ def sets(said: Floats) -> NDArray[np.bool_]:
 
 
 @kernel
-def _reach(missing, n, ordered, adaptation):
-    """The largest score that is held now; NaN where nothing can be said. missing : 1 - coverage. O(1)."""
+def _reach(missing, n, ordered, adaptation, values):
+    """The largest score that is held now; NaN where nothing can be said. missing : 1 - coverage. values : whether it is
+    the error of a value, which has no greatest one. O(1)."""
     m = min(n, len(ordered))
-    if np.ceil((m + 1) * (1.0 - missing) - 1e-9) > m:
+    asked = int(np.ceil((m + 1) * (1.0 - missing) - 1e-9))
+    if asked > m:
         return np.nan
     a = missing + adaptation[SHIFT]
     rank = int(np.ceil((m + 1) * (1.0 - a) - 1e-9))
     if rank > m:
-        return ordered[m - 1] * 2.0 ** ((1.0 / (m + 1) - a) / missing)
-    return ordered[max(rank, 1) - 1]
+        reach = ordered[m - 1] * 2.0 ** ((1.0 / (m + 1) - a) / missing)
+    else:
+        reach = ordered[max(rank, 1) - 1]
+    if values and a < missing:
+        doublings = TAIL * min(1.0, (missing - a) / missing) + max(0.0, -a) / missing
+        reach = min(reach, ordered[asked - 1] * 2.0**doublings)
+    return reach
 
 
 @kernel
@@ -281,7 +292,7 @@ def _run_values(
         r = row[i]
         p = out[r, 0]
         if op[i] == PREDICT:
-            reach = _reach(missing, n[SCORES], ordered, adaptation)
+            reach = _reach(missing, n[SCORES], ordered, adaptation, True)
             if np.isfinite(p - reach) and np.isfinite(p + reach):
                 low[r, 0], high[r, 0], since[r, 0] = p - reach, p + reach, n[LABELS]
             else:
@@ -307,7 +318,7 @@ def _run_classes(
     for i in range(len(op)):
         r = row[i]
         if op[i] == PREDICT:
-            reach = _reach(missing, n[SCORES], ordered, adaptation)
+            reach = _reach(missing, n[SCORES], ordered, adaptation, False)
             best, highest = -1, 0.0
             for k in range(out.shape[1]):
                 if out[r, k] > highest:

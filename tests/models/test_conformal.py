@@ -153,6 +153,23 @@ def test_labels_that_are_far_from_all_before_make_intervals_grow_beyond_every_sc
     assert conformal.windowed()["coverage"] > 0.85
 
 
+def test_outliers_among_labels_do_not_make_all_intervals_as_wide_as_they_are():
+    """Errors that come in runs, twelve instances late: intervals that swing would reach the greatest error of all."""
+    rng, n = np.random.default_rng(6), 20_000
+    noise, y = rng.normal(size=n), np.zeros(n)
+    for i in range(1, n):
+        y[i] = 0.98 * y[i - 1] + noise[i]
+    outliers, widths = y.copy(), {}
+    outliers[rng.random(n) < 0.003] *= 1000.0
+    for name, labels in (("without", y), ("with", outliers)):
+        conformal, out = Conformal("regression", 1, 0.9, window=15_000), np.zeros((n, 1))
+        said = arrays_for(conformal, out)
+        conformal.run(program_of(labels, 12), out, said)
+        assert abs(conformal.windowed()["coverage"] - 0.9) < 0.01
+        widths[name] = conformal.windowed()["interval_width"]
+    assert widths["with"] < 1.5 * widths["without"]
+
+
 def test_one_class_is_its_own_set():
     out, y = np.tile([1.0, 0.0], (200, 1)), np.zeros(200)
     conformal = Conformal("classification", 2, 0.9)
