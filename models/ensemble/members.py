@@ -24,6 +24,7 @@ from models.description import moved
 from models.ensemble.chunks import (
     AVERAGE,
     HITS,
+    LEAST,
     MAJORITY,
     N_QUALITY,
     SEEN,
@@ -83,6 +84,7 @@ class Ensemble(Learner):
         self._vote = VOTES[self._parameters.get("vote", self.VOTE)]
         self._numbers = np.zeros(2, np.int64)
         self._members: list[Any] = []
+        self._longest = LEAST  # operations of the programs so far: of longer ones chunks need no room
         self._serials = np.zeros(0, np.int64)
         self._quality = np.zeros((0, self.N_QUALITY))
         self._set_up()
@@ -115,6 +117,9 @@ class Ensemble(Learner):
         return 0 if self.schema.task == "regression" else self.schema.n_outputs
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
+        if len(program.op) > max(self._longest, self._gatherer.length):
+            self._longest = 1 << (len(program.op) - 1).bit_length()
+            self._prepare()
         for start in range(0, len(program.op), self._gatherer.length):
             chunk = self._gatherer.gather(program, slab, start, self._n_classes, int(self._numbers[LEARNED]))
             self._run_chunk(chunk)
@@ -152,7 +157,8 @@ class Ensemble(Learner):
     def _prepare(self) -> None:
         """What follows from the schema and the number of members, and is not state."""
         n = len(self._members)
-        length = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs) // self.SHORTER
+        longest = length_of_chunks(n, self.schema.n_features, self.schema.n_outputs) // self.SHORTER
+        length = min(longest, self._longest)
         self._gatherer = Gatherer(self.schema.n_features, length)
         self._planes = np.zeros((n, length, self.schema.n_outputs))
         self._factors = np.zeros((n, length))
