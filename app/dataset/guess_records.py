@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from app.dataset.column import Column
 from app.dataset.guess import FEW, IDS, LABELS, TIMES, check_left, is_time, judge, rarest, task_of, words
 from app.errors import DataError
-from app.stream_file.draft import Draft, Feature
+from app.stream_file.draft import Draft, Feature, most_values
 from topics.records import BOOLEAN, NOMINAL, NUMERIC, Path
 
 KEY = "@key"
@@ -249,13 +249,15 @@ def _feature(
     if any(len(other) > len(path) and other[: len(path)] == path for other in beside):
         return Feature(name, NOMINAL, "left out: it holds a value in some records and an object in others", True, path)
     if name in nominal:
-        return Feature(name, NOMINAL, path=path)
+        return Feature(name, NOMINAL, path=path, max_values=most_values(len(column)))
     if "text" in leaf.kinds and column.numeric and len(column) > FEW:
         return Feature(name, NUMERIC, "left out: it holds numbers written as texts", True, path)
     if leaf.kinds == {"boolean"} and len(column) == 2:
         return Feature(name, BOOLEAN, path=path)
     found = judge(path[-1], column, path)._replace(name=name)
-    return found._replace(type=NOMINAL) if found.type == NUMERIC and "number" not in leaf.kinds else found
+    if found.type != NUMERIC or "number" in leaf.kinds:
+        return found
+    return found._replace(type=NOMINAL, max_values=most_values(len(column)))
 
 
 def _common(messages: Sequence[Message], paths: Sequence[Path]) -> Path:

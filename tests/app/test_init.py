@@ -12,7 +12,7 @@ from app.dataset.data import DataFile
 from app.dataset.guess import likely_label, of_file
 from app.dataset.guess_records import Message, Sampled, of_records
 from app.errors import DataError
-from app.stream_file.draft import quoted, write
+from app.stream_file.draft import most_values, quoted, write
 from app.stream_file.spec import Spec, load, loads
 
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
@@ -104,6 +104,23 @@ def test_numbers_with_a_stray_text_are_named(tmp_path: Path) -> None:
     assert found["x"].type == "nominal"
     assert found["x"].remark.endswith('most of them numbers: numeric, if nothing is written in place of "ERR"')
     assert found["colour"].remark == '2 values: "r", "b"'
+
+
+def test_bounds_are_named_where_values_are_many(tmp_path: Path) -> None:
+    """No lower than the default, so that nothing is rejected that would not be. Of a column that is left out, too."""
+    assert [most_values(n) for n in (1, 10, 11, 250, 251, 500, 501, 5000)] == [
+        None, None, 1000, 1000, 2000, 2000, 5000, 20_000,
+    ]  # fmt: skip
+    path = tmp_path / "d.csv"
+    rows = (f"c{i % 9},k{i % 12},m{i * 7 % 300},s{i * 7 % 1100},{i % 2}\n" for i in range(12_000))
+    path.write_text("few,some,many,most,label\n" + "".join(rows))
+    text, spec = write(of_file(DataFile(path)))
+    assert {name: feature.max_values for name, feature in spec.features.items()} == {
+        "few": 1000, "some": 1000, "many": 2000,
+    }  # fmt: skip
+    named = [name for name, feature in spec.features.items() if "max_values" in feature.model_fields_set]
+    assert named == ["some", "many"]
+    assert "  # most: {type: nominal, max_values: 5000}" in text
 
 
 def test_a_file_that_is_there_is_not_replaced(shop: Path) -> None:
