@@ -100,7 +100,7 @@ def ways_alone(task: str) -> Iterator[None]:
     """Contributions without those of naive Bayes, of linear models, and of option trees; of classes, of soft trees."""
     silent = lambda *_: None  # noqa: E731
     with (
-        patch.object(tree, "add_naive_bayes", silent),
+        patch.object(tree, "tell_bayes", silent),
         patch.object(mutable_tree, "add_naive_bayes", silent),
         patch.object(NaiveBayes, "tells_why", False),
         patch.object(base, "add_models", silent),

@@ -117,6 +117,7 @@ class OpinionPool(Learner):
         self._slab, self._planes = np.zeros((n, d)), np.zeros((m, n, k))
         self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
         self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
+        self._n_voted = 0
 
     @property
     def members(self) -> dict[str, Learner]:
@@ -190,6 +191,7 @@ class OpinionPool(Learner):
                 keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, kept[j])
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
+        self._n_voted = 0 if chunk.op.any() else n_ops
         floor, rate = self._parameters["floor"], self._parameters["rate"]
         repeats = self._repeats if kept else np.zeros_like(self._repeats)
         learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake, repeats
@@ -258,18 +260,28 @@ class OpinionPool(Learner):
         (n, d), k = x.shape, self.schema.n_outputs
         each = np.arange(n, dtype=np.int32)
         program = Program(np.full(n, PREDICT, np.int8), each, np.full(n, np.nan), np.ones(n))
+        voted = self._have_voted(x)
         of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
         silent = np.full((n * k, d + 1), np.nan)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
         set_floors(self._parameters["floor"], self._class_counts, self._floors)
-        for member, weight in self._awake(self._weights):
-            votes = np.zeros((n, k))
-            member.run(program, x, votes)
+        for j, (member, weight) in enumerate(zip(self._members.values(), self._weights.tolist(), strict=True)):
+            if not self._resting.awake[j]:
+                continue
+            votes = self._planes[j, :n] if voted else np.zeros((n, k))
+            if not voted:
+                member.run(program, x, votes)
             found = member.contributions(x, of_rows, of_classes) if member.tells_why else silent
             add_opinions(found, votes, weight, self._floors, scores, known, told)
         out = np.zeros((n, d + 2))
         to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), out)
         return np.delete(out, d, axis=1)
+
+    def _have_voted(self, x: Floats) -> bool:
+        """Whether the planes hold the members' votes on just these instances, and nothing was learned since: a model is
+        asked when it has predicted."""
+        n = self._n_voted
+        return n == len(x) > 0 and self._slab[:n].tobytes() == x.tobytes()
 
     def warm_up(self) -> None:
         for member in self._members.values():
@@ -295,6 +307,7 @@ class OpinionPool(Learner):
             for name in self._frozen:
                 arrays = before._members[name].state()._asdict()
                 self._members[name].restore({field: array.copy() for field, array in arrays.items()})
+            self._n_voted = 0
 
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
@@ -318,6 +331,7 @@ class OpinionPool(Learner):
             self._resting.restore(state)
         for name, member in self._members.items():
             member.restore(of_member(state, name))
+        self._n_voted = 0
 
     @property
     def incomparable(self) -> tuple[str, ...]:  # type: ignore[override]
