@@ -35,6 +35,7 @@ from models.ensemble.chunks import (
     combine_values,
     count_labels,
     length_of_chunks,
+    mean_of,
     weigh_all,
 )
 from models.ensemble.entries import TREE
@@ -182,15 +183,11 @@ class Ensemble(Learner):
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         """As Learner.contributions: the mean of the members that know something, weighted as they vote."""
-        found = np.array([tree.contributions(slab, rows, about) for tree in self._voting()])
-        knows = ~np.isnan(found[:, :, -1])
-        votes = np.where(knows, self._votes()[:, None], 0.0)
-        total = votes.sum(axis=0)
-        votes = np.where(total > 0.0, votes, knows)  # nobody has been right yet: a mean
-        total = votes.sum(axis=0)
-        shares = votes / np.where(total > 0.0, total, 1.0)
-        mean: Floats = (shares[:, :, None] * np.nan_to_num(found)).sum(axis=0)
-        mean[total == 0.0, -1] = np.nan
+        n, trees = len(rows), self._voting()
+        found, mean = np.empty((len(trees), n, self.schema.n_features + 1)), np.empty((n, self.schema.n_features + 1))
+        for tree, own in zip(trees, found, strict=True):
+            own[...] = tree.contributions(slab, rows, about)
+        mean_of(found, self._votes(), mean)
         return mean
 
     # Members

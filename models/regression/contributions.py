@@ -16,11 +16,74 @@ mean of those of the ways. So they begin with the mean of the options at the roo
 the targets in the leaves below, each weighted by the options on the way there.
 """
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from models.contract import Floats
+from models.contributions import climb
 from models.kernel import kernel
-from models.regression.leaf import CENTRE, PER_WIDTH, SEEN, N, scale, standardise, uses_model
-from models.regression.nodes import BLOCK, LEAF, OTHER, PARENT, TEST, child_of
+from models.regression.leaf import CENTRE, MEAN, PER_WIDTH, SEEN, N, scale, standardise, uses_model
+from models.regression.nodes import BLOCK, LEAF, LEFT, OTHER, PARENT, RIGHT, TEST, child_of, route
+
+
+class Terms(NamedTuple):
+    """The average terms of the leaves that instances come to, as they come.
+
+    place : (blocks,) int32, of any content, where a leaf's stand. It is right where `owner` says so.
+    owner : (n,) int64, the block of the leaf.
+    average : (n, d) float64, of average_terms.
+    count : (1,) int64, how many there are.
+    """
+
+    place: NDArray[np.int32]
+    owner: NDArray[np.int64]
+    average: Floats
+    count: NDArray[np.int64]
+
+
+@kernel
+def add_up_stale(links, blocks, stale, sums, order):
+    """Add up the stale nodes of a tree, each from its two children: the sum of the targets, and the weight. Mutates
+    stale, sums, order. O(stale nodes)."""
+    n = 0
+    if stale[0] != 0:
+        order[0] = 0
+        n = 1
+    at = 0
+    while at < n:
+        node = order[at]
+        at += 1
+        if links[node, TEST] != LEAF:
+            for side in (LEFT, RIGHT):
+                child = links[node, side]
+                if stale[child] != 0:
+                    order[n] = child
+                    n += 1
+    for at in range(n - 1, -1, -1):
+        node = order[at]
+        stale[node] = 0
+        if links[node, TEST] == LEAF:
+            block = blocks[links[node, BLOCK]]
+            sums[node, 0] = block[MEAN] * block[N]
+            sums[node, 1] = block[N]
+        else:
+            for c in range(2):
+                sums[node, c] = sums[links[node, LEFT], c] + sums[links[node, RIGHT], c]
+
+
+@kernel
+def tell_way(links, test, blocks, n_values, stale, sums, order, slab, rows, about, leaves, out):
+    """Write what the tests on the way to the leaf change, and in the last column the value of the root.
+
+    stale, sums, order : of models.contributions.Sums. Mutates these, leaves : (n,), of each row, and out : (n, d + 1).
+    O(n depth), and stale nodes.
+    """
+    add_up_stale(links, blocks, stale, sums, order)
+    for i in range(len(rows)):
+        leaves[i] = route(links, test, n_values, slab, rows[i], 0)
+    climb(links, TEST, PARENT, -1, sums, leaves, about, out)
 
 
 @kernel
@@ -57,22 +120,25 @@ def average_terms(links, leaf, block, layout, scales, terms):
 
 
 @kernel
-def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, share, told, terms, out):
+def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, share, terms, out):
     """Add `share` times what features add in the linear model of row r's leaf, if that predicts by it.
 
-    z : (d,), scratch. terms : (blocks, d), of average_terms, where told : (blocks,) bool. Mutates these and
-    out : (d + 1,). O(d), and once a leaf that of average_terms.
+    z : (d,), scratch. terms : Terms. Mutates these and out : (d + 1,). O(d), and once a leaf that of average_terms.
     """
     own = links[leaf, BLOCK]
     block = blocks[own]
     if not block[N] > 0.0 or not uses_model(block, leaf_prediction):
         return
-    if not told[own]:
-        average_terms(links, leaf, block, layout, scales, terms[own])
-        told[own] = True
+    at = terms.place[own]
+    if not (0 <= at < terms.count[0] and terms.owner[at] == own):
+        at = np.int32(terms.count[0])
+        terms.count[0] += 1
+        terms.place[own] = at
+        terms.owner[at] = own
+        average_terms(links, leaf, block, layout, scales, terms.average[at])
     standardise(scales, layout.n_values, slab, r, z)
     for f in range(len(z)):
-        average = terms[own, f]
+        average = terms.average[at, f]
         if average != average:
             continue
         n_values = layout.n_values[f]
@@ -85,11 +151,11 @@ def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, 
 
 
 @kernel
-def add_models(links, leaves, blocks, layout, scales, leaf_prediction, slab, rows, z, told, terms, out):
-    """Add what the linear models of the rows' leaves make of features. leaves : (n,), of each row. Mutates z, told,
-    terms (see add_model) and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
+def add_models(links, leaves, blocks, layout, scales, leaf_prediction, slab, rows, z, terms, out):
+    """Add what the linear models of the rows' leaves make of features. leaves : (n,), of each row. Mutates z, terms
+    (see add_model) and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
     for i in range(len(rows)):
-        add_model(links, leaves[i], blocks, layout, scales, leaf_prediction, slab, rows[i], z, 1.0, told, terms, out[i])
+        add_model(links, leaves[i], blocks, layout, scales, leaf_prediction, slab, rows[i], z, 1.0, terms, out[i])
 
 
 @kernel
@@ -114,13 +180,13 @@ def add_up_options(links, mass, share, sums):
 
 @kernel
 def climb_options(
-    links, test, blocks, layout, scales, leaf_prediction, sums, share, slab, rows, start, part, z, told, terms, out
+    links, test, blocks, layout, scales, leaf_prediction, sums, share, slab, rows, start, part, z, terms, out
 ):  # fmt: skip
     """Write the mean of what features change on the ways to the leaves, with their linear models, and in the last
     column of the values that the ways begin with.
 
     start, part : (2 max_trees + 1,), scratch, of each stretch of a way (models.regression.orto) the option that it
-    begins at, and its share of the prediction. z, told, terms : of add_model. Mutates those and out : (n, d + 1), of
+    begins at, and its share of the prediction. z, terms : of add_model. Mutates those and out : (n, d + 1), of
     zeros. O(n max_trees (depth + d)), and once a leaf average_terms.
     """
     last = out.shape[1] - 1
@@ -155,7 +221,7 @@ def climb_options(
                 node = np.int64(-1)
             if node >= 0:
                 add_model(
-                    links, node, blocks, layout, scales, leaf_prediction, slab, rows[i], z, part[at], told, terms,
+                    links, node, blocks, layout, scales, leaf_prediction, slab, rows[i], z, part[at], terms,
                     out[i],
                 )  # fmt: skip
             at += 1

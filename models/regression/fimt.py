@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
+from models.contributions import touch
 from models.kernel import DONE, GROW, kernel
 from models.regression.base import RegressionTree
 from models.regression.leaf import (
@@ -33,8 +34,10 @@ from models.regression.leaf import (
 from models.regression.nodes import (
     BLOCK,
     DEPTH,
+    FREE_NODE,
     LEFT,
     N_LIVE,
+    N_NODES,
     OTHER,
     PARENT,
     RIGHT,
@@ -174,7 +177,7 @@ class FimtDD(RegressionTree):
         while (
             run_program(
                 program.op, program.row, program.y, program.w, slab, out, UNTOLD, progress,
-                self._nodes, ALL, self._layout, self._growth, self._drift, EMPTY, self._scratch,
+                self._nodes, ALL, self._layout, self._growth, self._drift, EMPTY, self._scratch, self._sums.stale,
             ) == GROW
         ):  # fmt: skip
             self._make_room(MORE_NODES, MORE_BLOCKS)
@@ -371,19 +374,22 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
 
 
 @kernel
-def run_program(op, row, y, w, slab, out, errors, progress, nodes, chosen, layout, growth, drift, subset, scratch):
-    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, subset and scratch.
+def run_program(
+    op, row, y, w, slab, out, errors, progress, nodes, chosen, layout, growth, drift, subset, scratch, stale
+):  # fmt: skip
+    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, subset, scratch and stale.
 
     errors : (n,) float64, of each LEARN of a target that could teach, of whatever weight, how far the tree was off
     before it; NaN where it knew nothing. Or (0,): nobody asks.
     chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.
+    stale : of models.contributions.Sums. Places are taken again where trees change, which is rare: then all are stale.
 
     GROW: the next operation may need more capacity than there is; nothing of it has happened.
     O(depth + d log n_bins) an operation, a split attempt once in a grace period.
     """
     told = len(errors) > 0
     m = chosen.shape[1]
-    links, test, blocks = nodes.links, nodes.test, nodes.blocks
+    links, test, blocks, counts = nodes.links, nodes.test, nodes.blocks, nodes.counts
     n_values, weight, offset, bins = layout
     z = scratch.z
     # The leaf of the row predicted last, and its inputs in z, while nothing was learned since.
@@ -433,9 +439,15 @@ def run_program(op, row, y, w, slab, out, errors, progress, nodes, chosen, layou
             observe(block, subset.n_values, subset.offset, bins[0], subset.places, subset.x, 0, above, w[i])
         if told:
             errors[i] = abs(error) if knew else np.nan
+        touch(links, PARENT, stale, leaf)
         if block[SEEN] - block[EVALUATED] >= growth.grace_period:
             try_split(leaf, nodes, layout, growth, drift.room, scratch)
+            if links[leaf, TEST] >= 0 and len(stale) > 0:
+                stale[links[leaf, LEFT]] = stale[links[leaf, RIGHT]] = 1
         if drift.detect:
+            n_live, n_nodes, free = counts[N_LIVE], counts[N_NODES], counts[FREE_NODE]
             _adapt(nodes, layout, growth, drift, scratch, leaf, error, slab, r, y[i], w[i])
+            if counts[N_LIVE] != n_live or counts[N_NODES] != n_nodes or counts[FREE_NODE] != free:
+                stale[:] = 1
         widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
     return DONE

@@ -91,6 +91,7 @@ min_branch_fraction, max_nodes, max_depth
             run_program(
                 program.op, program.row, program.y, program.w, slab, out, errors, progress,
                 self._nodes, self._chosen, self._layout, self._growth, self._drift, self._subset, self._scratch,
+                self._sums.stale,
             ) == GROW
         ):  # fmt: skip
             self._make_room(MORE_NODES, MORE_BLOCKS)
