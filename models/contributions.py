@@ -119,3 +119,29 @@ def climb(links, test, parent, beside, sums, leaves, about, out):
                 out[i, links[node, test]] += here - there
             here = there
         out[i, last] = here
+
+
+@kernel
+def largest(added, columns, places, found):
+    """Write the features that moved each prediction most, the largest first, of equal ones the first; NaN behind the
+    last one that moved it. O(n most d).
+
+    added : (n, d + 1), what features add, and where it begins. columns : (d,) int64, the number that each is called by.
+    places : (n,) int64, of each row that of `found`. Mutates found : (places, most, 2), the number and what it added.
+    """
+    d, most = added.shape[1] - 1, found.shape[1]
+    for i in range(len(added)):
+        told = found[places[i]]
+        limit, after = np.inf, -1  # of the last one that was taken
+        for j in range(most):
+            best, size = -1, 0.0
+            for f in range(d):
+                here = abs(added[i, f])
+                if here > size and (here < limit or (here == limit and f > after)):
+                    best, size = f, here
+            told[j, 0] = np.nan if best < 0 else np.float64(columns[best])
+            told[j, 1] = np.nan if best < 0 else added[i, best]
+            if best >= 0:
+                limit, after = size, best
+            else:
+                limit = 0.0

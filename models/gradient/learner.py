@@ -441,9 +441,7 @@ class StochasticGradientTree(Learner):
         plain = not classes and task.loss != POISSON and len(self._roots) == 1
         centre = float(state.target[CENTRE]) if plain else None
         nodes = self._nodes._replace(**used(self._nodes))
-        trees = describe_trees(
-            nodes, self._roots, self.schema, self._roots.shape[1], centre, float(state.target[SPREAD])
-        )
+        trees = describe_trees(nodes, self._roots, self.schema, centre, float(state.target[SPREAD]))
         return [top, *trees]
 
     def size(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.opinion_pool import entries
-from models.opinion_pool.contributions import add_opinions, to_pooled
+from models.opinion_pool.contributions import add_opinions, add_shares, to_pooled
 from models.opinion_pool.members import frozen, going_on, members, rule
 from models.opinion_pool.pooling import (
     ERROR,
@@ -244,14 +244,12 @@ class OpinionPool(Learner):
             length = max(1, SCRATCH // (16 * (self.schema.n_features + 2) * self.schema.n_outputs))
             parts = [slice(start, start + length) for start in range(0, len(rows), length)]
             told = [self._logarithmic_contributions(slab[rows[part]], about[part]) for part in parts]
-            return np.concatenate(told) if told else np.zeros((0, self.schema.n_features + 1))
+            return told[0] if len(told) == 1 else np.concatenate([np.zeros((0, self.schema.n_features + 1)), *told])
         mean = np.zeros((len(rows), self.schema.n_features + 1))
         known = np.zeros(len(rows), np.bool_)
         for member, weight in self._awake(self._shares()):
             if member.tells_why:
-                found = member.contributions(slab, rows, about)
-                known |= ~np.isnan(found[:, -1])
-                mean += weight * np.nan_to_num(found)
+                add_shares(member.contributions(slab, rows, about), weight, mean, known)
         mean[~known, -1] = np.nan
         return mean
 
@@ -262,7 +260,6 @@ class OpinionPool(Learner):
         program = Program(np.full(n, PREDICT, np.int8), each, np.full(n, np.nan), np.ones(n))
         voted = self._have_voted(x)
         of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
-        silent = np.full((n * k, d + 1), np.nan)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
         set_floors(self._parameters["floor"], self._class_counts, self._floors)
         for j, (member, weight) in enumerate(zip(self._members.values(), self._weights.tolist(), strict=True)):
@@ -271,11 +268,14 @@ class OpinionPool(Learner):
             votes = self._planes[j, :n] if voted else np.zeros((n, k))
             if not voted:
                 member.run(program, x, votes)
-            found = member.contributions(x, of_rows, of_classes) if member.tells_why else silent
+            if member.tells_why:
+                found = member.contributions(x, of_rows, of_classes)
+            else:
+                found = np.full((n * k, d + 1), np.nan)
             add_opinions(found, votes, weight, self._floors, scores, known, told)
-        out = np.zeros((n, d + 2))
-        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), out)
-        return np.delete(out, d, axis=1)
+        out = np.zeros((n, d + 1))
+        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), np.zeros(d + 2), out)
+        return out
 
     def _have_voted(self, x: Floats) -> bool:
         """Whether the planes hold the members' votes on just these instances, and nothing was learned since: a model is

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from models.contract import Floats, Learner, Schema
 from models.contributions import no_sums, room_for_sums
+from models.frames import Frame
 from models.observers import check_growth
-from models.regression.contributions import Terms, add_models, tell_way
+from models.regression.contributions import AskedTree, add_models, frame_of, room_for_terms, tell_way
 from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MEAN_LEAF, MODEL_ERROR, SEEN, N
 from models.regression.nodes import (
     BLOCK,
@@ -74,7 +75,8 @@ class RegressionTree(Learner):
         self._layout, width = lay_out(self.schema, self._parameters["n_bins"])
         d = self.schema.n_features
         self._sums = no_sums(2)
-        self._places = np.zeros(0, np.int32)
+        self._terms = room_for_terms(0, 0, d)
+        self._frame: Frame | None = None  # for reasons; None where an array has been replaced since
         self._scratch = Scratch(
             np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width), np.zeros((2, d), np.int64)
         )
@@ -84,34 +86,33 @@ class RegressionTree(Learner):
         return True
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        nodes, n = self._nodes, len(rows)
-        if not len(self._sums.stale):
-            self._sums = room_for_sums(self._sums, len(nodes.links))
+        n = len(rows)
+        if self._frame is None or len(self._terms.owner) < min(n, len(self._nodes.blocks)):
+            self._frame = self._ask(n)
+        words = self._frame.words
         leaves, out = np.empty(n, np.int64), np.empty((n, self.schema.n_features + 1))
-        tell_way(
-            nodes.links, nodes.test, nodes.blocks, self._layout.n_values, *self._sums, slab, rows, about, leaves, out
-        )  # fmt: skip
+        tell_way(words, slab, rows, about, leaves, out)
         if self._growth.leaf_prediction != MEAN_LEAF:
-            add_models(
-                nodes.links, leaves, nodes.blocks, self._layout, nodes.scales, self._growth.leaf_prediction, slab, rows,
-                self._scratch.z, self._terms(n), out,
-            )  # fmt: skip
+            add_models(words, slab, rows, leaves, out)
         return out
 
-    def _terms(self, n: int) -> Terms:
-        """Room for the average terms of n leaves, or of all where there are fewer."""
-        n_blocks = len(self._nodes.blocks)
-        if len(self._places) < n_blocks:
-            self._places = np.zeros(n_blocks, np.int32)
-        n = min(n, n_blocks)
-        return Terms(
-            self._places, np.empty(n, np.int64), np.empty((n, self.schema.n_features)), np.zeros(1, np.int64)
+    def _ask(self, n: int) -> Frame:
+        """What n instances are asked about."""
+        nodes = self._nodes
+        if len(self._sums.stale) < len(nodes.links):
+            self._sums = room_for_sums(self._sums, len(nodes.links))
+        self._terms = room_for_terms(min(n, len(nodes.blocks)), len(nodes.blocks), self.schema.n_features)
+        asked = AskedTree(
+            nodes.links, nodes.test, nodes.blocks, self._layout, nodes.scales, self._growth.leaf_prediction,
+            self._sums, self._terms, self._scratch.z,
         )  # fmt: skip
+        return frame_of(asked)
 
     def _make_room(self, more_nodes: int, more_blocks: int) -> None:
         self._nodes = make_room(self._nodes, more_nodes, more_blocks)
         if len(self._sums.stale):
             self._sums = room_for_sums(self._sums, len(self._nodes.links))
+        self._frame = None
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

@@ -16,16 +16,18 @@ mean of those of the ways. So they begin with the mean of the options at the roo
 the targets in the leaves below, each weighted by the options on the way there.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.contract import Floats
-from models.contributions import climb
+from models.contributions import Sums, climb
+from models.frames import INTEGER, array_of, framed, put
 from models.kernel import kernel
 from models.regression.leaf import CENTRE, MEAN, PER_WIDTH, SEEN, N, scale, standardise, uses_model
 from models.regression.nodes import BLOCK, LEAF, LEFT, OTHER, PARENT, RIGHT, TEST, child_of, route
+from models.regression.observers import Layout
 
 
 class Terms(NamedTuple):
@@ -41,6 +43,52 @@ class Terms(NamedTuple):
     owner: NDArray[np.int64]
     average: Floats
     count: NDArray[np.int64]
+
+
+def room_for_terms(n: int, n_blocks: int, d: int) -> Terms:
+    """Of n leaves."""
+    return Terms(np.zeros(n_blocks, np.int32), np.zeros(n, np.int64), np.zeros((n, d)), np.zeros(1, np.int64))
+
+
+class AskedTree(NamedTuple):
+    """What is asked about features in a tree, as kernels take it: models.frames.
+
+    z : (d,), scratch.
+    """
+
+    links: Any
+    test: Any
+    blocks: Any
+    layout: Any
+    scales: Any
+    leaf_prediction: Any
+    sums: Any
+    terms: Any
+    z: Any
+
+
+@kernel
+def _fill(words, values):
+    """Mutates words."""
+    put(words, values)
+
+
+_numbers, _table, _integers = array_of(np.float64, 1), array_of(np.float64, 2), array_of(np.int64, 1)
+_codes = array_of(np.int32, 1)
+frame_of, values_of = framed(
+    AskedTree(
+        links=array_of(np.int32, 2),
+        test=_numbers,
+        blocks=_table,
+        layout=Layout(_codes, *(_integers,) * 3),
+        scales=_table,
+        leaf_prediction=INTEGER,
+        sums=Sums(array_of(np.uint8, 1), _table, _codes),
+        terms=Terms(_codes, _integers, _table, _integers),
+        z=_numbers,
+    ),
+    _fill,
+)
 
 
 @kernel
@@ -74,16 +122,18 @@ def add_up_stale(links, blocks, stale, sums, order):
 
 
 @kernel
-def tell_way(links, test, blocks, n_values, stale, sums, order, slab, rows, about, leaves, out):
+def tell_way(frame, slab, rows, about, leaves, out):
     """Write what the tests on the way to the leaf change, and in the last column the value of the root.
 
-    stale, sums, order : of models.contributions.Sums. Mutates these, leaves : (n,), of each row, and out : (n, d + 1).
-    O(n depth), and stale nodes.
+    frame : the words of `frame_of` of an AskedTree. Mutates its sums, leaves : (n,) int64, of each row, and out :
+    (n, d + 1). O(n depth), and stale nodes.
     """
-    add_up_stale(links, blocks, stale, sums, order)
+    tree = values_of(frame)
+    stale, sums, order = tree.sums
+    add_up_stale(tree.links, tree.blocks, stale, sums, order)
     for i in range(len(rows)):
-        leaves[i] = route(links, test, n_values, slab, rows[i], 0)
-    climb(links, TEST, PARENT, -1, sums, leaves, about, out)
+        leaves[i] = route(tree.links, tree.test, tree.layout.n_values, slab, rows[i], 0)
+    climb(tree.links, TEST, PARENT, -1, sums, leaves, about, out)
 
 
 @kernel
@@ -151,11 +201,16 @@ def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, 
 
 
 @kernel
-def add_models(links, leaves, blocks, layout, scales, leaf_prediction, slab, rows, z, terms, out):
-    """Add what the linear models of the rows' leaves make of features. leaves : (n,), of each row. Mutates z, terms
-    (see add_model) and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
+def add_models(frame, slab, rows, leaves, out):
+    """Add what the linear models of the rows' leaves make of features. frame, leaves : of tell_way. Mutates scratch in
+    the frame and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
+    tree = values_of(frame)
+    tree.terms.count[0] = 0
     for i in range(len(rows)):
-        add_model(links, leaves[i], blocks, layout, scales, leaf_prediction, slab, rows[i], z, 1.0, terms, out[i])
+        add_model(
+            tree.links, leaves[i], tree.blocks, tree.layout, tree.scales, tree.leaf_prediction, slab, rows[i], tree.z,
+            1.0, tree.terms, out[i],
+        )  # fmt: skip
 
 
 @kernel

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from models.contract import PREDICT, Floats, Program, Schema
 from models.kernel import DONE, GROW, kernel
 from models.regression.base import RegressionTree
-from models.regression.contributions import add_up_options, climb_options
+from models.regression.contributions import add_up_options, climb_options, room_for_terms
 from models.regression.leaf import (
     EVALUATED,
     MEAN,
@@ -165,7 +165,7 @@ min_branch_fraction, max_nodes, max_depth
         climb_options(
             links, self._nodes.test, self._nodes.blocks, self._layout, self._nodes.scales,
             self._growth.leaf_prediction, sums, share, slab, rows, np.zeros(n, np.int64), np.zeros(n),
-            self._scratch.z, self._terms(len(links)), out,
+            self._scratch.z, room_for_terms(len(links), len(self._nodes.blocks), self.schema.n_features), out,
         )  # fmt: skip
         return out
 
