@@ -76,7 +76,10 @@ class RegressionTree(Learner):
         d = self.schema.n_features
         self._sums = no_sums(2)
         self._terms = room_for_terms(0, 0, d)
-        self._frame: Frame | None = None  # for reasons; None where an array has been replaced since
+        self._progress = np.zeros(1, np.int64)
+        # Of the program, and for reasons; None where an array has been replaced since.
+        self._running: Frame | None = None
+        self._frame: Frame | None = None
         self._scratch = Scratch(
             np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(4), np.zeros(width), np.zeros((2, d), np.int64)
         )
@@ -101,6 +104,7 @@ class RegressionTree(Learner):
         nodes = self._nodes
         if len(self._sums.stale) < len(nodes.links):
             self._sums = room_for_sums(self._sums, len(nodes.links))
+            self._running = None
         self._terms = room_for_terms(min(n, len(nodes.blocks)), len(nodes.blocks), self.schema.n_features)
         asked = AskedTree(
             nodes.links, nodes.test, nodes.blocks, self._layout, nodes.scales, self._growth.leaf_prediction,
@@ -112,7 +116,7 @@ class RegressionTree(Learner):
         self._nodes = make_room(self._nodes, more_nodes, more_blocks)
         if len(self._sums.stale):
             self._sums = room_for_sums(self._sums, len(self._nodes.links))
-        self._frame = None
+        self._frame = self._running = None
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

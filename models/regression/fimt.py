@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from models.contract import PREDICT, Floats, Program, Schema
 from models.contributions import touch
+from models.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put
 from models.kernel import DONE, GROW, kernel
 from models.regression.base import RegressionTree
 from models.regression.leaf import (
@@ -43,6 +44,9 @@ from models.regression.nodes import (
     RIGHT,
     SEEN_BEFORE,
     TEST,
+    Growth,
+    Nodes,
+    Scratch,
     free_block,
     free_node,
     has_room,
@@ -51,7 +55,7 @@ from models.regression.nodes import (
     route,
     split,
 )
-from models.regression.observers import observe
+from models.regression.observers import Layout, observe
 
 # Columns of Nodes.monitor. Of the Page-Hinkley test: weight and mean of the errors, their cumulated deviation and its
 # least. Of a node with an alternate tree: the weight that this learned, and faded squared errors of both.
@@ -97,7 +101,71 @@ def room_for(m: int) -> Subset:
 UNTOLD, ALL, EMPTY = np.zeros(0), np.zeros((1, 0), np.int32), room_for(0)
 
 
-class FimtDD(RegressionTree):
+class FimtValues(NamedTuple):
+    """What the kernel of a tree is called with each time: models.frames.
+
+    progress : (1,) int64, the next operation; between programs 0.
+    chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.
+    stale : of models.contributions.Sums.
+    """
+
+    progress: Any
+    nodes: Any
+    chosen: Any
+    layout: Any
+    growth: Any
+    drift: Any
+    subset: Any
+    scratch: Any
+    stale: Any
+
+
+@kernel
+def _fill(words, values):
+    """Mutates words."""
+    put(words, values)
+
+
+_numbers, _table, _integers = array_of(np.float64, 1), array_of(np.float64, 2), array_of(np.int64, 1)
+_codes, _links, _places = array_of(np.int32, 1), array_of(np.int32, 2), array_of(np.int64, 2)
+new_frame, values_of = framed(
+    FimtValues(
+        progress=_integers,
+        nodes=Nodes(_links, _numbers, *(_table,) * 3, _integers),
+        chosen=_links,
+        layout=Layout(_codes, *(_integers,) * 3),
+        growth=Growth(*(NUMBER,) * 4, INTEGER, *(NUMBER,) * 3, *(INTEGER,) * 2),
+        drift=Drift(BOOLEAN, *(NUMBER,) * 4, INTEGER),
+        subset=Subset(_codes, _integers, _table, _places),
+        scratch=Scratch(*(_numbers,) * 5, _places),
+        stale=array_of(np.uint8, 1),
+    ),
+    _fill,
+)
+
+
+class FramedTree(RegressionTree):
+    """What FIMT-DD and the trees of forests have in common: `run_program`, by a frame."""
+
+    _drift: Drift
+    _chosen: NDArray[np.int32] = ALL
+    _subset: Subset = EMPTY
+
+    def _run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
+        op, row, y, w = program
+        while True:
+            if self._running is None:
+                values = FimtValues(
+                    self._progress, self._nodes, self._chosen, self._layout, self._growth, self._drift, self._subset,
+                    self._scratch, self._sums.stale,
+                )  # fmt: skip
+                self._running = new_frame(values)
+            if run_program(op, row, y, w, slab, out, errors, self._running.words) != GROW:
+                return
+            self._make_room(MORE_NODES, MORE_BLOCKS)
+
+
+class FimtDD(FramedTree):
     """Model tree for regression that adapts to drift (without `drift_detection`: models.regression.hoeffding).
 
     Missing values (NaN) are left out by the observers, and 0, the mean, to linear models; at a test they go to the
@@ -164,23 +232,16 @@ class FimtDD(RegressionTree):
         p = self._parameters
         detects = p.get("drift_detection", False)
         self._drift = Drift(
-            detects,
-            p.get("drift_delta", 0.0),
-            p.get("drift_threshold", 0.0),
+            bool(detects),
+            float(p.get("drift_delta", 0.0)),
+            float(p.get("drift_threshold", 0.0)),
             150.0,
             10.0 * p["grace_period"],
             self.most_nodes - (self.most_nodes // 4 if detects else 0),
         )
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        progress = np.zeros(1, np.int64)
-        while (
-            run_program(
-                program.op, program.row, program.y, program.w, slab, out, UNTOLD, progress,
-                self._nodes, ALL, self._layout, self._growth, self._drift, EMPTY, self._scratch, self._sums.stale,
-            ) == GROW
-        ):  # fmt: skip
-            self._make_room(MORE_NODES, MORE_BLOCKS)
+        self._run(program, slab, out, UNTOLD)
 
     def describe(self) -> list[dict[str, Any]]:
         """As RegressionTree.describe. A node with an alternate tree names its root under "alternate"; that root has the
@@ -374,19 +435,21 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, error, x, r, y, w):
 
 
 @kernel
-def run_program(
-    op, row, y, w, slab, out, errors, progress, nodes, chosen, layout, growth, drift, subset, scratch, stale
-):  # fmt: skip
-    """Execute a program from progress[0] on. Mutates out, errors, progress, nodes, subset, scratch and stale.
+def run_program(op, row, y, w, slab, out, errors, frame):
+    """Execute a program from progress[0] on. Mutates out, errors, and what is in the frame but layout and parameters.
 
     errors : (n,) float64, of each LEARN of a target that could teach, of whatever weight, how far the tree was off
     before it; NaN where it knew nothing. Or (0,): nobody asks.
-    chosen : (n_nodes, m) int32, the features that a leaf observes; with m = 0 all. subset : room for them.
-    stale : of models.contributions.Sums. Places are taken again where trees change, which is rare: then all are stale.
+    frame : the words of `new_frame` of FimtValues. Places are taken again where trees change, which is rare: then all
+    are stale.
 
-    GROW: the next operation may need more capacity than there is; nothing of it has happened.
+    GROW: the next operation may need more capacity than there is; nothing of it has happened. DONE: progress is that of
+    a next program.
     O(depth + d log n_bins) an operation, a split attempt once in a grace period.
     """
+    values = values_of(frame)
+    progress, nodes, chosen, layout, growth = values.progress, values.nodes, values.chosen, values.layout, values.growth
+    drift, subset, scratch, stale = values.drift, values.subset, values.scratch, values.stale
     told = len(errors) > 0
     m = chosen.shape[1]
     links, test, blocks, counts = nodes.links, nodes.test, nodes.blocks, nodes.counts
@@ -450,4 +513,5 @@ def run_program(
             if counts[N_LIVE] != n_live or counts[N_NODES] != n_nodes or counts[FREE_NODE] != free:
                 stale[:] = 1
         widen_all(nodes.scales, n_values, slab, r, y[i], w[i])
+    progress[0] = 0
     return DONE
