@@ -36,13 +36,13 @@ class Terms(NamedTuple):
     place : (blocks,) int32, of any content, where a leaf's stand. It is right where `owner` says so.
     owner : (n,) int64, the block of the leaf.
     average : (n, d) float64, of average_terms.
-    count : (1,) int64, how many there are.
+    filled : (1,) int64, how many there are.
     """
 
     place: NDArray[np.int32]
     owner: NDArray[np.int64]
     average: Floats
-    count: NDArray[np.int64]
+    filled: NDArray[np.int64]
 
 
 def room_for_terms(n: int, n_blocks: int, d: int) -> Terms:
@@ -180,9 +180,9 @@ def add_model(links, leaf, blocks, layout, scales, leaf_prediction, slab, r, z, 
     if not block[N] > 0.0 or not uses_model(block, leaf_prediction):
         return
     at = terms.place[own]
-    if not (0 <= at < terms.count[0] and terms.owner[at] == own):
-        at = np.int32(terms.count[0])
-        terms.count[0] += 1
+    if not (0 <= at < terms.filled[0] and terms.owner[at] == own):
+        at = np.int32(terms.filled[0])
+        terms.filled[0] += 1
         terms.place[own] = at
         terms.owner[at] = own
         average_terms(links, leaf, block, layout, scales, terms.average[at])
@@ -205,7 +205,7 @@ def add_models(frame, slab, rows, leaves, out):
     """Add what the linear models of the rows' leaves make of features. frame, leaves : of tell_way. Mutates scratch in
     the frame and out : (n, d + 1). O(n d + leaves d (n_bins or V))."""
     tree = values_of(frame)
-    tree.terms.count[0] = 0
+    tree.terms.filled[0] = 0
     for i in range(len(rows)):
         add_model(
             tree.links, leaves[i], tree.blocks, tree.layout, tree.scales, tree.leaf_prediction, slab, rows[i], tree.z,
