@@ -37,6 +37,7 @@ from benchmarks.tables import read
 from models.baseline.naive_bayes import NaiveBayes
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.hoeffding import mutable_tree, tree
+from models.hoeffding.tree import HoeffdingTree
 from models.opinion_pool.entries import MEMBERS
 from models.opinion_pool.learner import OpinionPool
 from models.registry import create
@@ -107,6 +108,8 @@ def ways_alone(task: str) -> Iterator[None]:
     silent = lambda *_: None  # noqa: E731
     with (
         patch.object(tree, "tell_bayes", silent),
+        patch.object(HoeffdingTree, "tell_every", None),
+        patch.object(base.RegressionTree, "tell_every", None),
         patch.object(mutable_tree, "add_naive_bayes", silent),
         patch.object(NaiveBayes, "tells_why", False),
         patch.object(base, "add_models", silent),

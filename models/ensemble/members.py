@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import is_
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -159,6 +160,7 @@ class Ensemble(Learner):
         self._factors = np.zeros((n, length))
         self._errors = np.zeros((n, length))
         self._weights = np.zeros((n, length))
+        self._asked: tuple[list[Any], Any] = [], None
         self._own = list(zip(self._planes, self._errors, strict=True))
 
     # Reasons
@@ -183,12 +185,24 @@ class Ensemble(Learner):
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
         """As Learner.contributions: the mean of the members that know something, weighted as they vote."""
-        n, trees = len(rows), self._voting()
-        found, mean = np.empty((len(trees), n, self.schema.n_features + 1)), np.empty((n, self.schema.n_features + 1))
-        for tree, own in zip(trees, found, strict=True):
-            own[...] = tree.contributions(slab, rows, about)
+        n, d, trees = len(rows), self.schema.n_features, self._voting()
+        found, mean = np.empty((len(trees), n, d + 1)), np.empty((n, d + 1))
+        tell_every = getattr(trees[0], "tell_every", None)
+        if tell_every is None:
+            for tree, own in zip(trees, found, strict=True):
+                own[...] = tree.contributions(slab, rows, about)
+        else:
+            tell_every(self._frames([tree.asked(n) for tree in trees]), slab, rows, about, np.empty((2, n), int), found)
         mean_of(found, self._votes(), mean)
         return mean
+
+    def _frames(self, words: list[Any]) -> Any:
+        """The words of frames below each other, made anew where one of them has been."""
+        before, frames = self._asked
+        if len(before) != len(words) or not all(map(is_, before, words)):
+            frames = np.array(words) if isinstance(words[0], np.ndarray) else words
+            self._asked = words, frames
+        return frames
 
     # Members
 

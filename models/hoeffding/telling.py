@@ -5,7 +5,7 @@ from models.contributions import climb
 from models.hoeffding.contributions import add_up_stale, share_out
 from models.hoeffding.loop import values_of
 from models.hoeffding.nodes import BLOCK, MC_CORRECT, NB_CORRECT, PARENT, TEST, route, route_known
-from models.hoeffding.parameters import NBA
+from models.hoeffding.parameters import MC, NBA
 from models.kernel import kernel
 
 
@@ -48,3 +48,13 @@ def tell_bayes(frame, slab, rows, about, places, out):
         places[0], places[1], nodes.weights, nodes.stats, values.known.n_seen, told.looks, slab, rows, about,
         told.added, told.before, told.after, told.part, out,
     )  # fmt: skip
+
+
+@kernel
+def tell_every(frames, slab, rows, about, places, found):
+    """All that the trees of an ensemble say, one after the other. frames : (M, words). Mutates what the frames keep,
+    places and found : (M, n, d + 1)."""
+    for m in range(len(frames)):
+        tell_way(frames[m], slab, rows, about, places, found[m])
+        if values_of(frames[m]).settings.leaf_prediction != MC:
+            tell_bayes(frames[m], slab, rows, about, places, found[m])

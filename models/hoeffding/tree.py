@@ -14,7 +14,7 @@ models.hoeffding.loop. Invariants:
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ from models.hoeffding.nodes import (
     enlarge,
 )
 from models.hoeffding.parameters import MC, NBA, bins_of, settings_of
-from models.hoeffding.telling import tell_bayes, tell_way
+from models.hoeffding.telling import tell_bayes, tell_every, tell_way
 from models.kernel import GROW
 from models.likelihood import scratch_of
 from models.observers import (
@@ -204,6 +204,17 @@ class HoeffdingTree(Learner):
         return True
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
+        words, n = self.asked(len(rows)), len(rows)
+        places, out = np.empty((2, n), np.int64), np.empty((n, self.schema.n_features + 1))
+        tell_way(words, slab, rows, about, places, out)
+        if self._settings.leaf_prediction != MC:
+            tell_bayes(words, slab, rows, about, places, out)
+        return out
+
+    tell_every: ClassVar[Any] = staticmethod(tell_every)  # of an ensemble's trees
+
+    def asked(self, n: int) -> Any:
+        """The words of a frame with room to tell of n instances."""
         if not len(self._told.sums.stale):
             self._told = scratch_to_tell(
                 room_for_sums(self._told.sums, len(self._nodes.links)),
@@ -212,12 +223,7 @@ class HoeffdingTree(Learner):
             self._frame = None
         if self._frame is None:
             self._frame = new_frame(self._values())
-        words, n = self._frame.words, len(rows)
-        places, out = np.empty((2, n), np.int64), np.empty((n, self.schema.n_features + 1))
-        tell_way(words, slab, rows, about, places, out)
-        if self._settings.leaf_prediction != MC:
-            tell_bayes(words, slab, rows, about, places, out)
-        return out
+        return self._frame.words
 
     def _grow(self, n_nodes: int, n_blocks: int, n_mapped: int) -> None:
         """Room for so many nodes, blocks and entries of child_of_value; capacities double."""

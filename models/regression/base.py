@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from models.contract import Floats, Learner, Schema
 from models.contributions import no_sums, room_for_sums
 from models.frames import Frame
 from models.observers import check_growth
-from models.regression.contributions import AskedTree, add_models, frame_of, room_for_terms, tell_way
+from models.regression.contributions import AskedTree, add_models, frame_of, room_for_terms, tell_every, tell_way
 from models.regression.leaf import ADAPTIVE_LEAF, LEAF_PREDICTIONS, MEAN, MEAN_ERROR, MEAN_LEAF, MODEL_ERROR, SEEN, N
 from models.regression.nodes import (
     BLOCK,
@@ -89,15 +89,20 @@ class RegressionTree(Learner):
         return True
 
     def contributions(self, slab: Floats, rows: NDArray[np.int32], about: NDArray[np.int64]) -> Floats:
-        n = len(rows)
-        if self._frame is None or len(self._terms.owner) < min(n, len(self._nodes.blocks)):
-            self._frame = self._ask(n)
-        words = self._frame.words
+        words, n = self.asked(len(rows)), len(rows)
         leaves, out = np.empty(n, np.int64), np.empty((n, self.schema.n_features + 1))
         tell_way(words, slab, rows, about, leaves, out)
         if self._growth.leaf_prediction != MEAN_LEAF:
             add_models(words, slab, rows, leaves, out)
         return out
+
+    tell_every: ClassVar[Any] = staticmethod(tell_every)  # of an ensemble's trees
+
+    def asked(self, n: int) -> Any:
+        """The words of a frame with room to tell of n instances."""
+        if self._frame is None or len(self._terms.owner) < min(n, len(self._nodes.blocks)):
+            self._frame = self._ask(n)
+        return self._frame.words
 
     def _ask(self, n: int) -> Frame:
         """What n instances are asked about."""

@@ -25,7 +25,7 @@ from models.contract import Floats
 from models.contributions import Sums, climb
 from models.frames import INTEGER, array_of, framed, put
 from models.kernel import kernel
-from models.regression.leaf import CENTRE, MEAN, PER_WIDTH, SEEN, N, scale, standardise, uses_model
+from models.regression.leaf import CENTRE, MEAN, MEAN_LEAF, PER_WIDTH, SEEN, N, scale, standardise, uses_model
 from models.regression.nodes import BLOCK, LEAF, LEFT, OTHER, PARENT, RIGHT, TEST, child_of, route
 from models.regression.observers import Layout
 
@@ -211,6 +211,16 @@ def add_models(frame, slab, rows, leaves, out):
             tree.links, leaves[i], tree.blocks, tree.layout, tree.scales, tree.leaf_prediction, slab, rows[i], tree.z,
             1.0, tree.terms, out[i],
         )  # fmt: skip
+
+
+@kernel
+def tell_every(frames, slab, rows, about, places, found):
+    """All that the trees of an ensemble say, one after the other. frames : (M, words). places : (2, n) int64, scratch.
+    Mutates what the frames keep, places and found : (M, n, d + 1)."""
+    for m in range(len(frames)):
+        tell_way(frames[m], slab, rows, about, places[0], found[m])
+        if values_of(frames[m]).leaf_prediction != MEAN_LEAF:
+            add_models(frames[m], slab, rows, places[0], found[m])
 
 
 @kernel
