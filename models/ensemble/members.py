@@ -85,6 +85,7 @@ class Ensemble(Learner):
         self._vote = VOTES[self._parameters.get("vote", self.VOTE)]
         self._numbers = np.zeros(2, np.int64)
         self._members: list[Any] = []
+        self._asked: tuple[list[Any], Any] = [], None  # words of frames, and these below each other
         self._serials = np.zeros(0, np.int64)
         self._quality = np.zeros((0, self.N_QUALITY))
         self._set_up()
@@ -160,7 +161,6 @@ class Ensemble(Learner):
         self._factors = np.zeros((n, length))
         self._errors = np.zeros((n, length))
         self._weights = np.zeros((n, length))
-        self._asked: tuple[list[Any], Any] = [], None
         self._own = list(zip(self._planes, self._errors, strict=True))
 
     # Reasons
