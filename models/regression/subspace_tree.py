@@ -18,7 +18,8 @@ from models.contract import Floats, Program, Schema
 from models.draws import key
 from models.hoeffding.feature_subsets import draw_features
 from models.regression.entries import SUBSPACE_TREE
-from models.regression.fimt import UNTOLD, Drift, FramedTree, room_for
+from models.regression.fimt import FramedTree
+from models.regression.program_values import UNTOLD, Drift, room_for
 
 
 class SubspaceRegressionTree(FramedTree):

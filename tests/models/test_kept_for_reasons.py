@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from models.contract import LEARN, Program, Schema
+from models.contributions import largest
 from models.ensemble.regression import Patch
 from models.hoeffding.subspace_tree import SubspaceTree
 from models.registry import create
@@ -184,3 +185,19 @@ def test_a_patch_says_what_its_copy_says():
         if i % 10 == 0:
             other.restore({name: array.copy() for name, array in patch.state()._asdict().items()})
             assert said.tobytes() == other.contributions(x[[i]], row, about).tobytes()
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_the_largest_are_the_first_of_a_stable_sort(most):
+    rng = np.random.default_rng(most)
+    added = np.round(rng.normal(size=(200, 6)), 1)  # many are equal, some 0
+    added[rng.random(added.shape) < 0.1] = 0.0
+    added[0] = 0.0
+    columns, places = np.array([7, 5, 3, 2, 0], np.int64), rng.permutation(200)
+    found = np.zeros((200, most, 2))
+    largest(added, columns, places, found)
+    for one, place in zip(added[:, :-1].tolist(), places.tolist(), strict=True):
+        first = [f for f in sorted(range(5), key=lambda f: -abs(one[f])) if one[f]][:most]
+        told = [[float(columns[f]), one[f]] for f in first]
+        assert found[place, : len(told)].tolist() == told
+        assert np.isnan(found[place, len(told) :]).all()
