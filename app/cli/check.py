@@ -345,8 +345,8 @@ def _of_auto(spec: "Spec") -> list[str]:
             lines.append(f"  {what}: max_microseconds: {wanted} is {other.parts}, {rate(other.microseconds)}")
     if spec.predictions.reasons and resolved.parameters.get("members"):
         lines.append(
-            "  predictions.reasons come on top: where a label comes after each prediction, a pool takes 2,000 to 6,000 "
-            "µs for those of one, so one core tells some hundred a second (docs/reasons.md)"
+            "  predictions.reasons come on top: little where predictions come in blocks; where a label comes after "
+            "each of them, a pool with them takes 10 to 20 times as long as without (docs/reasons.md)"
         )
     values = values_of(spec)
     names, parts = list(spec.features), resolved.parameters.get("members", {}).values()

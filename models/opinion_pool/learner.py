@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from models.description import moved
 from models.opinion_pool import entries
-from models.opinion_pool.contributions import add_opinions, to_pooled
+from models.opinion_pool.contributions import add_opinions, add_shares, to_pooled
 from models.opinion_pool.members import frozen, going_on, members, rule, seen
 from models.opinion_pool.pooling import (
     ERROR,
@@ -125,6 +125,7 @@ class OpinionPool(Learner):
         self._views.prepare(n)
         self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
         self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
+        self._n_voted = 0
 
     @property
     def members(self) -> dict[str, Learner]:
@@ -199,6 +200,7 @@ class OpinionPool(Learner):
                 keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, kept[j])
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
+        self._n_voted = 0 if chunk.op.any() else n_ops
         floor, rate = self._parameters["floor"], self._parameters["rate"]
         repeats = self._repeats if kept else np.zeros_like(self._repeats)
         learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake, repeats
@@ -251,34 +253,45 @@ class OpinionPool(Learner):
             length = max(1, SCRATCH // (16 * (self.schema.n_features + 2) * self.schema.n_outputs))
             parts = [slice(start, start + length) for start in range(0, len(rows), length)]
             told = [self._logarithmic_contributions(slab[rows[part]], about[part]) for part in parts]
-            return np.concatenate(told) if told else np.zeros((0, self.schema.n_features + 1))
+            return told[0] if len(told) == 1 else np.concatenate([np.zeros((0, self.schema.n_features + 1)), *told])
         mean = np.zeros((len(rows), self.schema.n_features + 1))
         known = np.zeros(len(rows), np.bool_)
         for member, view, weight in self._awake(self._shares()):
             if member.tells_why:
-                found = self._views.contributions(member, view, slab, rows, about)
-                known |= ~np.isnan(found[:, -1])
-                mean += weight * np.nan_to_num(found)
+                add_shares(self._views.contributions(member, view, slab, rows, about), weight, mean, known)
         mean[~known, -1] = np.nan
         return mean
 
     def _logarithmic_contributions(self, x: Floats, about: NDArray[np.int64]) -> Floats:
         """Members are asked about all classes: the probability of one depends on what is said of the others."""
         (n, d), k = x.shape, self.schema.n_outputs
-        each = np.arange(n, dtype=np.int32)
-        program = Program(np.full(n, PREDICT, np.int8), each, np.full(n, np.nan), np.ones(n))
-        of_rows, of_classes = np.repeat(each, k), np.tile(np.arange(k), n)
-        silent = np.full((n * k, d + 1), np.nan)
+        rows = np.arange(n, dtype=np.int32)
+        program = Program(np.full(n, PREDICT, np.int8), rows, np.full(n, np.nan), np.ones(n))
+        voted = self._have_voted(x)
+        of_rows, of_classes = np.repeat(rows, k), np.tile(np.arange(k), n)
         scores, known, told = np.zeros((n, d + 2, k)), np.zeros((n, k)), np.zeros(n, np.bool_)
         set_floors(self._parameters["floor"], self._class_counts, self._floors)
-        for member, view, weight in self._awake(self._weights):
-            votes = np.zeros((n, k))
-            member.run(program, self._views.now(view, x), votes)
-            found = self._views.contributions(member, view, x, of_rows, of_classes) if member.tells_why else silent
+        each = zip(self._members.values(), self._views.views, self._weights.tolist(), strict=True)
+        for j, (member, view, weight) in enumerate(each):
+            if not self._resting.awake[j]:
+                continue
+            votes = self._planes[j, :n] if voted else np.zeros((n, k))
+            if not voted:
+                member.run(program, self._views.now(view, x), votes)
+            if member.tells_why:
+                found = self._views.contributions(member, view, x, of_rows, of_classes)
+            else:
+                found = np.full((n * k, d + 1), np.nan)
             add_opinions(found, votes, weight, self._floors, scores, known, told)
-        out = np.zeros((n, d + 2))
-        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), out)
-        return np.delete(out, d, axis=1)
+        out = np.zeros((n, d + 1))
+        to_pooled(scores, known, told, about, np.zeros(k), np.zeros(k), np.zeros(d + 2), out)
+        return out
+
+    def _have_voted(self, x: Floats) -> bool:
+        """Whether the planes hold the members' votes on just these instances, and nothing was learned since: a model is
+        asked when it has predicted."""
+        n = self._n_voted
+        return n == len(x) > 0 and self._slab[:n].tobytes() == x.tobytes()
 
     def warm_up(self) -> None:
         for member in self._members.values():
@@ -307,6 +320,7 @@ class OpinionPool(Learner):
                 self._members[name].restore({field: array.copy() for field, array in arrays.items()})
             if self._frozen:  # what they see, too
                 self._views.restore(before._views.state())
+            self._n_voted = 0
 
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
@@ -333,6 +347,7 @@ class OpinionPool(Learner):
         self._views.restore(state)
         for name, member in self._members.items():
             member.restore(of_member(state, name))
+        self._n_voted = 0
 
     @property
     def incomparable(self) -> tuple[str, ...]:  # type: ignore[override]
