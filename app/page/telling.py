@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from app import comparisons
 from app.page.view import DAY_MS, Event, Seen, StreamView, as_json
 from app.partition.drift import ALARM
+from app.stream_file.durations import format_duration
 from topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from topics.names import CHAMPION
 from topics.records import ANOMALY, REGRESSION, VALUES, MetricsRecord
@@ -252,11 +253,7 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
     learned = sum(seen.last.learned for seen in view.partitions.values())
     waiting = sum(seen.last.waiting for seen in view.partitions.values())
     if instances and not learned:
-        said = [
-            strong(f"{instances:,} predictions are out and no label has come."),
-            text(" Nothing can be scored yet."),
-        ]
-        return Verdict("no labels", NEWS, said)
+        return _unlearned(view, instances)
     at = max((seen.learned_at or seen.last.started for seen in view.partitions.values()), default=now)
     moved = max((seen.moved_at for seen in view.partitions.values()), default=0)
     usual = 1000.0 * max((seen.last.delay_p50 or 0.0 for seen in view.partitions.values()), default=0.0)
@@ -276,6 +273,23 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
             ]
         return Verdict("late", WORSE, said)
     return None
+
+
+def _unlearned(view: StreamView, instances: int) -> Verdict:
+    """Where no label has met its instance."""
+    labels = sum(seen.last.labels for seen in view.partitions.values())
+    if not labels:
+        said = strong(f"{instances:,} predictions are out and no label has come.")
+        return Verdict("no labels", NEWS, [said, text(" Nothing can be scored yet.")])
+    said = strong(f"{instances:,} predictions are out, and none of the {labels:,} labels that came was theirs.")
+    expired = sum((one.counters or {}).get("expired", 0) for (role, _), one in view.models.items() if role == CHAMPION)
+    if not expired:
+        return Verdict("unjoined", NEWS, [said, text(" Nothing can be scored yet.")])
+    horizon = format_duration(view.spec.join.horizon)
+    why = (
+        f" {expired:,} instances waited for {horizon} in vain: labels come later than join.horizon, or have other ids."
+    )
+    return Verdict("unjoined", WORSE, [said, text(why)])
 
 
 def _better(view: StreamView) -> list[dict[str, Any]] | None:

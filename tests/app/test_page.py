@@ -16,6 +16,7 @@ from app.errors import RiparianError
 from app.kafka.ports import listen
 from app.page import models, telling
 from app.page.view import HOUR_MS, StreamView, as_json
+from app.stream_file.durations import format_duration
 from app.stream_file.spec import loads
 from tests.app.page_records import NOW, SHIFT, STREAM, compared, drift, living, model, part, told, view_of
 from topics import commands, reports
@@ -90,7 +91,7 @@ def test_a_partition_that_is_behind_says_whether_it_catches_up():
 
 
 def test_labels_that_never_came_and_labels_that_stopped():
-    view = living(view_of(), before={"learned": 0}, learned=0, waiting=900)
+    view = living(view_of(), before={"learned": 0}, learned=0, labels=0, waiting=900)
     assert told(view)[1] == "1,800 predictions are out and no label has come. Nothing can be scored yet."
     view = living(view_of())
     later = NOW + 600_000
@@ -99,6 +100,21 @@ def test_labels_that_never_came_and_labels_that_stopped():
     found, said = told(view, later + 1000)
     assert found.kind == "late"
     assert said.endswith("drift would not be seen. 16,200 instances wait.")
+
+
+def test_labels_that_meet_no_instance():
+    view = living(view_of(), before={"learned": 0}, learned=0, waiting=900)
+    none = "1,800 predictions are out, and none of the 1,800 labels that came was theirs."
+    assert told(view)[1] == f"{none} Nothing can be scored yet."
+    for partition in (0, 1):
+        record = MetricsRecord("taps", partition, NOW, "champion", "last-label", 9, 9, 0, {}, counters={"expired": 850})
+        view.take_report(reports.write(record))
+    found, said = told(view)
+    assert (found.kind, found.level) == ("unjoined", "worse")
+    assert said == (
+        f"{none} 1,700 instances waited for {format_duration(view.spec.join.horizon)} in vain: labels come later than "
+        "join.horizon, or have other ids."
+    )
 
 
 def test_a_challenger_that_is_better_and_a_stream_that_rests():
