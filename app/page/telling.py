@@ -21,6 +21,7 @@ BEHIND_SECONDS = 3.0
 LATE_MS = 60_000
 NEW_MS = 60_000  # so long a drift is news, however fast labels come
 SHOWN_EVENTS = 10
+CHANCE = 0.5  # the AUROC of scores that know nothing
 
 # of a model that are shown, by task
 FIELDS = {REGRESSION: ("mae", "rmse", "r2"), ANOMALY: ("auroc",)}
@@ -129,6 +130,9 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
     rests = max((seen.moved_at for seen in view.partitions.values()), default=0)
     if now - rests > QUIET_MS:
         return Verdict("quiet", GOOD, [text("Nothing new since "), since(rests), text("."), *_then(quality)])
+    found = view.recent(CHAMPION)
+    if spec.task == ANOMALY and found is not None and found <= CHANCE:
+        return Verdict("poor", NEWS, quality)
     n = len(view.partitions)
     keeps = "its partition keeps up" if n == 1 else f"{n} partitions keep up"
     return Verdict("good", GOOD, [text("All is well. "), *quality[:-1], text(f"{quality[-1]['text'][:-1]}; {keeps}.")])
@@ -160,7 +164,9 @@ def _quality(view: StreamView) -> list[dict[str, Any]]:
     if spec.task == REGRESSION:
         return [text("The champion is off by "), strong(number(found)), text(f" (mean of {span}).")]
     if spec.task == ANOMALY:
-        return [text("The champion ranks anomalies with an AUROC of "), strong(number(found)), text(f" ({span}).")]
+        chance = f", no better than by chance, {CHANCE}" if found <= CHANCE else ""
+        said = text("The champion ranks anomalies with an AUROC of ")
+        return [said, strong(number(found)), text(f" ({span}{chance}).")]
     of = "of the" if spec.metrics.fading else "of"
     return [text("The champion is right on "), strong(percent(found)), text(f" {of} {span}.")]
 

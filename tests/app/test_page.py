@@ -213,9 +213,23 @@ def test_anomalies_are_told_by_their_ranks():
         view.take_report(part(partition))
         view.take_report(model(partition=partition, auroc=0.913))
     assert "The champion ranks anomalies with an AUROC of 0.913 (the last 1,000 labels)" in told(view)[1]
+    assert told(view)[1].startswith("All is well.")
     row = telling.models(view)[0]
     assert row["recent"] == {"auroc": pytest.approx(0.913)}
     json.dumps(telling.status(view, NOW, "x"))
+
+
+def test_scores_that_rank_no_better_than_by_chance_are_not_well():
+    view = view_of("anomaly")
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW - 1000, offset=800, instances=800, learned=800))
+        view.take_report(part(partition))
+        view.take_report(model(partition=partition, auroc=0.385))
+    found, said = told(view)
+    assert found.kind == "poor"
+    assert said == (
+        "The champion ranks anomalies with an AUROC of 0.385 (the last 1,000 labels, no better than by chance, 0.5)."
+    )
 
 
 def test_a_shift_without_labels_is_told_with_its_shares():
