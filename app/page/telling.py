@@ -160,7 +160,9 @@ def _quality(view: StreamView) -> list[dict[str, Any]]:
     if found is None:
         return [text("The champion has not been scored yet.")]
     spec = view.spec
-    span = "labels lately" if spec.metrics.fading else f"the last {spec.metrics.window:,} labels"
+    learned = sum(seen.last.learned for seen in view.partitions.values())
+    window = min(spec.metrics.window, learned) if learned else spec.metrics.window
+    span = "labels lately" if spec.metrics.fading else f"the last {window:,} labels"
     if spec.task == REGRESSION:
         return [text("The champion is off by "), strong(number(found)), text(f" (mean of {span}).")]
     if spec.task == ANOMALY:

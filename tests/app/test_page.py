@@ -36,6 +36,11 @@ def test_all_is_well():
     assert said == "All is well. The champion is right on 86.0 % of the last 1,000 labels; 2 partitions keep up."
 
 
+def test_no_more_labels_are_told_than_there_are():
+    view = living(view_of(), before={"learned": 30}, learned=67)
+    assert "The champion is right on 86.0 % of the last 134 labels" in told(view)[1]
+
+
 def test_of_a_model_for_all_partitions_each_has_its_own_accuracy_and_the_model_is_there_once():
     view = StreamView(loads(STREAM.format(task="classification").replace("learning: partition", "learning: shared")))
     assert view.spec.shares
