@@ -19,10 +19,12 @@ class Message(NamedTuple):
 
     key : as text, None where there is none
     fields : the JSON object
+    time : of the record, ms since 1970
     """
 
     key: str | None
     fields: dict[str, Any]
+    time: int | None = None
 
 
 class Sampled(NamedTuple):
@@ -154,7 +156,32 @@ def of_records(
         topics={"features": features.topic, "labels": None if labels is None else labels.topic},
         record={key: value for key, value in record.items() if value != plain[key]},
         label_record={key: value for key, value in of_label.items() if value != plain[key]},
+        late=None if labels is None else _late(features, id_path, labels, label_id),
     )
+
+
+def _late(features: Sampled, id_: Path | str, labels: Sampled, label_id: Path | str) -> float | None:
+    """The most seconds from features to their label, by the records' timestamps, of ids that are in both samples."""
+    first: dict[str | None, int] = {}
+    for message in features.messages:
+        if message.time is not None:
+            first.setdefault(_value(message, id_), message.time)
+    waits = [
+        message.time - first[value]
+        for message in labels.messages
+        if message.time is not None and (value := _value(message, label_id)) is not None and value in first
+    ]
+    return max(waits) / 1000 if waits else None
+
+
+def _value(message: Message, id_: Path | str) -> str | None:
+    """The id of a message, as Leaf.ids has it."""
+    if isinstance(id_, str):
+        return message.key
+    value: Any = message.fields
+    for name in id_:
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if value is None else str(value)
 
 
 def _is_time(path: Path, leaf: Leaf) -> bool:

@@ -20,6 +20,7 @@ MOST_SHOWN = 12  # values of a nominal feature, or classes, in a comment
 MOST_CLASSES: int = Spec.model_fields["max_classes"].default
 FEW_VALUES = 10  # of a nominal feature
 MOST_VALUES: int = FeatureSpec.model_fields["max_values"].default
+DAY = 86_400.0  # seconds
 RARE = 0.05  # a share of the labels, below which a decision is proposed
 WIDTH = 34  # column of the comments
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
@@ -56,6 +57,7 @@ class Draft(NamedTuple):
     topics : role -> name, where it is not the default
     record, label_record : fields of the sections `record` and `label`, where they are not the defaults
     hints : lines of comment behind the topics
+    late : seconds from features to their label, the most that was seen
     """
 
     name: str
@@ -71,6 +73,7 @@ class Draft(NamedTuple):
     record: dict[str, Path | str | None] = {}  # noqa: RUF012
     label_record: dict[str, Path | str | None] = {}  # noqa: RUF012
     hints: Sequence[str] = ()
+    late: float | None = None
 
 
 def most_values(n: int) -> int | None:
@@ -189,6 +192,11 @@ def _features(draft: Draft) -> list[str]:
     return lines
 
 
+def _is_rare(share: float, n_classes: int) -> bool:
+    """Whether a decision is about this class; of many classes most are rare."""
+    return n_classes <= MOST_SHOWN and share < min(RARE, 0.25 / n_classes)
+
+
 def _of_rare(text: str, share: float) -> list[str]:
     """What finds a class that is hardly ever the likeliest one."""
     rate = float(f"{min(max(2.0 * share, 1e-4), 0.5):.1g}")
@@ -208,7 +216,7 @@ def _models(draft: Draft) -> list[str]:
     else:
         if 2 <= len(draft.classes) <= MOST_SHOWN:
             lines.append(_line(f"# {classes}", "without the first #: any other label is rejected"))
-        if draft.rarest is not None and draft.rarest[1] < RARE and draft.task != ANOMALY:
+        if draft.rarest is not None and draft.task != ANOMALY and _is_rare(draft.rarest[1], len(draft.classes)):
             lines += _of_rare(*draft.rarest)
         if len(draft.classes) > MOST_CLASSES:
             lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
@@ -218,5 +226,16 @@ def _models(draft: Draft) -> list[str]:
             else "a pool of learners that fits 64 MB and 100 µs per instance"
         )
         lines.append(_line("champion: auto", f"{auto}; `riparian models` lists others"))
-    lines.append(_line("join: {horizon: 7d}", "how long an instance waits for its label"))
+    lines.append(_horizon(draft.late))
     return lines
+
+
+def _horizon(late: float | None) -> str:
+    """Seven days, or twice what was seen."""
+    waits = "how long an instance waits for its label"
+    if late is None or 2 * late <= 7 * DAY:
+        return _line("join: {horizon: 7d}", waits)
+    days = -(-late // DAY)
+    return _line(
+        f"join: {{horizon: {2 * days:.0f}d}}", f"{waits}: those that were seen came up to {days:.0f} days late"
+    )
