@@ -69,7 +69,8 @@ def resolve(spec: Any, **budget: Any) -> "Resolved":
 
     n_classes = 1
     if spec.task not in records.VALUES:
-        n_classes = min(spec.max_classes, auto.UNNAMED) if spec.classes is None else len(spec.classes)
+        learned = spec.max_classes if "max_classes" in spec.model_fields_set else min(spec.max_classes, auto.UNNAMED)
+        n_classes = learned if spec.classes is None else len(spec.classes)
     return auto.resolve(spec.task, values_of(spec), n_classes, {**spec.champion.parameters, **budget})
 
 

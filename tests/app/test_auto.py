@@ -214,6 +214,9 @@ def test_what_is_not_named_is_reckoned_as_ten() -> None:
     few = build({**learned, "max_classes": 3}).resolved()
     assert few is not None
     assert few.n_bytes != build(named).resolved().n_bytes  # type: ignore[union-attr]
+    many = {**learned, "max_classes": 60}
+    sixty = {**learned, "classes": [str(i) for i in range(60)]}
+    assert without_caps(build(many).resolved()) == without_caps(build(sixty).resolved())
 
 
 def test_values_are_as_many_as_the_file_says() -> None:
