@@ -24,7 +24,7 @@ STREAM = {
     "name": "s",
     "task": "anomaly",
     "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
-    "champion": {"model": "half-space-trees", "window": 20, "height": 5, "n_trees": 4},
+    "champion": {"model": "half-space-trees", "window": 20, "max_window": 60, "height": 5, "n_trees": 4},
     "challengers": {"flat": {"model": "half-space-trees", "window": 10, "height": 1, "n_trees": 4}},
     "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
     "metrics": {"window": 25},
@@ -125,7 +125,7 @@ def test_what_has_no_meaning_for_scores_is_refused(fields, said):
 def test_the_champion_is_chosen():
     stream = {key: STREAM[key] for key in ("name", "task", "features")}
     assert build(stream, "test").models() == {
-        "champion": ("half-space-trees", {"n_trees": 25, "height": 15, "window": 250})
+        "champion": ("half-space-trees", {"n_trees": 25, "height": 12, "window": 250, "max_window": 16_000})
     }
 
 
