@@ -129,6 +129,21 @@ def test_the_champion_is_chosen():
     }
 
 
+def test_a_state_from_before_the_second_profile_goes_on_as_it_was():
+    stream = {key: STREAM[key] for key in ("name", "task", "features")}
+    was = {"model": "half-space-trees", "n_trees": 25, "height": 15, "window": 250}
+    before = PartitionLearner(build({**stream, "champion": was}, "test"))
+    cut = before.snapshot()
+    models = {"champion": ("half-space-trees", {key: value for key, value in was.items() if key != "model"})}
+    cut = cut._replace(meta={**cut.meta, "auto": {}, "models": models})
+    learner = PartitionLearner(build(stream, "test"))
+    (note,) = learner.restore(cut)
+    assert note.startswith("champion: the state goes on with the half-space-trees that auto was when it began; ")
+    assert learner.roles["champion"].model.parameters() == {**models["champion"][1], "max_window": None}
+    named = PartitionLearner(build({**stream, "champion": "half-space-trees"}, "test"))
+    assert named.restore(cut._replace(meta={**cut.meta, "auto": None})) == []
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_area_of_the_window_is_that_of_an_evaluation(seed):
     rng = np.random.default_rng(seed)
