@@ -175,7 +175,7 @@ def test_a_file_is_evaluated_by_its_ranks(tmp_path):
     arguments = ["evaluate", str(file), "--task", "anomaly", "--target", "odd", "--model", *model]
     shown = CliRunner().invoke(cli, arguments)
     assert shown.exit_code == 0, shown.output
-    assert "AUROC over the last 1,000 labels" in shown.output
+    assert "AUROC over the last 1,000 labels" in " ".join(shown.output.split())
     assert re.search(r"labels scored +750\s", shown.output)
     assert re.search(r"labels not scored, nothing was known +50\s", shown.output)
     assert float(re.search(r"AUROC +(0\.\d+)", shown.output)[1]) > 0.9
