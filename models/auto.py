@@ -96,11 +96,12 @@ FEWEST = {CLASSIFICATION: 4, REGRESSION: 3}  # members of a pool that is better 
 
 
 class Single(NamedTuple):
-    """The one tree where no pool fits, bytes of its nodes, and what runs beside a champion."""
+    """The one tree where no pool fits, bytes of its nodes, what runs beside a champion, and parameters of its own."""
 
     tree: str
     node_bytes: int
     challengers: Mapping[str, str]
+    parameters: Mapping[str, Any] = {}
 
 
 SINGLE = {
@@ -111,7 +112,7 @@ SINGLE = {
     ),
     REGRESSION: Single("fimt-dd", costs.NODE_BYTES, {"tree": "fimt-dd", "last-label": "last-label"}),
     MULTI_INSTANCE: Single(GRADIENT, costs.NODE_BYTES, {"majority-class": "majority-class"}),
-    ANOMALY: Single("half-space-trees", costs.NODE_BYTES, {}),
+    ANOMALY: Single("half-space-trees", costs.NODE_BYTES, {}, {"height": 12, "max_window": 16_000}),
 }
 # What `auto` chooses, or chose once: a state with one of these is its own.
 CHOICES = (POOL, FOREST, *(single.tree for single in SINGLE.values()))
@@ -149,7 +150,7 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
     given = checked(f"model {AUTO!r}", PARAMETERS, budget)
     most_bytes, most_microseconds = given["max_bytes"], given["max_microseconds"]
     if task in (MULTI_INSTANCE, ANOMALY):  # bounded by its own defaults: bags have no size to reckon with
-        return Resolved(SINGLE[task].tree, {}, 0, 0.0)
+        return Resolved(SINGLE[task].tree, dict(SINGLE[task].parameters), 0, 0.0)
     values = values if isinstance(values, Values) else Values(values)
     sight = Sight(task, values, n_classes, most_bytes, most_microseconds)
     taken: dict[str, Step] = {}

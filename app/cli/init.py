@@ -117,7 +117,7 @@ def _next(draft: "Draft", data: Path | None, out: Path, bag: str | None, connect
     if data is None:
         there = f"{quote(str(out))} {join(connection.arguments())}"
         return [f"riparian {command} {there}" for command in ("check", "worker")]
-    model = {"regression": "fimt-dd", "multi-instance": "stochastic-gradient-tree", "anomaly": "half-space-trees"}.get(
+    model = {"regression": "fimt-dd", "multi-instance": "stochastic-gradient-tree", "anomaly": "auto"}.get(
         draft.task, "hoeffding-tree"
     )
     how = f"--stream {quote(str(out))}" if bag is None else f"--bag {quote(bag)}"

@@ -1,6 +1,20 @@
 """The registry's entries of learners of anomalies."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from models.entry import ANOMALY, Entry, Parameter
+
+
+def check_windows(_: str, parameters: Mapping[str, Any]) -> None:
+    """Of half-space trees."""
+    window, most = parameters["window"], parameters["max_window"]
+    if most is not None and most <= window:
+        raise ValueError(
+            f"parameter 'max_window' of model 'half-space-trees' is {most}, and window is {window}: give a longer one, "
+            "or leave it out"
+        )
+
 
 ENTRIES = (
     Entry(
@@ -15,8 +29,12 @@ ENTRIES = (
             Parameter(
                 "window", int, 250, 10, 1_000_000, text="instances of a window, whose profile the next is scored by"
             ),
+            Parameter(
+                "max_window", int, None, 10, 1_000_000, text="of a second profile, whose windows double up to it [none]"
+            ),
         ),
         paper="S. C. Tan, K. M. Ting and F. T. Liu: Fast anomaly detection for streaming data. IJCAI 2011.",
+        check="models.anomaly.entries:check_windows",
         text="Counts a window in random halves of the space; where few are in a large part, an instance is anomalous.",
     ),
     Entry(

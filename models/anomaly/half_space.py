@@ -5,6 +5,9 @@ instance. Learning counts an instance in all nodes on its way. At the end of a w
 which the next window is scored. Here a node notes the window of its counts, and they are moved on when it is met again:
 no window's end visits the nodes that nothing came to.
 
+With `max_window` a node has a second profile, of windows that double, so that normal behaviour of a long cycle is known
+as a whole, and the mass is the mean of both: who is normal by either is no anomaly.
+
 The paper supposes features between 0 and 1. Here the ranges of one window are the units of the next one; a profile is
 read in the units in which it was counted.
 """
@@ -23,20 +26,21 @@ from models.kernel import kernel
 MET, REFERENCE, LATEST = 0, 1, 2
 SHOWN, COUNTED, COMING = 0, 1, 2  # ranges: of the profile that scores, of the one that is counted, of this window
 LOW, HIGH = 0, 1
-WINDOW, N = 0, 1  # of `counts`
+WINDOW, N = 0, 1  # of `counts`: the number of this window, and instances in it
 
 SIZE_LIMIT = 0.1  # of a window: a node of fewer instances is not looked into
+MOST_DOUBLINGS = 20  # more than from the shortest window to the longest
 BELOW, BEYOND = -1.0, 2.0  # where 0 .. 1 is the range
 
 
 class HalfSpaceState(NamedTuple):
-    """Everything that the learner knows.
+    """Everything that the learner knows. Of P profiles (one, or two with `max_window`) one after the other:
 
     keys : (n_trees,) uint64, from which the trees follow.
-    nodes : (n_trees, 2^(height + 1) - 1, 3) int32, level by level: MET, REFERENCE, LATEST.
-    ranges : (3, 2, d) float64, least and greatest known value: SHOWN, COUNTED, COMING; inf and -inf of none.
+    nodes : (P n_trees, 2^(height + 1) - 1, 3) int32, level by level: MET, REFERENCE, LATEST.
+    ranges : (3 P, 2, d) float64, least and greatest known value: SHOWN, COUNTED, COMING; inf and -inf of none.
     first : (window, d) float64, instances of the first window.
-    counts : (2,) int64, the number of this window, and instances in it.
+    counts : (2 P,) int64, WINDOW, N.
     """
 
     keys: NDArray[np.uint64]
@@ -53,8 +57,12 @@ class HalfSpaceTrees(Learner):
     r 2^depth at the node where the search ends: 1 where nobody was, in the paper's order. It is NaN until the first
     window is full. Labels are not looked at, and a weight above 0 counts once.
 
+    With `max_window` two profiles are counted: one of windows of one size, and one of windows that are each twice as
+    long as the one before, up to `max_window`. The first window is the same. Then m is the mean of the masses by both,
+    each times max_window / instances of its window, and `max_window` stands in the place of `window` above.
+
     A missing value lies below all known ones; nominal values lie at random places between 0 and 1, others in each tree.
-    Memory is bounded by the parameters: 12 bytes a node, and one window of instances.
+    Memory is bounded by the parameters: 12 bytes a node and profile, and one window of instances.
 
     Parameters
     ----------
@@ -62,7 +70,7 @@ class HalfSpaceTrees(Learner):
         Task "anomaly".
     seed : int
         Of the trees.
-    n_trees, height, window : int
+    n_trees, height, window, max_window : int
         See the entry.
 
     References
@@ -83,12 +91,32 @@ class HalfSpaceTrees(Learner):
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
         trees, height, window = (self._parameters[name] for name in ("n_trees", "height", "window"))
-        d = schema.n_features
-        nodes = np.zeros((trees, (2 << height) - 1, 3), np.int32)
-        ranges = np.empty((3, 2, d))
+        d, n_profiles = schema.n_features, len(self.longest)
+        nodes = np.zeros((n_profiles * trees, (2 << height) - 1, 3), np.int32)
+        ranges = np.empty((3 * n_profiles, 2, d))
         ranges[:, LOW], ranges[:, HIGH] = np.inf, -np.inf
         keys = np.array([key(seed, t) for t in range(trees)], np.uint64)
-        self._take(HalfSpaceState(keys, nodes, ranges, np.zeros((window, d)), np.zeros(2, np.int64)))
+        self._take(HalfSpaceState(keys, nodes, ranges, np.zeros((window, d)), np.zeros(2 * n_profiles, np.int64)))
+
+    @property
+    def longest(self) -> tuple[int, ...]:
+        """Instances of the longest window of each profile."""
+        window, most = self._parameters["window"], self._parameters["max_window"]
+        return (window,) if most is None else (window, most)
+
+    def profiles(self) -> tuple[NDArray[np.int32], Floats, NDArray[np.int64]]:
+        """Views of the state: nodes, ranges and counts of each profile."""
+        state, n = self._state, len(self.longest)
+        return (
+            state.nodes.reshape(n, len(state.keys), -1, 3),
+            state.ranges.reshape(n, 3, 2, -1),
+            state.counts.reshape(n, 2),
+        )
+
+    def sizes(self) -> NDArray[np.int64]:
+        """(profiles, 2): instances of the window that scores, and of this one."""
+        counts, first = self.profiles()[2], len(self._state.first)
+        return np.array([_sizes(n, first, most) for n, most in zip(counts[:, WINDOW], self.longest, strict=True)])
 
     def _take(self, state: HalfSpaceState) -> None:
         """Go on from this state; the trees follow from their keys."""
@@ -96,6 +124,7 @@ class HalfSpaceTrees(Learner):
         trees, inner = len(state.keys), state.nodes.shape[1] // 2
         self._features, self._thresholds = np.zeros((trees, inner), np.int32), np.zeros((trees, inner))
         _grow(state.keys, d, self._features, self._thresholds)
+        self._most, self._profiles = np.array(self.longest, np.int64), self.profiles()
         self._prepare()
 
     def _prepare(self) -> None:
@@ -104,8 +133,8 @@ class HalfSpaceTrees(Learner):
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         _run(
-            program.op, program.row, program.w, slab, out,
-            *self._state, self._features, self._thresholds, self._nominal, self._units,
+            program.op, program.row, program.w, slab, out, self._most, self._state.keys,
+            *self._profiles, self._state.first, self._features, self._thresholds, self._nominal, self._units,
         )  # fmt: skip
 
     def resize(self, schema: Schema) -> None:
@@ -120,21 +149,23 @@ class HalfSpaceTrees(Learner):
         self._take(HalfSpaceState(*(np.array(state[f], fresh[f].dtype, order="C") for f in HalfSpaceState._fields)))
 
     def describe(self) -> list[dict[str, Any]]:
-        """The forest, and the range of each numeric feature that had one in the profile that scores."""
-        window, n = self._state.counts.tolist()
-        size = len(self._state.first)
+        """The forest, and the range of each numeric feature that had one in the profiles that score."""
+        _, ranges, counts = self._profiles
+        shown, (_, size) = float(self.sizes()[-1, 0]), self.sizes()[0].tolist()
+        window, n = counts[0].tolist()
         parts: list[dict[str, Any]] = [
             {"id": 0, "parent": None, "depth": 0, "weight": float(window * size + n), "value": []}
         ]
-        for f, (low, high) in enumerate(self._state.ranges[SHOWN].T.tolist()):
+        lows, highs = ranges[:, SHOWN, LOW].min(axis=0).tolist(), ranges[:, SHOWN, HIGH].max(axis=0).tolist()
+        for f, (low, high) in enumerate(zip(lows, highs, strict=True)):
             if not self._nominal[f] and low <= high:
                 parts.append(
-                    {"id": f + 1, "parent": 0, "depth": 1, "feature": f, "weight": float(size), "value": [low, high]}
+                    {"id": f + 1, "parent": 0, "depth": 1, "feature": f, "weight": shown, "value": [low, high]}
                 )
         return parts
 
     def size(self) -> dict[str, int]:
-        trees, nodes, _ = self._state.nodes.shape
+        trees, nodes = len(self._state.keys), self._state.nodes.shape[1]
         return {"n_nodes": trees * nodes, "n_leaves": trees * (nodes // 2 + 1), "depth": self._parameters["height"]}
 
 
@@ -224,38 +255,60 @@ def _mass(x, window, limit, keys, nodes, features, thresholds, nominal, units):
 
 
 @kernel
-def _run(op, row, w, slab, out, keys, nodes, ranges, first, counts, features, thresholds, nominal, units):
-    """Mutates out, nodes, ranges, first, counts and units. O(d + trees height) an operation."""
-    size, d = first.shape
-    most = np.log1p(size * (features.shape[1] + 1.0))
-    for i in range(len(op)):
-        x = slab[row[i]]
-        if op[i] == PREDICT:
-            if counts[WINDOW] == 0:
-                out[row[i], 0] = np.nan
-                continue
-            _to_units(x, ranges[SHOWN], nominal, units)
-            mass = _mass(x, counts[WINDOW], SIZE_LIMIT * size, keys, nodes, features, thresholds, nominal, units)
-            out[row[i], 0] = 1.0 - np.log1p(mass / len(keys)) / most
-        elif 0.0 < w[i] < np.inf:
-            for f in range(d):
-                if x[f] < ranges[COMING, LOW, f]:
-                    ranges[COMING, LOW, f] = x[f]
-                if x[f] > ranges[COMING, HIGH, f]:
-                    ranges[COMING, HIGH, f] = x[f]
-            if counts[WINDOW] == 0:
-                for f in range(d):
-                    first[counts[N], f] = x[f]
-            else:
-                _to_units(x, ranges[COUNTED], nominal, units)
-                _count(x, counts[WINDOW], keys, nodes, features, thresholds, nominal, units)
-            counts[N] += 1
-            if counts[N] == size:
-                _end(keys, nodes, ranges, first, counts, features, thresholds, nominal, units)
+def _sizes(number, first, longest):
+    """Instances of the window before window `number`, and of this one."""
+    n = min(number, MOST_DOUBLINGS)
+    return min(first << max(n - 1, 0), longest), min(first << n, longest)
 
 
 @kernel
-def _end(keys, nodes, ranges, first, counts, features, thresholds, nominal, units):
+def _run(op, row, w, slab, out, longest, keys, nodes, ranges, counts, first, features, thresholds, nominal, units):
+    """Mutates out, nodes, ranges, counts, first and units. O(d + trees height) an operation and profile."""
+    n_first = len(first)
+    most = np.log1p(longest[-1] * (features.shape[1] + 1.0))
+    for i in range(len(op)):
+        x = slab[row[i]]
+        if op[i] == PREDICT:
+            if counts[0, WINDOW] == 0:
+                out[row[i], 0] = np.nan
+                continue
+            mass = 0.0
+            for p in range(len(longest)):
+                window = counts[p, WINDOW]
+                n, _ = _sizes(window, n_first, longest[p])
+                _to_units(x, ranges[p, SHOWN], nominal, units)
+                own = _mass(x, window, SIZE_LIMIT * n, keys, nodes[p], features, thresholds, nominal, units)
+                mass += own * (longest[-1] / n)
+            out[row[i], 0] = 1.0 - np.log1p(mass / (len(keys) * len(longest))) / most
+        elif 0.0 < w[i] < np.inf:
+            for p in range(len(longest)):
+                _learn(x, p, longest[p], keys, nodes, ranges, counts, first, features, thresholds, nominal, units)
+
+
+@kernel
+def _learn(x, p, longest, keys, nodes, ranges, counts, first, features, thresholds, nominal, units):
+    """Count an instance in profile p."""
+    for f in range(len(x)):
+        if x[f] < ranges[p, COMING, LOW, f]:
+            ranges[p, COMING, LOW, f] = x[f]
+        if x[f] > ranges[p, COMING, HIGH, f]:
+            ranges[p, COMING, HIGH, f] = x[f]
+    window = counts[p, WINDOW]
+    if window == 0:
+        for f in range(len(x)):
+            first[counts[p, N], f] = x[f]
+    else:
+        _to_units(x, ranges[p, COUNTED], nominal, units)
+        _count(x, window, keys, nodes[p], features, thresholds, nominal, units)
+    counts[p, N] += 1
+    if counts[p, N] == _sizes(window, len(first), longest)[1]:
+        _end(keys, nodes[p], ranges[p], counts[p], first, features, thresholds, nominal, units)
+        if window == 0 and p == len(counts) - 1:
+            first[:] = 0.0
+
+
+@kernel
+def _end(keys, nodes, ranges, counts, first, features, thresholds, nominal, units):
     """The window is full: its profile scores from here on. The first one is counted now, as its ranges are known."""
     begins = counts[WINDOW] == 0
     for f in range(ranges.shape[2]):
@@ -269,8 +322,5 @@ def _end(keys, nodes, ranges, first, counts, features, thresholds, nominal, unit
         for i in range(first.shape[0]):
             _to_units(first[i], ranges[SHOWN], nominal, units)
             _count(first[i], 0, keys, nodes, features, thresholds, nominal, units)
-        for i in range(first.shape[0]):
-            for f in range(first.shape[1]):
-                first[i, f] = 0.0
     counts[WINDOW] += 1
     counts[N] = 0

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from models.anomaly import online_isolation
-from models.anomaly.half_space import MET, WINDOW, N
+from models.anomaly.half_space import MET, MOST_DOUBLINGS
 from models.restoring.arrays import MANY, Arrays
 
 MOST_WINDOWS = 2**31 - 2
@@ -45,8 +45,11 @@ def _check_isolation(a: Arrays, learner: Any) -> None:
 def _check_half_space(a: Arrays, learner: Any) -> None:
     fresh = learner.state()
     _, nodes, ranges, _, counts = a.fields(fresh, *fresh._fields)
-    a.within("counts", counts[WINDOW], 0, MOST_WINDOWS, "windows")
-    a.within("counts", counts[N], 0, len(fresh.first) - 1, "instances")
-    a.within("nodes", nodes, 0, max(int(counts[WINDOW]), len(fresh.first)), "counts")
-    a.within("nodes", nodes[:, :, MET], 0, counts[WINDOW], "windows")
     a.require(not np.isnan(ranges).any(), "ranges", "has ranges that are none")
+    of_profiles = zip(nodes.reshape(*learner.profiles()[0].shape), counts.reshape(-1, 2), learner.longest, strict=True)
+    for profile, (window, n), longest in of_profiles:
+        a.within("counts", window, 0, MOST_WINDOWS, "windows")
+        size = min(len(fresh.first) << min(int(window), MOST_DOUBLINGS), longest)
+        a.within("counts", n, 0, size - 1, "instances")
+        a.within("nodes", profile, 0, max(int(window), size), "counts")
+        a.within("nodes", profile[:, :, MET], 0, window, "windows")

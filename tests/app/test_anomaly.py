@@ -24,7 +24,7 @@ STREAM = {
     "name": "s",
     "task": "anomaly",
     "features": {"a": "numeric", "c": {"type": "nominal", "max_values": 6}, "b": "boolean"},
-    "champion": {"model": "half-space-trees", "window": 20, "height": 5, "n_trees": 4},
+    "champion": {"model": "half-space-trees", "window": 20, "max_window": 60, "height": 5, "n_trees": 4},
     "challengers": {"flat": {"model": "half-space-trees", "window": 10, "height": 1, "n_trees": 4}},
     "join": {"horizon": "40ms", "max_pending": 8, "max_labels": 5},
     "metrics": {"window": 25},
@@ -125,8 +125,23 @@ def test_what_has_no_meaning_for_scores_is_refused(fields, said):
 def test_the_champion_is_chosen():
     stream = {key: STREAM[key] for key in ("name", "task", "features")}
     assert build(stream, "test").models() == {
-        "champion": ("half-space-trees", {"n_trees": 25, "height": 15, "window": 250})
+        "champion": ("half-space-trees", {"n_trees": 25, "height": 12, "window": 250, "max_window": 16_000})
     }
+
+
+def test_a_state_from_before_the_second_profile_goes_on_as_it_was():
+    stream = {key: STREAM[key] for key in ("name", "task", "features")}
+    was = {"model": "half-space-trees", "n_trees": 25, "height": 15, "window": 250}
+    before = PartitionLearner(build({**stream, "champion": was}, "test"))
+    cut = before.snapshot()
+    models = {"champion": ("half-space-trees", {key: value for key, value in was.items() if key != "model"})}
+    cut = cut._replace(meta={**cut.meta, "auto": {}, "models": models})
+    learner = PartitionLearner(build(stream, "test"))
+    (note,) = learner.restore(cut)
+    assert note.startswith("champion: the state goes on with the half-space-trees that auto was when it began; ")
+    assert learner.roles["champion"].model.parameters() == {**models["champion"][1], "max_window": None}
+    named = PartitionLearner(build({**stream, "champion": "half-space-trees"}, "test"))
+    assert named.restore(cut._replace(meta={**cut.meta, "auto": None})) == []
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -160,7 +175,7 @@ def test_a_file_is_evaluated_by_its_ranks(tmp_path):
     arguments = ["evaluate", str(file), "--task", "anomaly", "--target", "odd", "--model", *model]
     shown = CliRunner().invoke(cli, arguments)
     assert shown.exit_code == 0, shown.output
-    assert "AUROC over the last 1,000 labels" in shown.output
+    assert "AUROC over the last 1,000 labels" in " ".join(shown.output.split())
     assert re.search(r"labels scored +750\s", shown.output)
     assert re.search(r"labels not scored, nothing was known +50\s", shown.output)
     assert float(re.search(r"AUROC +(0\.\d+)", shown.output)[1]) > 0.9

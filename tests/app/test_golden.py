@@ -58,7 +58,7 @@ def test_there_is_a_golden_state_of_every_model_and_task() -> None:
 @pytest.fixture(autouse=True)
 def _counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Digests of pools are of before votes were named after members, when they were counted, before members could
-    rest, and before labels were counted by class."""
+    rest, and before labels were counted by class; those of half-space trees, of before they had a second profile."""
     named = PartitionLearner.comparable
 
     def counted(self: PartitionLearner) -> Snapshot:
@@ -70,7 +70,14 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> None:
             if not name.endswith("/class_counts")
         }
         models = {
-            role: (name, {key: value for key, value in parameters.items() if key != "rest_below"})
+            role: (
+                name,
+                {
+                    key: value
+                    for key, value in parameters.items()
+                    if key != "rest_below" and (key, value) != ("max_window", None)
+                },
+            )
             for role, (name, parameters) in found.meta["models"].items()
         }
         return found._replace(meta={**found.meta, "models": models}, arrays=arrays)

@@ -16,8 +16,28 @@ class Node:
 
 
 class NaiveHalfSpaceTrees:
-    def __init__(self, n_values, seed, n_trees, height, window):
-        self.n_values, self.height, self.window = n_values, height, window
+    """One profile, or two with max_window: windows of one size, and windows that double."""
+
+    def __init__(self, n_values, seed, n_trees, height, window, max_window=None):
+        longest = [window] if max_window is None else [window, max_window]
+        self.profiles = [NaiveProfile(n_values, seed, n_trees, height, window, most) for most in longest]
+        self.longest, self.height = longest[-1], height
+
+    def learn(self, x):
+        for profile in self.profiles:
+            profile.learn(x)
+
+    def predict(self, x):
+        """What would be m, were the window of each profile as long as the longest, by the mean of the profiles."""
+        densities = [profile.mass(x) / profile.counted for profile in self.profiles]
+        mass = self.longest * sum(densities) / len(densities)
+        return 1.0 - math.log1p(mass) / math.log1p(self.longest * 2.0**self.height)
+
+
+class NaiveProfile:
+    def __init__(self, n_values, seed, n_trees, height, window, longest):
+        self.n_values, self.height, self.window, self.longest = n_values, height, window, longest
+        self.counted = math.nan  # instances of the window that scores
         self.keys = [key(seed, t) for t in range(n_trees)]
         self.roots = [self.root(k) for k in self.keys]
         self.known = None  # ranges by which r was made
@@ -97,16 +117,17 @@ class NaiveHalfSpaceTrees:
             self.known = self.latest
             for node in self.nodes():
                 node.r, node.l = node.l, 0
-        self.latest, self.rows = ranges, []
+        self.latest, self.counted, self.rows = ranges, self.window, []
+        self.window = min(2 * self.window, self.longest)
 
-    def predict(self, x):
+    def mass(self, x):
+        """Mean over the trees."""
         if self.known is None:
             return math.nan
         total = 0
         for t, root in enumerate(self.roots):
             node = root
-            while node.left is not None and node.r > 0.1 * self.window:
+            while node.left is not None and node.r > 0.1 * self.counted:
                 node = self.step(node, x, self.known, t)
             total += node.r * 2**node.depth
-        most = math.log1p(self.window * 2.0**self.height)
-        return 1.0 - math.log1p(total / len(self.roots)) / most
+        return total / len(self.roots)

@@ -24,10 +24,13 @@ def stream(n, seed):
 
 
 @pytest.mark.parametrize("size", [1, 37, 500])
-@pytest.mark.parametrize(("height", "window"), [(1, 10), (5, 40), (8, 100)])
-def test_half_space_trees_equal_their_twin(height, window, size):
+@pytest.mark.parametrize(
+    ("height", "window", "max_window"),
+    [(1, 10, None), (5, 40, None), (8, 100, None), (4, 10, 11), (5, 12, 96), (8, 40, 150), (6, 100, 10_000)],
+)
+def test_half_space_trees_equal_their_twin(height, window, max_window, size):
     x = stream(500, window)
-    parameters = {"n_trees": 4, "height": height, "window": window}
+    parameters = {"n_trees": 4, "height": height, "window": window, "max_window": max_window}
     learner = create("half-space-trees", Schema(N_VALUES, 1, "anomaly"), seed=3, **parameters)
     twin = NaiveHalfSpaceTrees(N_VALUES, 3, **parameters)
     op = np.tile([PREDICT, LEARN], len(x)).astype(np.int8)
