@@ -165,6 +165,23 @@ def test_where_a_class_is_rare_steps_are_shorter_as_the_definition_says(shares, 
     assert rate_of(learner._models.settings[0], known) == pytest.approx(EAGER["learning_rate"] * other.shorter())
 
 
+@pytest.mark.parametrize("model", [SoftTree, SoftHoeffdingTree])
+def test_shorter_steps_do_not_depend_on_cuts_copies_or_classes_to_come(model):
+    stream = with_rare(mixed(600, seed=3), [0.97, 0.02, 0.01])
+    whole, larger = model(stream.schema), Schema(stream.schema.n_values, 5, "classification")
+    whole.learn_many(stream.x, stream.y, stream.w)
+    cut = model(stream.schema)
+    for at in range(0, 600, 7):
+        cut.learn_many(stream.x[at : at + 7], stream.y[at : at + 7], stream.w[at : at + 7])
+        if at == 350:
+            state = {name: array.copy() for name, array in cut.state()._asdict().items()}
+            cut = model(stream.schema)
+            cut.restore(state)
+            cut.resize(larger)
+    whole.resize(larger)
+    assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in cut.state()]
+
+
 def test_evenness():
     assert evenness(np.zeros(3)) == evenness(np.array([7.0, 0.0, 0.0])) == 1.0
     assert evenness(np.array([4.0, 4.0, 0.0, 4.0])) == pytest.approx(1.0)
